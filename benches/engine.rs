@@ -1,7 +1,8 @@
-//! How many requests a second the event engine carries, beside plain turmoil in the same run.
+//! How many requests a second the event engine handles, compared with plain turmoil in the same
+//! run.
 //!
-//! Five nodes answer `+OK`; three clients each loop over two rounds of one SET NX PX request to
-//! each node in turn, then sleep 400 ms. Links take 3 ms. Ends with one plain line.
+//! Five nodes reply `+OK`; three clients each loop over two rounds of one SET NX PX request to each
+//! node in turn, then sleep 400 ms. Links take 3 ms. Ends with one plain line.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time, turmoil uses tokio")]
 

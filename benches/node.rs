@@ -1,8 +1,8 @@
-//! What one request costs a node: through the simulated wire, parsed, executed and answered.
+//! What one request costs a node: sent over the simulated wire, parsed, executed and replied to.
 //!
-//! `direct` is the node alone, bytes in and bytes out; `wire` is the same in a world, one client
-//! that asks and waits, or asks sixteen at a time. Ends with one plain line per figure; a word
-//! behind `--` measures that request alone.
+//! `direct` is the node alone, bytes in and bytes out; `wire` is the same in a world, with one
+//! client that waits for each reply, or sends sixteen requests at a time. Ends with one plain line
+//! per figure; a word after `--` measures that request alone.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 
@@ -81,7 +81,7 @@ fn direct(request: &[u8]) -> f64 {
     nanos(start) / f64::from(REQUESTS)
 }
 
-/// The same through a world, so many requests at a time.
+/// The same in a world, with `at_a_time` requests at a time.
 fn wire(request: &BytesMut, at_a_time: u32) -> f64 {
     let answered = Rc::new(Cell::new(0));
     let batch = request.repeat(at_a_time as usize);

@@ -1,8 +1,8 @@
-//! How many whole runs of a Redlock one core carries: bytes, codec, Lua, hash and check all on.
+//! How many whole Redlock runs a second one core handles: bytes, codec, Lua, hash and check all on.
 //!
-//! Five nodes, three clients that want one lock of 10 s, hold it for 1 s and ask again after up
-//! to 200 ms. They contend for 30 simulated seconds; then the heal and the probe, as in every
-//! run. Ends with one plain line.
+//! Five nodes, three clients that want one lock of 10 s, hold it for 1 s and retry after up to 200
+//! ms. They contend for 30 simulated seconds; then the heal and the probe, as in every run. Ends
+//! with one plain line.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time and memory")]
 
@@ -59,7 +59,7 @@ fn commands(trial: &Trial) -> usize {
     legs.filter(|(leg, _)| *leg == Leg::Applied).count()
 }
 
-/// The most memory that the process ever had, in KiB.
+/// The peak memory of the process, in KiB.
 fn peak_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,7 +1,6 @@
-//! What a world costs before anything happens in it: to build and start it, and to drop it.
+//! What a world costs before anything happens in it: to build, start and drop it.
 //!
-//! Eight hosts: three each open a connection to each of the five others. Ends with one plain
-//! line.
+//! Eight hosts: three each open a connection to each of the five others. Ends with one plain line.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 

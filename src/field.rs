@@ -1,16 +1,16 @@
-//! A setting that a person writes: its key, and what it takes. Whoever reads or writes a table goes
-//! by its rows of these.
+//! A setting that a person writes: its key, and the values that it takes. Code that reads or writes
+//! a table follows the table's rows of these.
 
 /// A key of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// The key, which is the name of the setting in its type too.
+    /// The key, which is also the name of the setting in its type.
     pub key: &'static str,
-    /// What it takes.
+    /// The type of its value.
     pub takes: Takes,
 }
 
-/// What a key takes.
+/// The type of a key's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Takes {
     /// A text.
@@ -19,11 +19,11 @@ pub enum Takes {
     Word(&'static [&'static str]),
     /// `true` or `false`.
     Flag,
-    /// How many: a whole number, not negative.
+    /// A whole number, not negative.
     Count,
     /// A whole number.
     Number,
-    /// A length of time with its unit, which is kept in ns.
+    /// A length of time with its unit; stored in ns.
     Length,
 }
 

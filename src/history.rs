@@ -14,10 +14,10 @@ use crate::promise::contract::Clause;
 
 /// The process that tries to acquire the lock after the heal.
 pub const PROBE: &str = "probe";
-/// The host that guards what the lock is for, and what is accessed there.
+/// The host of the guarded resource, and the name of what is accessed there.
 pub const RESOURCE: &str = "resource";
-/// How much longer than the longest time to live the probe may take, counted from the heal or from
-/// when nobody holds any more, ns.
+/// How much longer than the maximum time to live the probe may take, ns, counted from the heal or
+/// from when no caller holds the lock any more.
 pub const PROBE_MARGIN: Nanos = 5 * SECOND;
 
 /// Number of an operation in its history.
@@ -45,7 +45,7 @@ pub struct History {
     /// Breaches of the contract of locks, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub breaches: Vec<Breach>,
-    /// How many messages did not arrive at their first try; `None` if not counted.
+    /// How many messages did not arrive at the first try; `None` if not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
     /// When the faults were healed, the workload was stopped and the probe was started.
@@ -54,12 +54,12 @@ pub struct History {
     pub end: Instant,
 }
 
-/// Messages that did not arrive at their first try, between any hosts.
+/// Messages that did not arrive at the first try, between any hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missed {
     /// Tries that were lost; each is retransmitted.
     pub lost: u64,
-    /// Messages that met a link which a fault had cut.
+    /// Messages on a link that a fault had cut.
     pub cut: u64,
 }
 
@@ -116,7 +116,7 @@ pub enum OpKind {
     Extend {
         /// The acquire.
         grant: OpId,
-        /// Whether the lock does so by itself: its caller is not told what comes of it.
+        /// Whether the lock does so by itself: its caller does not receive the result.
         #[serde(default, skip_serializing_if = "is_default")]
         background: bool,
     },
@@ -184,7 +184,7 @@ pub enum Outcome {
     NotMine,
     /// The resource was read.
     Value {
-        /// What it held.
+        /// Its value.
         value: i64,
     },
     /// The resource accepted the write or the entry.
@@ -291,7 +291,7 @@ pub struct Request {
     pub command: String,
     /// Its progress. The first leg is `Sent`, or `Unsent` as the only one.
     pub legs: Vec<(Leg, Instant)>,
-    /// Whether the node answered with an error: READONLY, LOADING, MOVED, NOSCRIPT, ...
+    /// Whether the node replied with an error: READONLY, LOADING, MOVED, NOSCRIPT, ...
     #[serde(default, skip_serializing_if = "is_default")]
     pub declined: bool,
     /// The first word of that error, if known.

@@ -30,7 +30,7 @@ const OTHER_UNITS: [(&str, &str); 10] = [
     ("µs", "us"),
 ];
 
-/// Reads a length in nanoseconds. Negative ones and those beyond [`MAX_LENGTH`] are refused.
+/// Parses a length in nanoseconds. Negative ones and those above [`MAX_LENGTH`] are refused.
 pub fn read(text: &str) -> Result<Nanos, Refusal> {
     if let Some(rest) = text.strip_prefix('-') {
         return no(format!("'{text}' is a negative length"), format!("write '{rest}'"));
@@ -46,7 +46,7 @@ pub fn read(text: &str) -> Result<Nanos, Refusal> {
     Ok(total)
 }
 
-/// Reads a shift in nanoseconds: a length that may have a sign.
+/// Parses a shift in nanoseconds: a length with an optional sign.
 pub fn read_shift(text: &str) -> Result<i64, Refusal> {
     let (length, sign) = match text.strip_prefix('-') {
         Some(rest) => (read(rest)?, -1),
@@ -68,7 +68,7 @@ pub fn write(length: Nanos) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// One number with its unit, and what follows.
+/// One number with its unit, and the rest.
 fn first_part<'a>(text: &str, rest: &'a str) -> Result<(Nanos, &'a str), Refusal> {
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
     let (number, after) = rest.split_at(digits);

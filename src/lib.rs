@@ -4,26 +4,24 @@
 //!
 //! - [`refusal`], [`length`]: user input
 //! - [`history`]: operations, key changes, accesses: all that a checker may see
+//! - [`promise`]: what a lock promises and assumes, as data
 //! - [`lock`]: one file per algorithm
 //! - [`plan`]: a scenario with every choice made
 //! - [`workload`]: what clients do under a lock, and the guarded resource
-//! - `reading`: one reading of a history: holds, coverage, lives of keys
-//! - [`ledger`]: which assumptions of a lock a run broke
-//! - [`check`]: a file a verdict
 //! - [`scenario`]: one question, as a file
 //! - [`run`]: the only place that joins world and locks
-//! - [`reading`]: a reading of a history: holds, coverage, lives of keys
-//! - [`check`]: one file per verdict
+//! - `reading`: one reading of a history: holds, coverage, lives of keys
 //! - [`ledger`]: which assumptions of a lock a run breached
+//! - [`check`]: one file per verdict
 //! - [`explain`]: the evidence of a violation as a causal story
 //! - [`explore`]: the same path in a loop: trial, hunt, shrink
 //! - [`report`]: the same contents, one file per format
 //! - `custody`: who owned which key, derived from node records alone (feature `live`)
 //! - `serve`: fake nodes on real ports (feature `live`)
 //! - `confirm`: plans on real redis-servers (feature `live`)
-//! - `guest`: a fake node in a user's own turmoil simulation (feature `turmoil`)
 //! - [`test`]: for users' own `#[test]` functions
-//! - [`cli`]: the command line: the only module with files, terminal and environment
+//! - [`edge`]: files, the terminal, exit codes, real time
+//! - [`cli`]: the command line, which alone reads the environment
 
 /// Compiles the code in the README.
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! The command `lockstorm`: hands its arguments to the library and leaves with its exit code.
+//! The command `lockstorm`: passes its arguments to the library and exits with its exit code.
 
 use std::process::ExitCode;
 

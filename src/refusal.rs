@@ -1,6 +1,6 @@
-//! What a person typed and we do not take: the place, what is wrong, and what to write instead.
+//! Refused input of a user: the place, what is wrong, and what to write instead.
 //!
-//! One type for lengths, scenarios, plans, orders and command lines. It renders itself; it prints
+//! One type for lengths, scenarios, plans, orders and command lines. It renders itself and prints
 //! nothing.
 
 use std::error::Error;
@@ -10,28 +10,28 @@ use std::sync::Arc;
 
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, NamedSource, SourceSpan};
 
-/// An input that is refused.
+/// A refused input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Where it stands.
+    /// The place of the mistake.
     pub place: Place,
     /// What is wrong, in one sentence.
     pub what: String,
     /// What to write instead, in a few words.
     pub instead: String,
-    /// What could be written there at all.
+    /// The values that could be written there.
     pub help: Option<String>,
     file: Option<Arc<File>>,
 }
 
-/// Where something stands that is refused.
+/// The place of refused input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// All that was typed: a length, an option, a path.
+    /// The whole input: a length, an option, a path.
     Whole,
-    /// Bytes of a text.
+    /// A range of bytes of a text.
     Bytes(Range<usize>),
-    /// The path in a plan: `lock.quorum`. Faults go by their id: `fault.2.target`.
+    /// The path in a plan: `lock.quorum`. Faults are identified by their id: `fault.2.target`.
     Field(String),
 }
 
@@ -43,18 +43,18 @@ struct File {
 }
 
 impl Refusal {
-    /// Something wrong in what has no lines: a length, an order, an option, a path.
+    /// A refusal of input without lines: a length, an order, an option, a path.
     pub fn new(what: impl Into<String>, instead: impl Into<String>) -> Refusal {
         let (what, instead) = (what.into(), instead.into());
         Refusal { place: Place::Whole, what, instead, help: None, file: None }
     }
 
-    /// Something wrong at these bytes of a text.
+    /// A refusal of these bytes of a text.
     pub fn at(span: Range<usize>, what: impl Into<String>, instead: impl Into<String>) -> Refusal {
         Refusal::new(what, instead).on(Place::Bytes(span))
     }
 
-    /// A word that is none of `words`; `kind` says what it should have been.
+    /// A refusal of a word that is none of `words`; `kind` names what it should be.
     pub fn word(span: Range<usize>, word: &str, kind: &str, words: &[&str]) -> Refusal {
         let instead = match nearest(word, words) {
             Some(near) => format!("did you mean '{near}'?"),
@@ -64,17 +64,17 @@ impl Refusal {
         Refusal::at(span, format!("there is no {kind} '{word}'"), instead).help(help)
     }
 
-    /// The same at another place.
+    /// The same refusal at another place.
     pub fn on(self, place: Place) -> Refusal {
         Refusal { place, ..self }
     }
 
-    /// The same with what could be written there.
+    /// The same refusal with the values that could be written there.
     pub fn help(self, help: impl Into<String>) -> Refusal {
         Refusal { help: Some(help.into()), ..self }
     }
 
-    /// The same in the file `name` with this text.
+    /// The same refusal in the file `name` with this text.
     pub fn in_file(self, name: &str, text: &str) -> Refusal {
         let file = Arc::new(File { name: name.to_owned(), text: text.to_owned() });
         Refusal { file: Some(file), ..self }
@@ -108,7 +108,7 @@ impl Refusal {
         }
     }
 
-    /// The path in a plan, as it stands before what is wrong there.
+    /// The path in a plan, as the beginning of the refusal.
     fn field(&self) -> String {
         match &self.place {
             Place::Field(path) => format!("{path}: "),
@@ -125,7 +125,7 @@ impl fmt::Display for Refusal {
 
 impl Error for Refusal {}
 
-/// A refusal as it is rendered.
+/// The parts of a rendered refusal.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{what}")]
 struct Shown {
@@ -146,7 +146,7 @@ fn within(span: &Range<usize>, text: &str) -> Range<usize> {
     start..end
 }
 
-/// The word that was probably meant, if one is near enough.
+/// The most similar of `words`, if one is similar enough.
 pub fn nearest<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
     let distance = |known: &str| strsim::osa_distance(&word.to_lowercase(), known);
     let near = words.iter().min_by_key(|known| distance(known))?;

@@ -57,7 +57,7 @@ const PER_NET: u32 = 254;
 pub struct Run {
     /// All that a checker may see.
     pub history: History,
-    /// How many records the trace has, and the hash over them.
+    /// The number of records in the trace, and the hash over them.
     pub trace: Digest,
     /// The named points that locks passed, in order.
     pub steps: Vec<Step>,
@@ -76,7 +76,7 @@ pub struct Step {
     pub at: Instant,
 }
 
-/// What plans are run with: the engine, and the locks that plans may name.
+/// The environment in which plans run: the engine, and the locks that plans may name.
 #[derive(Clone, Debug, Default)]
 pub struct Lab {
     /// The engine that drives the worlds.
@@ -84,7 +84,7 @@ pub struct Lab {
     /// Whether all durations are whole milliseconds, as every engine except `event` requires: only
     /// then can two engines be compared.
     pub whole_ms: bool,
-    /// The catalogue, and a caller's own locks.
+    /// The catalogue, and the user's own locks.
     pub locks: Locks,
     /// The progress of runs, visible from outside.
     pub progress: Progress,
@@ -110,7 +110,7 @@ impl Lab {
         Lab { engine, ..self.clone() }
     }
 
-    /// The same lab with a caller's own lock in addition. A lock that runs tokio's tasks moves the
+    /// The same lab with a user's own lock in addition. A lock that runs tokio's tasks moves the
     /// lab to the turmoil engine.
     ///
     /// # Panics
@@ -169,7 +169,7 @@ impl Lab {
         promise
     }
 
-    /// The terms on which the history of a plan is judged.
+    /// The terms by which the history of a plan is judged.
     pub fn terms(&self, plan: &Plan) -> Terms {
         let promise = self.promise(plan);
         let asked = asked_nodes(plan, self.algorithm(plan)).len();

@@ -116,7 +116,7 @@ pub fn hunt(lock: &str, topology: TopologyKind) -> HuntTest {
     hunt_from(ground(lock, topology))
 }
 
-/// A hunt for violations of a lock of one's own on a topology.
+/// A hunt for violations of a user's own lock on a topology.
 ///
 /// ```
 /// use lockstorm::lock::algorithm::Algorithm;
@@ -232,7 +232,7 @@ impl HuntTest {
         HuntTest { patience, ..self }
     }
 
-    /// Draws only plans that keep to what the lock assumes.
+    /// Draws only plans within the lock's assumptions.
     pub fn within_assumptions(mut self) -> HuntTest {
         self.quarry.within_assumptions = true;
         self

@@ -49,7 +49,8 @@ pub struct Availability {
     pub requests_per_grant: Option<u64>,
 }
 
-/// A stretch in which a caller wanted the lock, it was available, and no caller acquired it.
+/// A stretch in which a caller wanted the lock, fewer callers than allowed held it, and none
+/// acquired it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unavailable {
     /// Its beginning.
@@ -58,7 +59,7 @@ pub struct Unavailable {
     pub to: Instant,
     /// Why no caller acquired it.
     pub reason: Reason,
-    /// The acquire whose key stood in the way longest, where a key is the reason.
+    /// The acquire whose key blocked longest, if a key is the reason.
     #[serde(default, skip_serializing_if = "is_default")]
     pub owner: Option<OpId>,
 }
@@ -120,7 +121,7 @@ pub fn measure(case: &Case) -> Availability {
     }
 }
 
-/// Thousandths of the acquires that returned by then and came to that.
+/// The acquires that returned before `until` with such an outcome, in thousandths of all that did.
 fn share(case: &Case, until: Moment, is: fn(&Outcome) -> bool) -> u32 {
     let told = clients_acquires(case);
     let told = told.filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) < until));

@@ -30,6 +30,7 @@ fn stepwise(case: &Case, initial: i64, step: i64) -> Vec<Violation> {
         if below_zero || Some(access.value) != value.checked_add(step) {
             found.push(violation(case, &overwritten(case, &writes, index), index));
         }
+        // The next write is compared with what was written, so one lost update counts once.
         value = access.value;
         writes.push(index);
     }

@@ -12,7 +12,7 @@ use crate::reading::moment::Moment;
 /// How much was tested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Acquires that were granted, the probe's not counted.
+    /// Acquires that were granted, not counting the probe's.
     pub grants: u32,
     /// Acquires during which another caller held or wanted the lock.
     pub contended: u32,
@@ -22,14 +22,14 @@ pub struct Counts {
     pub unknown: u32,
     /// Faults that struck.
     pub struck: u32,
-    /// Faults that struck while somebody held the lock.
+    /// Faults that struck while a caller held the lock.
     pub struck_in_hold: u32,
     /// Accesses that reached the resource.
     pub accesses: u32,
-    /// Messages between any hosts that were lost or cut off, if that was counted.
+    /// Messages between any hosts that were lost or cut off, if they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
-    /// Grants of the same plan without its faults, if that was tried.
+    /// Grants of the same plan without its faults, if that was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grants_without_faults: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! All checks over one history, and their worst.
+//! Runs all checks over one history and takes the worst result.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,17 +15,17 @@ use crate::check::{
 use crate::check::{nearest_miss, overlap, renewal};
 use crate::history::History;
 
-/// All that the checks have to say about one history.
+/// The results of all checks over one history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
     /// How much was tested.
     pub counts: Counts,
-    /// The nearest miss in nanoseconds, where a hold wrote to the resource and a lease can end.
-    /// Negative: another could have been let in before the write.
+    /// The nearest miss, ns, where a hold wrote to the resource and a lease can end. Negative if
+    /// another caller could have been granted the lock before the write.
     pub nearest_miss: Option<i64>,
-    /// The same with what it was.
+    /// The nearest miss with its evidence.
     #[serde(default)]
     pub nearest: Option<NearestMiss>,
     /// How well callers were served.
@@ -33,12 +33,12 @@ pub struct Judgement {
     pub availability: Availability,
 }
 
-/// Judges a history by its terms. Worst of all checks: violated, then unknown, then holds.
+/// Judges a history by its terms. The worst result wins: violated, then unknown, then holds.
 pub fn judge(history: &History, terms: &Terms) -> Judgement {
     judge_case(&Case::new(history, terms))
 }
 
-/// As [`judge`], for a history that was made ready.
+/// As [`judge`], for a case that is already prepared.
 pub fn judge_case(case: &Case) -> Judgement {
     let counts = counts::count(case);
     let liveness = liveness::judge(case);
@@ -75,7 +75,7 @@ fn worst(mut violations: Vec<Violation>, unknown: &[String]) -> Verdict {
     Verdict::Holds
 }
 
-/// Why the run tested nothing, if so.
+/// The reasons why the run tested nothing, if any.
 fn untested(case: &Case, counts: &Counts) -> Vec<String> {
     let idle = idle::reasons(case).into_iter();
     let mut why = idle.map(|why| format!("nothing was tested: {why}")).collect::<Vec<_>>();
@@ -86,7 +86,8 @@ fn untested(case: &Case, counts: &Counts) -> Vec<String> {
     why
 }
 
-/// That nobody was granted the lock before the heal, if the same plan grants without its faults.
+/// The reason "nobody was granted the lock before the heal", if the same plan grants it without its
+/// faults.
 fn nobody_granted(case: &Case) -> Option<String> {
     let calm = case.terms.grants_without_faults.filter(|calm| *calm > 0)?;
     let granted = counts::granted_before_heal(case.history, case.terms);

@@ -290,6 +290,7 @@ fn blocking<'a>(
                 .is_some_and(|moment| !is_excused(case, leftover, moment))
         })
         .collect::<Vec<_>>();
+    // A node that granted this acquire its key did not block it.
     let mine = case.lives.incarnations.iter().filter(|key| key.by == Some(op.id));
     let mine = mine.map(|key| key.node).collect::<BTreeSet<_>>();
     blocking.retain(|leftover| !mine.contains(leftover.key.node));

@@ -21,7 +21,7 @@ use crate::reading::moment::Moment;
 pub struct Liveness {
     /// What is wrong.
     pub violations: Vec<Violation>,
-    /// Why no verdict is possible, if so.
+    /// Why no verdict is possible, if none is.
     pub unknown: Option<String>,
 }
 

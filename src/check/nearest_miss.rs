@@ -139,6 +139,7 @@ fn free_at<'a>(
     let moments: Vec<Moment> =
         moments.into_iter().filter(|at| start <= *at && *at < Moment::NEVER).collect();
     let then = moments.partition_point(|at| *at <= wrote);
+    // The beginning of the free stretch that contains the write, if there is one.
     let before = moments[..then].iter().rev().take_while(|at| is_free(**at)).last();
     let found = *before.or_else(|| moments[then..].iter().find(|at| is_free(**at)))?;
     if found == start {

@@ -1,4 +1,4 @@
-//! What a history is judged by.
+//! The terms by which a history is judged: values of the plan and of the lock's promise.
 
 use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
@@ -6,57 +6,57 @@ use serde::{Deserialize, Serialize};
 use crate::ledger::site::Site;
 use crate::promise::Model;
 
-/// What a history is judged by.
+/// The terms by which a history is judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// The lock's key.
     pub lock_key: String,
-    /// How many may hold at once.
+    /// The maximum number of concurrent holders.
     pub holders: u32,
-    /// Whether the lock tells a running caller of a loss.
+    /// Whether the lock notifies a running caller of a loss.
     pub tells_loss: bool,
-    /// The model of its acquires and releases.
+    /// The model that acquires and releases must follow.
     pub model: Model,
-    /// Time to live that the lock was asked for.
+    /// The requested time to live, ns.
     pub ttl: Option<Nanos>,
-    /// The longest time to live that any key of the lock can have.
+    /// The maximum time to live that any key of the lock can have, ns.
     pub longest_ttl: Nanos,
-    /// What the resource must keep.
+    /// The invariant of the guarded resource.
     pub invariant: Invariant,
-    /// Whether two callers, the probe not counted, must have wanted the lock at once.
+    /// Whether the run tests nothing unless two callers other than the probe want the lock at once.
     pub contends: bool,
     /// The faults of the plan, by number: each must have struck something.
     pub faults: Vec<u32>,
-    /// Whether callers take the lock again while they hold it.
+    /// Whether callers acquire the lock again while they hold it.
     pub reenters: bool,
-    /// What the ledger holds the history against.
+    /// The environment against which the ledger compares the history.
     pub site: Site,
-    /// How many grants the same plan gives without its faults, if that was tried.
+    /// The number of grants of the same plan without its faults, if that was run.
     pub grants_without_faults: Option<u32>,
-    /// Whether chance drew them, so that one that strikes something is enough: see
+    /// Whether the faults were drawn, so that one that strikes something is enough: see
     /// [`idle`](crate::check::idle).
     #[serde(default)]
     pub is_drawn: bool,
 }
 
 impl Terms {
-    /// Whether one node decides: what it answers is true of the lock.
+    /// Whether one node decides, so that its reply is true of the lock.
     pub fn asks_one_node(&self) -> bool {
         self.site.asked <= 1
     }
 }
 
-/// What a guarded resource must keep.
+/// The invariant of a guarded resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Invariant {
     /// Nothing.
     None,
-    /// Each write is the value before it plus one: no update is lost.
+    /// Each write is the previous value plus one: no update is lost.
     Counter,
-    /// Each write is the value before it minus one, from `items` on, and never below zero.
+    /// Each write is the previous value minus one, starting at `items`, and never below zero.
     Stock {
-        /// How many there are to sell.
+        /// The number of items for sale.
         items: i64,
     },
     /// No entry of an earlier grant follows one of a later grant.

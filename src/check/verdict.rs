@@ -1,49 +1,50 @@
-//! What checks answer: a verdict, and each violation with its evidence.
+//! The results of checks: a verdict, and each violation with its evidence.
 
 use lockstorm_platform::time::{Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::history::OpId;
 
-/// The answer. `Unknown` is never shown as a pass.
+/// The verdict. `Unknown` is never shown as a pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Every check held, and something was tested.
     Holds,
-    /// At least one check failed; in the order of [`Kind`], then of time.
+    /// At least one check failed; ordered by [`Kind`], then by time.
     Violated(Vec<Violation>),
-    /// Nothing can be said, and why.
+    /// No verdict is possible, for this reason.
     Unknown(String),
 }
 
-/// What was violated.
+/// The kind of a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// The lock did what its contract with the lab forbids.
+    /// The lock did something that its contract with the harness forbids.
     BrokenContract,
     /// More holders than allowed, all covered, or with a grant that was dead on arrival.
     DoubleGrant,
-    /// More holders than allowed, at least one past its deadline.
+    /// More holders than allowed, at least one of them past its deadline.
     StaleHolder,
     /// The resource's invariant failed.
     Corruption,
-    /// A release or an overwrite hit another's key.
+    /// A release or an overwrite removed the key of another caller's grant.
     ForeignRelease,
-    /// An extend prolonged another's key.
+    /// An extend extended the key of another caller's grant.
     ForeignExtend,
-    /// A key that nobody owns made an acquire fail.
+    /// A key without an owner made an acquire fail.
     Leak,
-    /// A renewal took effect after its owner's release had returned, or set the key again.
+    /// A renewal took effect after its owner's release had returned, or it set the key again.
     RenewalAfterRelease,
-    /// After the heal the probe was not granted in time.
+    /// After the heal the probe was not granted the lock in time.
     Stuck,
     /// An operation was still pending at the end.
     NeverSettles,
-    /// The caller was told too late that it lost the lock.
+    /// The caller was notified too late that it had lost the lock.
     LateLoss,
-    /// The key of a covered hold went before its lease had ended, and nobody else got in.
+    /// The key of a covered hold was lost before its lease had expired, and no other caller
+    /// acquired the lock.
     LostEarly,
     /// A fence is not greater than that of an earlier grant.
     FenceRegress,
@@ -70,7 +71,7 @@ impl Kind {
         Kind::NotLinearizable,
     ];
 
-    /// The word that stands for the kind in scenarios and reports.
+    /// The name of the kind in scenarios and reports.
     pub fn word(self) -> &'static str {
         match self {
             Kind::BrokenContract => "broken-contract",
@@ -94,21 +95,21 @@ impl Kind {
 /// One violation with its evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// What was violated.
+    /// The kind.
     pub kind: Kind,
-    /// The operations that show it, the earliest first.
+    /// The operations that prove it, the earliest first.
     pub ops: Vec<OpId>,
-    /// Indices into the history's `keys` that show it.
+    /// Indices into the history's `keys` that prove it.
     pub keys: Vec<usize>,
-    /// Indices into the history's `accesses` that show it.
+    /// Indices into the history's `accesses` that prove it.
     pub accesses: Vec<usize>,
-    /// From when on it is visible.
+    /// The first instant at which it is visible.
     pub from: Instant,
-    /// Until when; the same as `from` for what happens in one instant.
+    /// The last instant; equal to `from` for a violation of one instant.
     pub to: Instant,
-    /// For corruption: where it came from.
+    /// For `corruption`: its cause.
     pub cause: Option<Cause>,
-    /// How late a loss was told, in nanoseconds; for `late-loss`.
+    /// For `late-loss`: the delay of the notification, ns.
     pub late: Option<Nanos>,
     /// For `not-linearizable` of a lock: the turn of each grant, the earliest acquire first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -116,7 +117,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// A violation of that kind from an instant to another, without evidence yet.
+    /// A violation of that kind between two instants, without evidence yet.
     pub fn new(kind: Kind, from: Instant, to: Instant) -> Violation {
         let (ops, keys, accesses) = (Vec::new(), Vec::new(), Vec::new());
         let turns = Vec::new();
@@ -124,45 +125,45 @@ impl Violation {
     }
 }
 
-/// Where a corruption came from.
+/// The cause of a corruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// Two holds overlapped.
     Overlap,
-    /// A write arrived after its holder had released, lost the lock or died.
+    /// A write arrived after its holder had released the lock, lost it or died.
     InFlight,
-    /// The caller worked without a grant.
+    /// The access was sent without a grant.
     Caller,
     /// None of these.
     None,
 }
 
-/// One grant's turn at the lock: when it must have begun, and when it can be over.
+/// One grant's turn at the lock: when it must have begun, and when it can end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// The acquire.
     pub grant: OpId,
-    /// By when the caller certainly had the lock.
+    /// The instant by which the caller certainly had the lock.
     pub had_by: Instant,
-    /// The operation whose return shows that: the acquire, or the first that proves it.
+    /// The operation whose return proves that: the acquire, or the first that proves it.
     pub shown_by: OpId,
-    /// From when on the lock can be free of the grant; `None` if it never can, or if what the
-    /// caller was answered fits into no turn at all.
+    /// The earliest instant at which the lock can be free of the grant; `None` if it never can, or
+    /// if the replies to the caller fit into no turn.
     pub free_from: Option<Instant>,
-    /// What lets the turn end then.
+    /// What ends the turn at that instant.
     pub end: TurnEnd,
 }
 
-/// What lets a grant's turn at a lock end.
+/// What can end a grant's turn at a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TurnEnd {
     /// This release, which returned as released.
     Released(OpId),
-    /// This release, of which nobody knows: from its call on it may have taken effect.
+    /// This release with an unknown outcome: it may have taken effect at any time from its call on.
     MayBeReleased(OpId),
-    /// Its lease, as this operation was granted it.
+    /// The end of the lease that this operation was granted.
     Lease(OpId),
     /// Nothing.
     Never,

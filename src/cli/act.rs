@@ -41,7 +41,7 @@ pub const CONTENTS: &str = "README.md";
 /// have this name.
 pub const ALL_LINKED: &str = "INDEX.md";
 
-/// What a hunt came to.
+/// The result of a hunt.
 pub struct Catch {
     /// How much was tested.
     pub tally: hunt::Tally,
@@ -185,8 +185,8 @@ pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
     agree::agreement(one, other)
 }
 
-/// Hunts, with so many plans at a time; explaining what is found may take the budget. `progress` is
-/// told how far it is.
+/// Hunts with this many parallel plans; explaining the result may take the budget. `progress`
+/// receives each step.
 pub fn hunt(
     hunt: &Hunt,
     jobs: Option<u16>,
@@ -213,14 +213,14 @@ fn scenario_page(lab: &Lab, finding: &Finding) -> Option<Page> {
     Some(Page { name: scenario_name(&finding.scenario), text: mark::noted(&text) })
 }
 
-/// Runs `work` with so many threads, or with as many as there are cores.
+/// Runs `work` with this many threads; by default one per core.
 fn side_by_side<T: Send>(jobs: Option<u16>, work: impl FnOnce() -> T + Send) -> T {
     let threads = jobs.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.expect("threads can be started").install(work)
 }
 
-/// The same lab with a watchdog, which keeps the plan of a lock that stands still.
+/// The same lab with a watchdog, which saves the plan of a lock whose poll does not return.
 pub fn watched(lab: Lab) -> Lab {
     watchdog::over(lab, Path::new(REPORTS), watchdog::PATIENCE)
 }

@@ -1,4 +1,4 @@
-//! From what was typed to the command that does it.
+//! Finds and runs the command for the typed arguments.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -17,7 +17,7 @@ use crate::edge::ending::Ending;
 use crate::edge::terminal::complain;
 use crate::refusal::Refusal;
 
-/// Does what the arguments say.
+/// Runs the command of these arguments.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ending = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => obey(&arguments).unwrap_or_else(|refusal| {
@@ -59,7 +59,7 @@ fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
     }
 }
 
-/// Colours go to a terminal only, and only if `NO_COLOR` is empty or not there.
+/// Colours are used only on a terminal, and only if `NO_COLOR` is empty or unset.
 fn colour_on_stderr() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty())
 }

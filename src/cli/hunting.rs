@@ -1,4 +1,4 @@
-//! `hunt`: seeded random plans until one violates; it is shrunk, saved and told.
+//! `hunt`: runs seeded random plans until one violates, then shrinks, saves and reports it.
 
 use crate::cli::act::Catch;
 use crate::cli::act::watched;
@@ -15,11 +15,12 @@ use crate::explore::quarry::Quarry;
 use crate::refusal::Refusal;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 
-/// Hunts as asked.
+/// Runs the hunt that the arguments describe.
 pub fn hunt(arguments: &HuntArguments) -> Result<Ending, Refusal> {
     let hunt = quarry(arguments).hunt(watched(arguments.engine.lab()))?;
     let names = act::report_names(&hunt.base.name);
     let names = names.chain([act::scenario_name(&hunt.base.name)]);
+    // Refused before the hunt, which may take hours, rather than when its result is written.
     output::refuse_foreign(&arguments.report, names)?;
     let (first, last) = (hunt.seeds.start(), hunt.seeds.end());
     let (lock, topology) = (&arguments.lock, &arguments.topology);

@@ -19,6 +19,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<Ending, Refusal> {
     let finding = act::examine_plan(&lab, None, &plan);
     say(&format!("{}: {}", plan.name, found(&finding)));
     let trace = finding.trace_hash;
+    // First, because a trace that differs from run to run cannot be compared with the given one.
     if let Some(difference) = act::divergence(&lab, &plan) {
         complain(&difference);
         return Ok(Ending::Diverged);

@@ -44,6 +44,7 @@ pub struct Attempt {
 pub fn attempt(lab: &Lab, plan: &Plan, begin: impl FnOnce()) -> Result<Attempt, String> {
     let lab = Lab { engine: EngineKind::Live, ..lab.clone() };
     let ground = RealGround::prepare(plan);
+    // Called even if a server could not be started: the other runs wait for this one at a barrier.
     begin();
     let RealRun { run, untold, latest } = ground?.run(&lab, plan)?;
     let mut judgement = judge(&run.history, &lab.terms(plan));

@@ -1,8 +1,8 @@
-//! What a plan is run on: its own machines on addresses of the loopback, a redis-server behind
+//! The environment of a plan on real servers: machines on loopback addresses, a redis-server behind
 //! each node, real time.
 //!
-//! Each machine has an IP address of its own, as in the simulated world, and a port that the
-//! system has chosen, so that many runs go on side by side.
+//! Each machine has an IP address of its own, as in the simulated world, and a port that the system
+//! chose, so that many runs proceed side by side.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -27,19 +27,20 @@ use crate::confirm::relay::{self, Node};
 use crate::plan::Plan;
 use crate::run::{self, Ground, Lab, node_address, process, resource_address, sentinel_address};
 
-/// How long the world runs between two looks at which nodes stand still, and what their clocks are.
+/// How long the world runs between two updates of the servers' state (stopped or running) and
+/// clocks.
 const BEAT: Nanos = 10 * MILLISECOND;
-/// How often a server is started that ends at once.
+/// How often a server that exits at once is started.
 const MOST_TRIES: u32 = 5;
-/// The host that waits for somebody to end the whole.
+/// The host that waits for an interrupt of the whole program.
 const WATCHMAN: &str = "watchman";
-/// Its address; it talks to nobody.
+/// Its address. It has no connections.
 const WATCHMAN_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 1, 9, 2), 0);
 
-/// Why a run that somebody has ended says nothing.
+/// Why an interrupted run has no result.
 pub const ENDED: &str = "it was ended before it was over";
 
-/// See the head of this file.
+/// See the module documentation.
 pub struct RealGround {
     nodes: Vec<Rc<Node>>,
     places: BTreeMap<SocketAddrV4, SocketAddrV4>,
@@ -48,10 +49,11 @@ pub struct RealGround {
     latest: Nanos,
 }
 
-/// A server that starts. It goes before its files do.
+/// A server that is starting. The order of the fields is the order in which they are dropped: the
+/// server stops before its files are deleted.
 struct Started {
     setup: Setup,
-    /// `None`: it is started by its node's process.
+    /// `None` if the process of its node starts it.
     server: Option<Server>,
     home: Home,
 }
@@ -62,20 +64,21 @@ impl Started {
     }
 }
 
-/// A run on real servers, and what its evidence is worth.
+/// A run on real servers, and how complete its evidence is.
 pub struct RealRun {
     /// The run.
     pub run: run::Run,
-    /// How often a server may not have told of something: gaps in the evidence.
+    /// How often a server may have failed to report something: gaps in the evidence.
     pub untold: u32,
-    /// The most by which the world came late to what it had to do, ns: how busy the machine was.
+    /// The longest delay of the world behind its schedule, ns: how busy the machine was.
     pub latest: Nanos,
 }
 
 impl RealGround {
-    /// Starts a server for each node of a plan and waits until all answer.
+    /// Starts a server for each node of a plan and waits until all reply.
     ///
     /// # Errors
+    ///
     /// In words: what cannot be bound or started.
     pub fn prepare(plan: &Plan) -> Result<RealGround, String> {
         let mut ports = Ports::default();
@@ -100,14 +103,14 @@ impl RealGround {
         let start = |name: &str, at| {
             ground.start(plan, name, at).map_err(|e| format!("{name} cannot be started: {e}"))
         };
-        // All start before the first is waited for.
+        // All servers are started before the first is awaited, so that they start in parallel.
         let started = servers.iter().map(|(name, at)| start(name, *at));
         let started: Vec<Started> = started.collect::<Result<_, _>>()?;
         let mut nodes = Vec::new();
         for ((name, at), mut started) in servers.iter().zip(started) {
             let mut tries = 1;
             while let Err(error) = started.wait() {
-                // Somebody has taken the port that was free when it was looked for.
+                // Another process took the port between the choice of a free port and the bind.
                 if error.kind() != io::ErrorKind::BrokenPipe || tries == MOST_TRIES {
                     return Err(format!("{name} does not answer: {error}"));
                 }
@@ -146,7 +149,8 @@ impl RealGround {
         };
         let home = Home::new()?;
         home.set_clock(0)?;
-        // Sentinels come to nodes that are there: they ask for replicas every ten seconds only.
+        // Sentinels start once the nodes run: they learn of replicas by INFO, every ten seconds
+        // only.
         let server = match setup.watch {
             None => Some(Server::start(&setup, &home)?),
             Some(_) => None,
@@ -157,7 +161,8 @@ impl RealGround {
     /// Runs the plan.
     ///
     /// # Errors
-    /// In words: that somebody has ended it.
+    ///
+    /// In words: that the run was interrupted.
     pub fn run(mut self, lab: &Lab, plan: &Plan) -> Result<RealRun, String> {
         let run = run::run_on(&mut self, lab, plan, false);
         if self.is_interrupted.get() {
@@ -167,7 +172,7 @@ impl RealGround {
         Ok(RealRun { run, untold, latest: self.latest })
     }
 
-    /// Has the servers be as the world has their nodes be.
+    /// Applies the state and the clock of each node in the world to its server.
     fn look_after(&self, world: &World) {
         let real = world.status(WATCHMAN).readings.wall;
         for node in &self.nodes {
@@ -179,13 +184,13 @@ impl RealGround {
     }
 }
 
-/// The names of a plan's servers, and where they are in a simulated world: nodes, then Sentinels.
+/// The names of a plan's servers with their addresses in a simulated world: nodes, then Sentinels.
 fn servers(plan: &Plan) -> Vec<(String, SocketAddrV4)> {
     let nodes = plan.nodes().into_iter().zip((1..).map(node_address));
     nodes.chain(plan.sentinels().into_iter().zip((1..).map(sentinel_address))).collect()
 }
 
-/// Whether a plan has a node's clock be another than the machine's.
+/// Whether a plan gives a node a clock that differs from the machine's.
 fn has_clock(plan: &Plan, node: &str) -> bool {
     let own = plan.clocks.get(node).is_some_and(|clock| *clock != ClockSetting::default());
     let changed = plan.faults.iter().any(|fault| {
@@ -236,7 +241,7 @@ impl Ground for RealGround {
     }
 }
 
-/// The address of a machine of a simulated world, 10.0.x.y, on the loopback: 127.1.x.y.
+/// The loopback address 127.1.x.y of a machine that has 10.0.x.y in the simulated world.
 fn on_loopback(simulated: SocketAddrV4) -> SocketAddrV4 {
     let [.., net, n] = simulated.ip().octets();
     SocketAddrV4::new(Ipv4Addr::new(127, 1, net, n), simulated.port())

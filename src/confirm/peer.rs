@@ -1,21 +1,21 @@
-//! Who is at the other end of a connection to a node.
+//! The other end of a connection to a node.
 
 use std::net::SocketAddrV4;
 
-/// See the head of this file.
+/// See the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// A client of the plan, or its probe.
     Client,
-    /// Whoever types the commands of faults.
+    /// The operator, which sends the commands of faults.
     Operator,
     /// Another server.
     Server,
 }
 
 impl Peer {
-    /// Nodes are in 127.1.0.0/24, Sentinels in 127.1.3.0/24, all others of the plan in other
-    /// networks of 127.1.
+    /// Classifies an address: nodes are in 127.1.0.0/24, Sentinels in 127.1.3.0/24, all other
+    /// machines of the plan in other networks of 127.1.
     pub fn of(address: SocketAddrV4) -> Peer {
         match address.ip().octets() {
             [127, 1, 0 | 3, _] => Peer::Server,

@@ -129,6 +129,7 @@ pub async fn run(host: Host, node: Rc<Node>) {
     if node.setup.watch.is_some() {
         host.spawn(lookout::of_sentinel(host.clone(), node.setup.own));
     } else {
+        // Connected before the node listens, so that no request of a client goes unreported.
         let witness = node.witness(&host).await;
         host.spawn(listen(host.clone(), Rc::clone(&node), witness));
         if node.setup.changes_role {
@@ -148,6 +149,7 @@ pub async fn run(host: Host, node: Rc<Node>) {
 async fn listen(host: Host, node: Rc<Node>, mut witness: Witness) {
     loop {
         witness.listen().await;
+        // What happened between the two connections was not reported.
         node.asked.miss();
         witness = node.witness(&host).await;
     }
@@ -254,6 +256,7 @@ impl Exchange {
             self.unanswered.push_back((request, command));
             let words = as_real(words);
             let name = String::from_utf8_lossy(&words[0]).to_ascii_uppercase();
+            // Recorded before the write: the tap may receive the report before the write returns.
             self.asked.ask(self.server.connection().client, request, name);
             let mut bytes = BytesMut::new();
             frame::encode_request(&mut bytes, &words);

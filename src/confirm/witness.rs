@@ -153,6 +153,7 @@ impl Witness {
             },
             Told::Command { by, name } => (by, name),
         };
+        // The tap's own queries are reported too.
         if by == Some(self.questions.stream.connection().client) {
             return Ok(());
         }
@@ -160,6 +161,7 @@ impl Witness {
             let request = self.asked.tell(by, &name);
             self.speaker = request.map_or(Speaker::Other, Speaker::Client);
         }
+        // Redis reports no effect on single keys for a flush.
         if matches!(name.as_str(), "FLUSHALL" | "FLUSHDB") {
             let keys = self.living.keys().cloned();
             self.effects.extend(keys.map(|key| ("del".to_owned(), key)));

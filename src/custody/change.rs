@@ -68,6 +68,7 @@ impl Ledger {
                 old.prolong(*at, *left);
                 return;
             }
+            // Judged before the old life ends, because the finding shows that life.
             let foreign = self.foreign(*host, key, by.as_ref(), words, true);
             if let Some(certainty) = foreign {
                 let what = format!("was overwritten {}", from_whom(by.as_ref()));

@@ -67,6 +67,7 @@ impl Ledger {
             lives.iter().map(|life| &life.node).collect::<std::collections::BTreeSet<_>>().len()
         };
         let mine = by_token.remove(&token).unwrap_or_default();
+        // Equal and not more: a majority that grows further was checked when it was reached.
         if nodes(&mine) != quorum {
             return;
         }

@@ -1,4 +1,4 @@
-//! What each entry of the trace means for what is known: requests, connections, loads.
+//! Updates the ledger with each entry of the trace: requests, connections, loads.
 
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_platform::trace::{
@@ -12,8 +12,9 @@ use crate::custody::ledger::{Ledger, Present};
 use crate::reading::provenance;
 
 impl Ledger {
-    /// Takes what happened next.
+    /// Processes the next entry of the trace.
     pub fn take(&mut self, entry: Entry) {
+        // First, because a copied change below takes its cause from it.
         let joined = self.provenance.take(&entry, Some);
         let Entry { stamp, host, event } = entry;
         match event {
@@ -73,6 +74,7 @@ impl Ledger {
             self.pending.remove(&request.connection);
         }
         for (_, host, key) in answered {
+            // Noted first: a majority consists of lives whose creators have the reply.
             self.tell(host, &key, request, Told::Yes);
             self.look_for_clash(host, &key, request, at);
         }
@@ -97,7 +99,7 @@ impl Ledger {
         }
     }
 
-    /// A change that a replica took from its master, on behalf of `by`.
+    /// A change that a replica applied from its master, on behalf of `by`.
     fn copy(&mut self, change: &Change, by: Option<Request>) {
         let Change { host, at, key, left, .. } = change;
         let book = self.nodes.get_mut(host).expect("it is a node");
@@ -113,8 +115,8 @@ impl Ledger {
         }
     }
 
-    /// A node has taken over what a request had created elsewhere, or earlier: that life goes on
-    /// here. What nobody owns any more is nobody's here either.
+    /// A node has adopted what a request had created elsewhere, or earlier: that life continues
+    /// here. A key whose owner is unknown there has no owner here either.
     fn adopt(&mut self, host: HostId, key: &KeyName, birth: Option<Request>) {
         let elsewhere = self.nodes.values().filter_map(|book| book.living.get(key));
         let running = self.pasts.get(key).map(|past| &past.running[..]).unwrap_or_default();
@@ -128,8 +130,8 @@ impl Ledger {
         }
     }
 
-    /// A node has started, or was filled by a master: what it lost by that and what came. The lease
-    /// of a key that is still there is the one that its owner asked for last.
+    /// A node has started, or was filled by a master: the keys that it lost and received. The lease
+    /// of a key that still exists is the one that its owner requested last.
     fn load(&mut self, host: HostId, at: Nanos, joined: &[provenance::Change<Request>]) {
         self.nodes.get_mut(&host).expect("it is a node").present = None;
         for change in joined {

@@ -15,7 +15,7 @@ pub enum Kind {
     ForeignRelease,
     /// A request changed the time to live of a key that another client had created.
     ForeignExtend,
-    /// A key without a known owner or without an expiry keeps others out.
+    /// A key without a known owner or without an expiry blocks other callers.
     Leak,
 }
 
@@ -50,7 +50,7 @@ pub struct Finding {
     pub kind: Kind,
     /// How certain it is.
     pub certainty: Certainty,
-    /// When, in nanoseconds of true time.
+    /// When it happened, in nanoseconds of true time.
     pub at: Nanos,
     /// The key's life that was harmed, or that harms others.
     pub owner: Incarnation,

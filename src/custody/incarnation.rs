@@ -13,7 +13,7 @@ const ROUNDING: Nanos = 2 * MILLISECOND;
 /// The share of a lease (one in `DRIFT`) that clocks may drift apart.
 const DRIFT: Nanos = 100;
 
-/// See the head of this file.
+/// See the module documentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incarnation {
     /// The node.
@@ -22,7 +22,7 @@ pub struct Incarnation {
     pub key: KeyName,
     /// The value that identifies the owner, if known.
     pub token: Option<Vec<u8>>,
-    /// The request that created it; `None`: it existed when the node started.
+    /// The request that created it; `None` if it existed when the node started.
     pub by: Option<Asker>,
     /// The creation, in nanoseconds of true time.
     pub from: Nanos,
@@ -36,13 +36,13 @@ pub struct Incarnation {
     pub is_released: bool,
     /// Whether the connection of its creator has closed.
     pub is_alone: bool,
-    /// How often others have tried to take the key in vain.
+    /// How often other clients have failed to take the key.
     pub refused: u64,
     /// When and how it ended.
     pub end: Option<(Nanos, End)>,
 }
 
-/// Whether the creator of a key knows of it.
+/// Whether the creator of a key has received the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Told {
@@ -106,7 +106,7 @@ impl Incarnation {
         self.birth().map(|request| request.connection)
     }
 
-    /// How much of its lease is certainly left at a true time; `None` if it has no end.
+    /// How much of its lease is certainly left at a true time; `None` if it never expires.
     pub fn left(&self, at: Nanos) -> Option<Nanos> {
         let unsure = ROUNDING + self.ttl.unwrap_or(0) / DRIFT;
         self.lease_until.map(|until| until.saturating_sub(at).saturating_sub(unsure))
@@ -117,7 +117,7 @@ impl Incarnation {
         self.left(at).is_none_or(|left| left > 0)
     }
 
-    /// Renews the lease: `ttl` from `at` on, or without an end.
+    /// Renews the lease: `ttl` from `at` on, or without an expiry.
     pub fn prolong(&mut self, at: Nanos, ttl: Option<Nanos>) {
         self.ttl = ttl;
         self.lease_until = ttl.map(|ttl| at.saturating_add(ttl));
@@ -134,7 +134,7 @@ impl Tokens {
     /// The maximum number that is kept.
     const MOST: usize = 16;
 
-    /// Notes a token.
+    /// Records a token.
     pub fn note(&mut self, token: &[u8]) {
         if self.seen.iter().any(|seen| seen == token) {
             return;

@@ -28,7 +28,7 @@ pub struct Terms {
     pub quorum: usize,
 }
 
-/// See the head of this file.
+/// See the module documentation.
 pub struct Ledger {
     pub(super) terms: Terms,
     pub(super) nodes: BTreeMap<HostId, Book>,
@@ -36,7 +36,7 @@ pub struct Ledger {
     order: VecDeque<KeyName>,
     /// Lives whose creators have no reply yet, by connection.
     pub(super) pending: BTreeMap<Connection, Vec<(u32, HostId, KeyName)>>,
-    /// Who is behind what came to a node by replication or from a file.
+    /// The cause of what reached a node by replication or from a file.
     pub(super) provenance: Provenance<Request>,
     findings: Vec<Finding>,
     pub(super) counts: Counts,
@@ -72,7 +72,7 @@ pub(super) struct Past {
 }
 
 impl Ledger {
-    /// Nothing has happened yet.
+    /// A ledger before the first entry.
     pub fn new(terms: Terms) -> Ledger {
         let book = |name: &str| Book { name: name.to_owned(), ..Book::default() };
         let nodes = terms.nodes.iter().map(|(host, name, _)| (*host, book(name))).collect();

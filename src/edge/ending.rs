@@ -1,22 +1,22 @@
-//! How a command, or a hunt of a user's own, ends: as an exit code.
+//! The result of a command, or of a user's own hunt, as an exit code.
 
 use std::process::ExitCode;
 
 use crate::scenario::expectation::Met;
 
-/// How a command ended, as an exit code.
+/// The result of a command, as an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
-    /// Held, or all was as expected.
+    /// Held, or as expected.
     Held = 0,
     /// Violated, or not as expected.
     Violated = 1,
-    /// Nothing can be said.
+    /// No verdict is possible.
     Unknown = 2,
     /// Bad input or usage.
     Refused = 3,
-    /// Two runs of one plan differ, which is a bug of ours, or a lock stands still for ever: no
-    /// verdict is worth anything.
+    /// Two runs of one plan differ, which is a bug in lockstorm, or a poll of a lock does not
+    /// return: no verdict is reliable.
     Diverged = 70,
 }
 

@@ -1,5 +1,5 @@
-//! What is outside: files, the terminal, exit codes, real time. The command line and users' tests
-//! stand on it, and nothing else does.
+//! The outside: files, the terminal, exit codes, real time. Only the command line and users' tests
+//! use it.
 
 pub mod ending;
 pub mod input;

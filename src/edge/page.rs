@@ -1,10 +1,10 @@
-//! A file that is to be written.
+//! A file to write.
 
-/// A file to be written.
+/// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Its name within the folder of reports.
+    /// Its name within the report folder.
     pub name: String,
-    /// What is in it.
+    /// Its text.
     pub text: String,
 }

@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
-/// Writes a line to standard output. Nobody listening is no reason to fail.
+/// Writes a line to standard output. A closed pipe is no error.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// Writes a text to standard error. Nobody listening is no reason to fail.
+/// Writes a text to standard error. A closed pipe is no error.
 pub fn complain(text: &str) {
     let _ = write!(std::io::stderr(), "{text}");
 }

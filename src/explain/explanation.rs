@@ -1,4 +1,4 @@
-//! What a run means, in words: all parts of it, as one value.
+//! The explanation of a run in words: all parts of it, as one value.
 
 use serde::Serialize;
 
@@ -9,22 +9,22 @@ use crate::explain::story::Story;
 use crate::explain::witness::Witness;
 use crate::explain::{argument, cause, selection, sentence};
 
-/// What a run means, in words.
+/// The explanation of a run in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explanation {
     /// The verdict in one sentence.
     pub verdict: String,
-    /// The assumptions that broke, a sentence each, or that none did.
+    /// The breached assumptions, one sentence each, or one sentence that none was breached.
     pub assumptions: Vec<String>,
-    /// How it became possible; `None` where nothing is violated.
+    /// The mechanism; `None` if nothing is violated.
     pub mechanism: Option<Mechanism>,
-    /// What made the difference, a sentence each; empty where nothing was run again.
+    /// What made the difference, one sentence each; empty without reruns.
     pub causes: Vec<String>,
-    /// What the lock counts on, a sentence each.
+    /// The assumptions of the lock, one sentence each.
     pub ledger: Vec<String>,
-    /// Why no order of the operations is legal, where that is a violation.
+    /// Why no order of the operations is legal, if that is a violation.
     pub arguments: Vec<String>,
-    /// What happened.
+    /// The events.
     pub story: Story,
 }
 

@@ -1,7 +1,7 @@
-//! Which lines a story has.
+//! The selection of the lines of a story.
 //!
-//! The chapters offer beats, each with a weight; the heaviest nine are told in order of time, the
-//! others are folded away. What two beats tell of is told by the heavier one.
+//! The chapters offer beats, each with a weight. The nine most important are told in order of time,
+//! the others are folded away. If two beats tell the same event, the more important one is kept.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ use crate::explain::mechanism::by_kind::mechanism;
 use crate::explain::story::{Beat, Evidence, Story, StoryLine, Weight};
 use crate::explain::witness::Witness;
 
-/// The most lines that a story has.
+/// The maximum number of lines of a story.
 pub const LONGEST: usize = 9;
 
-/// Tells what the witness shows.
+/// Selects the story of a finding.
 pub fn tell(witness: &Witness<'_>) -> Story {
     let mut beats = match witness.finding.judgement.verdict {
         Verdict::Violated(_) => violated(witness),
@@ -42,7 +42,8 @@ fn in_order(beats: Vec<Beat>) -> Vec<StoryLine> {
     lines
 }
 
-/// Of beats that say the same, or tell of one fault or of one end of a key, the first.
+/// Drops beats with the time and text of an earlier one, or about an end of a key that an earlier
+/// one tells.
 fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
     let (mut said, mut events) = (BTreeSet::new(), BTreeSet::new());
     let mut told = Vec::new();
@@ -59,7 +60,7 @@ fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
     told
 }
 
-/// Whether an event is told of in one line alone.
+/// Whether only one line may tell an event.
 fn is_told_once(witness: &Witness<'_>, event: Evidence) -> bool {
     match event {
         Evidence::Key(index) => witness.history().keys.get(index).is_some_and(|key| {
@@ -82,6 +83,7 @@ fn violated(witness: &Witness<'_>) -> Vec<Beat> {
     beats.extend(answer::beats(witness));
     beats.extend(access::beats(witness));
     beats.retain(|beat| beat.line.at <= horizon);
+    // The horizon does not limit these: liveness is judged after the heal.
     beats.extend(liveness::beats(witness));
     beats
 }

@@ -125,7 +125,7 @@ impl<'a> Witness<'a> {
         (!used).then_some(hold)
     }
 
-    /// The grants of a fence regress with their numbers, the one that has to stand back last.
+    /// The grants of a fence regress with their numbers, the larger number first.
     pub fn regress(&self, violation: &Violation) -> Option<[(&'a Op, u64); 2]> {
         let numbered = |id: &OpId| {
             let op = op(self.history(), *id)?;
@@ -143,8 +143,8 @@ impl<'a> Witness<'a> {
         ops.find(|op| matches!(op.kind, OpKind::Release { .. }))
     }
 
-    /// The end of what is told: of the first violation, of what its grants did, and of the first
-    /// harm that came after it began.
+    /// The end of what is told: of the first violation, of the operations of its grants, and of the
+    /// first harm after it began.
     pub fn horizon(&self) -> Instant {
         let Some(primary) = self.primary else { return self.history().end };
         let holds = self.actors.iter().filter_map(|grant| self.hold(grant.id));

@@ -103,6 +103,7 @@ impl Trials<'_, '_> {
     fn sufficient(&mut self, parts: &[Part], necessary: &[Part]) -> Vec<Vec<Part>> {
         let all: Out = parts.iter().copied().collect();
         let mut found: Vec<Out> = Vec::new();
+        // Small sets first, so that a set which contains a sufficient one is not tried.
         for size in 0..=MOST_TOGETHER.min(parts.len()) {
             let has_needed = |set: &Out| necessary.iter().all(|part| set.contains(part));
             let is_new = |set: &Out| !found.iter().any(|smaller| smaller.is_subset(set));

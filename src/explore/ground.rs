@@ -23,7 +23,7 @@ const MASTERS: u32 = 3;
 
 /// When the faults of a hunt are healed.
 const HEAL_AT: u64 = 12 * SECOND;
-/// How long a run goes on after the heal, beside the longest time to live.
+/// How long a run continues after the heal, in addition to the maximum time to live.
 const PROBE_TIME: u64 = 10 * SECOND;
 
 /// Sentinels that act quickly, since a run of a hunt is short.

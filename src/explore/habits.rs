@@ -162,6 +162,7 @@ impl Habits {
             let unit = lock.defaults.unit;
             plan.lock.ttl = Some((ms * MILLISECOND).div_ceil(unit) * unit);
         }
+        // The probe waits for the maximum lease.
         plan.until += plan.longest_ttl().saturating_sub(before);
         let lease = plan.lock.ttl.unwrap_or(NO_LEASE);
         let share = |thousandths: u64| lease / 1_000 * thousandths / MILLISECOND * MILLISECOND;

@@ -63,7 +63,7 @@ impl Tally {
     }
 }
 
-/// A hunt that finds nothing is worth what stands here.
+/// The tally is part of the result: it says how much a hunt that found nothing has tested.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tally { runs, unknown, outside, with_faults, struck_in_hold, grants, .. } = self;
@@ -81,7 +81,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// What a hunt came to.
+/// The result of a hunt.
 pub struct Report {
     /// How much was tested.
     pub tally: Tally,
@@ -110,13 +110,13 @@ pub struct Found {
 }
 
 impl Found {
-    /// What a report needs about the smallest plan; explaining it may take the budget.
+    /// The finding about the smallest plan. Its experiments may take up to `budget`.
     pub fn finding(self, lab: &Lab, budget: Option<Budget>) -> Finding {
         examine::finding(lab, budget, &self.plan, self.trial, self.class)
     }
 }
 
-/// Seeds that are run before the hunt looks whether one of them was violated.
+/// The number of seeds that run before the hunt checks whether one of them was violated.
 const BATCH: u64 = 64;
 
 /// The progress of a hunt.
@@ -134,6 +134,8 @@ pub fn hunt(hunt: &Hunt, progress: &dyn Fn(Progress)) -> Report {
     let (mut next, last) = (*hunt.seeds.start(), *hunt.seeds.end());
     while next <= last {
         let end = last.min(next.saturating_add(BATCH - 1));
+        // The whole batch is run before any violation counts, so the smallest seed wins on any
+        // number of threads.
         let mut done: Vec<Scouted> =
             (next..=end).into_par_iter().map(|seed| scout(hunt, seed)).collect();
         done.sort_by_key(|scouted| scouted.seed);
@@ -213,6 +215,7 @@ pub fn draw(hunt: &Hunt, seed: u64) -> Box<dyn ValueTree<Value = Plan>> {
 fn pursue(hunt: &Hunt, seed: u64) -> Found {
     let drawn = draw(hunt, seed).current();
     let (trial, is_repeatable) = repeated(&hunt.lab, &drawn, attempt(&hunt.lab, &drawn));
+    // Checked before class and shrinking: reruns of a plan that differ each time prove nothing.
     if !is_repeatable {
         return unrepeatable(hunt, seed, drawn, trial);
     }

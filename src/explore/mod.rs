@@ -10,7 +10,7 @@
 //! - [`examine`]: all that a report needs about one plan
 //! - [`ground`]: the base plan of a hunt
 //! - [`strategy`]: proptest strategies for faults and plans
-//! - [`quarry`]: what a hunt is asked for
+//! - [`quarry`]: the request for a hunt
 //! - [`hunt`]: the search for a violation over seeds
 //! - [`shrink`]: the same violation from a smaller plan
 //! - [`smaller`]: plans that are one step smaller

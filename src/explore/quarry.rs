@@ -1,5 +1,5 @@
-//! What a hunt is asked for: the one place where a hunt is put together, or refused, for the
-//! command line and for users' tests.
+//! The request for a hunt: the one place where a hunt is composed or refused, for the command line
+//! and for users' tests.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -16,12 +16,12 @@ use crate::quantity::length;
 use crate::refusal::{Refusal, nearest};
 use crate::run::Lab;
 
-/// What a hunt is asked for. What is given of the plans is not drawn.
+/// The request for a hunt. Parameters that the user set are not drawn.
 #[derive(Clone, Debug)]
 pub struct Quarry {
     base: Plan,
     varies: BTreeSet<Parameter>,
-    /// The words of the faults to draw from; empty: the usual ones.
+    /// The names of the faults to draw from; empty for the defaults.
     pub faults: BTreeSet<String>,
     /// Whether to draw only plans within the lock's assumptions.
     pub within_assumptions: bool,
@@ -30,7 +30,7 @@ pub struct Quarry {
 }
 
 impl Quarry {
-    /// Violations in plans like `base`, its faults apart.
+    /// A search for violations in plans that differ from `base` in their faults.
     pub fn like(base: Plan) -> Quarry {
         Quarry {
             base,
@@ -41,7 +41,8 @@ impl Quarry {
         }
     }
 
-    /// Leases are so long, ns. A run goes on after the heal as long as they need.
+    /// Sets the lease, ns. The run continues after the heal for as long as leases of this length
+    /// need.
     pub fn ttl(&mut self, length: Nanos) {
         let rest = self.base.until.saturating_sub(self.base.longest_ttl());
         self.base.lock.ttl = Some(length);
@@ -49,56 +50,56 @@ impl Quarry {
         self.varies.remove(&Parameter::Ttl);
     }
 
-    /// The lock waits so long for a request, ns.
+    /// Sets the timeout of the lock's requests, ns.
     pub fn timeout(&mut self, length: Nanos) {
         self.base.lock.timeout = Some(length);
         self.varies.remove(&Parameter::Timeout);
     }
 
-    /// There are so many nodes, replicas included.
+    /// Sets the number of nodes, including replicas.
     pub fn nodes(&mut self, count: u32) {
         self.base.topology.nodes = count;
         self.varies.remove(&Parameter::Nodes);
     }
 
-    /// Clients work for so long, ns.
+    /// Sets how long clients work, ns.
     pub fn hold(&mut self, length: Nanos) {
         self.base.workload.hold = length;
         self.varies.remove(&Parameter::Hold);
     }
 
-    /// There are so many clients.
+    /// Sets the number of clients.
     pub fn clients(&mut self, count: u32) {
         self.base.workload.clients = count;
         self.varies.remove(&Parameter::Clients);
     }
 
-    /// Clients prolong their grants so.
+    /// Sets how clients extend their grants.
     pub fn extend(&mut self, extend: Extend) {
         self.base.workload.extend = extend;
         self.varies.remove(&Parameter::Extend);
     }
 
-    /// Whether clients take the lock again while they hold it.
+    /// Sets whether clients re-enter the lock while they hold it.
     pub fn reenter(&mut self, reenter: bool) {
         self.base.workload.reenter = reenter;
         self.varies.remove(&Parameter::Reenter);
     }
 
-    /// Whether clients look at their deadline before each access.
+    /// Sets whether clients check their deadline before each access.
     pub fn check_validity(&mut self, check: bool) {
         self.base.workload.check_validity = check;
         self.varies.remove(&Parameter::CheckValidity);
     }
 
-    /// The plans differ in their faults, and in how many clients they have, alone.
+    /// Draws only the faults and the number of clients.
     pub fn as_it_is(&mut self) {
         self.varies = BTreeSet::from([Parameter::Clients]);
     }
 
-    /// The hunt, in a lab. Refused are plans that make no sense, faults that none of them could
-    /// have, and work that the lock does not allow where the hunt is to keep to what it assumes:
-    /// nothing that was given is changed.
+    /// The hunt in a lab. It is refused if the plans are invalid, if none of them can have one of
+    /// the faults, or if it must stay within the lock's assumptions and the work exceeds them. No
+    /// value that the user set is changed.
     pub fn hunt(self, lab: Lab) -> Result<Hunt, Refusal> {
         let Quarry { base, varies, faults, within_assumptions: within, seeds } = self;
         base.validate_with(&lab.locks)?;
@@ -123,14 +124,15 @@ impl Quarry {
                            --extend; or leave out --within-assumptions";
             return Err(Refusal::new(what, instead));
         }
-        // Asked here once, what it panics with is not told by every worker.
+        // Called once here, so that a panic of the promise is reported once and not by every
+        // worker.
         let _ = lab.promise(&base);
         Ok(Hunt { lab, base, alphabet, seeds })
     }
 }
 
-/// Refuses a fault that is none, or that nothing in plans like this could suffer: a hunt for it
-/// would draw others alone, or none.
+/// Refuses an unknown fault, and one that cannot strike plans like this: a hunt for it would draw
+/// only other faults, or none.
 fn can_strike(base: &Plan, word: &str) -> Result<(), Refusal> {
     let Some(row) = verbs::find(word) else {
         let known: Vec<&str> = verbs::words().collect();

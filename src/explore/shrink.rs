@@ -81,6 +81,7 @@ fn number(tried: usize) -> u32 {
 fn keeps(lab: &Lab, plan: &Plan, signature: &Signature) -> Option<Small> {
     plan.validate_with(&lab.locks).ok()?;
     let trial = attempt(lab, plan);
+    // Compared first: the class and the mechanism of another violation would cost many runs.
     if Signature::of(&trial.judgement.verdict).kinds != signature.kinds {
         return None;
     }

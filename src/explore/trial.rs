@@ -30,6 +30,7 @@ pub struct Trial {
 pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     let mut terms = lab.terms(plan);
     let trial = judged(lab.run(plan), &terms);
+    // The run without faults can change the verdict only if there was not a single grant.
     if !is_idle(plan, &trial.judgement, &trial.run, &terms) {
         return trial;
     }

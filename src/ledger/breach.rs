@@ -1,4 +1,4 @@
-//! A breach of an assumption, and what breaches are looked for in.
+//! A breach of an assumption, and the value in which breaches are searched.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,24 +7,24 @@ use crate::ledger::site::{Site, bound_of};
 use crate::promise::Bounded;
 use crate::reading::history::Reading;
 
-/// A reading of a history with what it is held against.
+/// A reading of a history, with the figures against which it is compared.
 pub struct Ledger<'a> {
-    /// What happened.
+    /// The reading.
     pub reading: &'a Reading<'a>,
-    /// What it is held against.
+    /// The figures.
     pub site: &'a Site,
 }
 
-/// One way in which a run went beyond an assumption.
+/// An assumption that a run exceeded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Breach {
-    /// What the lock counts on.
+    /// The assumption.
     pub what: Bounded,
-    /// What did it, in order. Empty: nothing in the history says what.
+    /// The parts of the plan that caused it, in order. Empty if the history does not show a cause.
     pub parts: Vec<Part>,
-    /// What the lock withstands, in the unit of [`Bounded`].
+    /// The bound that the lock tolerates, in the unit of [`Bounded`].
     pub bound: u64,
-    /// How much it was, in the same unit.
+    /// The actual figure, in the same unit.
     pub actual: u64,
 }
 

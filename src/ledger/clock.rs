@@ -1,8 +1,8 @@
-//! Clocks: how far a wall clock was moved from its course, and how far rates lay apart.
+//! Clocks: how far a wall clock was moved off its course, and by how much rates differed.
 //!
-//! Steps and freezes of one host add up, since they may meet the same lease: what counts is how
-//! far its wall clock came from its course between any two moments. Rates are compared at each
-//! moment, those that the run began with included.
+//! Steps and freezes of one host add up, since they may affect the same lease: what counts is the
+//! largest deviation of its wall clock between any two moments. Rates are compared at each moment,
+//! including those at the start of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::ledger::strike;
 use crate::promise::Bounded;
 use crate::reading::moment::Moment;
 
-/// The breaches of what is assumed of clocks.
+/// The breaches of the assumptions about clocks.
 pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     let nodes: BTreeSet<&str> = ledger.site.nodes.iter().map(String::as_str).collect();
     let clients: BTreeSet<&str> =
@@ -32,7 +32,7 @@ pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     found
 }
 
-/// How far a host's wall clock was moved from its course between any two moments.
+/// The breach by a wall clock that moved off its course between any two moments.
 fn moved(ledger: &Ledger, host: &str, what: Bounded) -> Option<Breach> {
     let end = ledger.reading.history.end;
     let own = |condition: &&Condition| condition.strikes(host);
@@ -47,10 +47,10 @@ fn moved(ledger: &Ledger, host: &str, what: Bounded) -> Option<Breach> {
     above(ledger, what, most.abs_diff(least), parts)
 }
 
-/// The largest difference of rates between two hosts at one moment.
+/// The maximum difference of rates between two hosts at one moment.
 fn drift(ledger: &Ledger, hosts: &BTreeSet<&str>) -> Option<Breach> {
     let bound = bound_of(&ledger.site.assumes, Bounded::Drift)?;
-    // No fault stops this clock: its rate is that of the whole host.
+    // No fault stops the boot clock, so its rate is that of the whole host.
     let pieces = ledger.reading.history.clocks.iter();
     let pieces = pieces.filter(|p| p.clock == Clock::Boot && hosts.contains(p.host.as_str()));
     let mut rates: BTreeMap<&str, i32> = hosts.iter().map(|host| (*host, 0)).collect();
@@ -74,7 +74,7 @@ fn drift(ledger: &Ledger, hosts: &BTreeSet<&str>) -> Option<Breach> {
     above(ledger, Bounded::Drift, worst, parts.into_iter().collect())
 }
 
-/// What set the rate of a host that it has at a moment.
+/// What set the rate that a host has at a moment.
 fn cause(ledger: &Ledger, host: &str, moment: Moment) -> Part {
     let mut conditions = ledger.reading.history.conditions.iter().filter(|condition| {
         let (from, to) = ledger.reading.lasts(condition);

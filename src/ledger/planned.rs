@@ -39,7 +39,7 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
     }
     let (what, size) = match &fault.verb {
         Verb::Pause if on_client => (Bounded::ClientPause, length),
-        // What is sent to a machine that sleeps is lost: to the sleep comes the wait for it.
+        // Messages to a suspended machine are lost: the wait for a retransmission is added.
         Verb::Suspend if on_client => (Bounded::ClientPause, max_outage_delay(length)),
         Verb::Crash | Verb::PowerLoss | Verb::Restart if on_client => (Bounded::ClientCrash, 1),
         Verb::Crash | Verb::PowerLoss | Verb::Restart if on_node => {

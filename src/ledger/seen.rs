@@ -27,7 +27,7 @@ fn worst(found: Vec<Breach>) -> Vec<Breach> {
         breach.parts.dedup();
         let known = worst.entry((breach.what, breach.parts.clone())).or_insert(breach.clone());
         known.actual = match breach.what {
-            // The shorter a node was down, the more holders can be left.
+            // The shorter a node was down, the more holders may still exist.
             Bounded::AmnesiacRestart => known.actual.min(breach.actual),
             _ => known.actual.max(breach.actual),
         };

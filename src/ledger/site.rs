@@ -1,4 +1,4 @@
-//! What a history is held against.
+//! The figures of a plan against which the ledger compares a history.
 
 use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
@@ -7,22 +7,22 @@ use crate::promise::Bounded;
 
 use crate::promise::Assumption;
 
-/// What a history is held against.
+/// The figures of a plan against which the ledger compares a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
     /// Every node, replicas included.
     pub nodes: Vec<String>,
     /// Every Sentinel.
     pub sentinels: Vec<String>,
-    /// How many nodes have to grant, of those that are asked.
+    /// How many of the queried nodes have to grant.
     pub quorum: u32,
-    /// How many nodes an acquire asks.
+    /// How many nodes an acquire queries.
     pub asked: u32,
-    /// The longest that one message takes when nothing goes wrong, ns.
+    /// The maximum time that one message takes without a fault, ns.
     pub message: Nanos,
-    /// How long a caller works under one grant without prolonging it, ns.
+    /// How long a caller works under one grant without extending it, ns.
     pub works: Nanos,
-    /// What the lock counts on.
+    /// The assumptions of the lock.
     pub assumes: Vec<Assumption>,
 }
 

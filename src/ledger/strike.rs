@@ -22,8 +22,8 @@ pub fn removes_key(condition: &Condition, key: &str) -> bool {
     named && condition.met != Some(0)
 }
 
-/// By how much it finally shifted a wall clock from true time: a step by its size, a freeze by the
-/// time for which the clock stood.
+/// By how much it finally shifted a wall clock from true time: a step by its size, a freeze by its
+/// length.
 pub fn moves_clock(condition: &Condition, end: Instant) -> Option<i64> {
     match condition.verb {
         Verb::ClockStep { by } => Some(by),

@@ -1,6 +1,6 @@
 //! The assumptions of the locks, composed from a few lists. Each lock's own file selects them.
 //!
-//! [`lease`] and [`mutex`] are complete promises for locks of one's own. Others are composed:
+//! [`lease`] and [`mutex`] are complete promises for users' own locks. Others are composed:
 //! `exclusive(Model::Lease, of_lease(config, &choices, 500, work))` allows for 500 ppm of drift.
 
 use lockstorm_platform::fault::MAX_LENGTH;
@@ -10,8 +10,8 @@ use crate::lock::config::{DeadlineFrom, LockConfig};
 use crate::lock::defaults::{Choices, LEASE};
 use crate::promise::{Assumption, Bounded, Model, Promise, Work, bound, exclusive};
 
-/// The promise of a lock on one node whose key lives for the time that [`LEASE`] makes of the
-/// configuration: one holder, while the work fits into the lease.
+/// The promise of a lock on one node whose key has the time to live of the configuration, or that
+/// of [`LEASE`]: one holder, while the work fits into the lease.
 pub fn lease(config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Lease, of_lease(config, &LEASE.settle(config), 0, work))
 }
@@ -22,8 +22,8 @@ pub fn mutex(_config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Mutex, of_mutex(work))
 }
 
-/// What a lock without a time to live counts on: its holder comes back to release it, and its
-/// key stays. A node that forgot the key is safe again only when no holder can be left.
+/// The assumptions of a lock without a time to live: its holder returns to release it, and its key
+/// persists. After a node forgot the key, it is safe again only when no holder can be left.
 pub fn of_mutex(work: Work) -> Vec<Assumption> {
     let mut assumes = vec![bound(Bounded::ClientCrash, 0)];
     assumes.extend(of_key(MAX_LENGTH));

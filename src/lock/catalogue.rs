@@ -1,4 +1,4 @@
-//! Every lock by its name: those that come with the lab, and a caller's own beside them.
+//! Every lock by its name: those of the catalogue, and a user's own beside them.
 
 use crate::lock::algorithm::{
     Algorithm, check_then_set, fenced, none, px_constant, redisson, redlock, setnx, setnx_expire,

@@ -1,12 +1,12 @@
-//! How a lock is set up, and the planted bugs that a set-up may ask for.
+//! The configuration of a lock, and the planted bugs that it can request.
 
 use lockstorm_platform::time::{Clock, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::default::is_default;
 
-/// How a lock is set up: the `[lock]` table of a scenario. Lengths are in nanoseconds; what is
-/// `None` is the algorithm's own default.
+/// The configuration of a lock: the `[lock]` table of a scenario. Lengths are in nanoseconds;
+/// `None` selects the algorithm's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LockConfig {
@@ -16,35 +16,35 @@ pub struct LockConfig {
     pub key: String,
     /// Time to live of the lock's key.
     pub ttl: Option<Nanos>,
-    /// Time-out of one request.
+    /// Timeout of one request.
     pub timeout: Option<Nanos>,
-    /// Nodes that have to grant; by default N/2+1.
+    /// How many nodes have to grant; N/2+1 by default.
     pub quorum: Option<u32>,
-    /// How often one acquire tries.
+    /// The number of tries of one acquire.
     pub tries: Option<u32>,
-    /// The longest back-off between two tries.
+    /// The maximum back-off between two tries.
     pub retry: Option<Nanos>,
-    /// What the caller's work needs: a grant with less left is given back at once.
+    /// The time that the caller's work needs: a grant with less validity left is released at once.
     pub needs: Option<Nanos>,
-    /// How often a renewed lock is prolonged.
+    /// The interval of renewals.
     pub renew_every: Option<Nanos>,
     /// The time to live that a renewal sets.
     pub renew_ttl: Option<Nanos>,
-    /// From when the deadline counts: `send` (right) or `reply` (a planted bug).
+    /// The start of the lease: `send` (correct) or `reply` (a planted bug).
     pub deadline_from: DeadlineFrom,
     /// Whether a release compares the owner value.
     pub release: ReleaseShape,
-    /// What an extend does when the key is not the caller's.
+    /// What an extend does if the key is not the caller's.
     pub extend: ExtendShape,
-    /// Which clock of its host the client reads.
+    /// The clock of its host that the client reads.
     pub clock: Option<Clock>,
     /// How many replicas have to acknowledge a grant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acks: Option<u32>,
-    /// How long WAIT waits for them at the most.
+    /// The maximum time that WAIT waits for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_timeout: Option<Nanos>,
-    /// Whether the node's own disk has to have a grant too: WAITAOF in the place of WAIT.
+    /// Whether the node's own disk must have the grant as well: WAITAOF instead of WAIT.
     #[serde(skip_serializing_if = "is_default")]
     pub fsync: bool,
     /// When, and on which connection, WAIT is sent.
@@ -53,10 +53,10 @@ pub struct LockConfig {
     /// How scripts are sent.
     #[serde(skip_serializing_if = "is_default")]
     pub scripts: ScriptShape,
-    /// How a master that Sentinels watch is followed.
+    /// How the client follows a master that Sentinels watch.
     #[serde(skip_serializing_if = "is_default")]
     pub discovery: DiscoveryShape,
-    /// How long an acquire waits for its turn, where waiters are told of a release.
+    /// How long an acquire waits for its turn, for a lock that notifies waiters of a release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_for: Option<Nanos>,
 }
@@ -68,7 +68,7 @@ pub enum WaitShape {
     /// After each acquire and extend, on the connection that wrote.
     #[default]
     Own,
-    /// Not after an extend (a planted bug): a failover brings the old end back.
+    /// Not after an extend (a planted bug): a failover restores the previous expiry.
     NotOnExtend,
     /// On another connection (a planted bug): it has written nothing, so every replica counts.
     OtherConnection,
@@ -78,13 +78,13 @@ pub enum WaitShape {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScriptShape {
-    /// EVAL, each time the whole text.
+    /// EVAL with the whole text each time.
     #[default]
     Eval,
-    /// SCRIPT LOAD once a process, EVALSHA from then on. An answer of NOSCRIPT ends the task that
-    /// asked, as an exception that nobody catches does.
+    /// SCRIPT LOAD once per process, then EVALSHA. A NOSCRIPT reply ends the requesting task, as an
+    /// uncaught exception does.
     Evalsha,
-    /// As `Evalsha`, and EVAL after NOSCRIPT, as client libraries do.
+    /// As `Evalsha`, with EVAL after NOSCRIPT, as client libraries do.
     EvalshaOrEval,
 }
 
@@ -92,21 +92,21 @@ pub enum ScriptShape {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiscoveryShape {
-    /// It asks for the master when it opens a connection, and keeps that.
+    /// Queries the master when it opens a connection, and keeps that connection.
     #[default]
     AtConnect,
-    /// It listens to +switch-master at the Sentinels too, and leaves a master that was replaced.
+    /// Also subscribes to +switch-master at the Sentinels, and leaves a master that was replaced.
     SwitchMaster,
 }
 
-/// From when a deadline is counted.
+/// The start of a lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeadlineFrom {
-    /// From before the request was sent.
+    /// Before the request is sent.
     #[default]
     Send,
-    /// From the arrival of the reply: too late by the reply's way.
+    /// The arrival of the reply: too late by the time that the reply travelled.
     Reply,
 }
 
@@ -114,22 +114,22 @@ pub enum DeadlineFrom {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReleaseShape {
-    /// As the algorithm says.
+    /// As the algorithm prescribes.
     #[default]
     Own,
-    /// Deletes without a look.
+    /// Deletes without a comparison.
     Blind,
 }
 
-/// How an extend treats a key that is not the caller's.
+/// What an extend does with a key that is not the caller's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExtendShape {
-    /// As the algorithm says.
+    /// As the algorithm prescribes.
     #[default]
     Own,
-    /// Prolongs whatever is there.
+    /// Extends whatever key exists.
     Blind,
-    /// Sets the key again when it is absent.
+    /// Sets the key again if it is absent.
     Revive,
 }

@@ -97,14 +97,14 @@ pub struct Grant {
     pub depth: u32,
 }
 
-/// What a lock is given to work with.
+/// The environment of a lock.
 #[derive(Clone)]
 pub struct Setting {
     /// The machine that it runs on.
     pub host: Host,
     /// The names of the nodes to query; resolved at each connect, since a failover moves a name.
     pub nodes: Vec<String>,
-    /// The setup.
+    /// The configuration.
     pub config: LockConfig,
     /// The caller's current operation.
     pub call: Rc<Cell<Call>>,
@@ -113,7 +113,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Extends a grant in the background, and has that recorded.
+    /// Extends a grant in the background and records that as an operation.
     pub async fn extending(
         &self,
         token: &str,
@@ -146,7 +146,7 @@ impl Drop for Renewal<'_> {
 /// An operation of a caller, as identified by its requests and draws.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    /// Its number in the run. Requests carry it as their provenance.
+    /// Its id in the run. Requests carry it as their provenance.
     pub op: u32,
     /// Its number among the operations of its process, counted from 1. Draws and messages are
     /// addressed by it, so that other processes cannot move them.
@@ -154,14 +154,14 @@ pub struct Call {
 }
 
 impl Call {
-    /// Its number in the run; `None` before the caller's first operation.
+    /// Its id in the run; `None` before the caller's first operation.
     pub fn operation(self) -> Option<u32> {
         (self.nth > 0).then_some(self.op)
     }
 }
 
-/// See [`Setting::tell`]. [`Notice::Extending`] returns the new operation; the result of the others
-/// has no meaning.
+/// See [`Setting::tell`]. [`Notice::Extending`] returns the new operation; for the other notices
+/// the returned value is meaningless.
 pub type Tell = Rc<dyn Fn(Notice) -> Call>;
 
 /// An action of a lock on its own.

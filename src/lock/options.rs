@@ -1,22 +1,22 @@
-//! The options of a lock, a row each: what a key of `[lock]` takes, and which locks have it. What a
-//! lock chooses where an option is left out stands in its [`crate::lock::defaults::Defaults`].
+//! The options of a lock, one row each: the values that a key of `[lock]` takes, and the locks that
+//! have it. The default of an omitted option is in [`crate::lock::defaults::Defaults`].
 
 use crate::field::{Field, Takes};
 use crate::lock::algorithm::{Algorithm, redisson, wait_replicas};
 
 /// An option of a lock.
 pub struct LockOption {
-    /// Its key, and what that takes.
+    /// Its key, and the values that it takes.
     pub field: Field,
-    /// Which locks have it.
+    /// The locks that have it.
     pub of: Group,
 }
 
-/// Some locks, and what is said where another one is given their option.
+/// A group of locks, and the refusal if another lock is given their option.
 pub struct Group {
-    /// Whether a lock is one of them.
+    /// Whether a lock is in the group.
     pub has: fn(&Algorithm) -> bool,
-    /// What is wrong with one that is not, after its name.
+    /// The refusal for a lock outside the group, after its name.
     pub what: &'static str,
     /// What to write instead.
     pub instead: &'static str,
@@ -24,35 +24,35 @@ pub struct Group {
 
 const ALL: Group = Group { has: |_| true, what: "", instead: "" };
 
-/// Those that ask several nodes.
+/// Locks that query several nodes.
 const COUNTING: Group = Group {
     has: |lock| lock.asks_all,
     what: "asks one node and has no quorum",
     instead: "take it out",
 };
 
-/// Those that prolong a grant by themselves.
+/// Locks that extend a grant by themselves.
 const RENEWING: Group = Group {
     has: |lock| lock.renews,
     what: "does not renew",
     instead: "take it out, or take token-lua-renewed or redisson",
 };
 
-/// The one that waits for replicas.
+/// The lock that waits for replicas.
 const ACKNOWLEDGED: Group = Group {
     has: |lock| lock.name == wait_replicas::NAME,
     what: "does not wait for replicas",
     instead: "take it out, or take wait-replicas",
 };
 
-/// The one whose waiters are told of a release.
+/// The lock whose waiters are notified of a release.
 const QUEUEING: Group = Group {
     has: |lock| lock.name == redisson::NAME,
     what: "does not wait for its turn",
     instead: "take it out, or take redisson",
 };
 
-/// Those that can be made to leave out the compare with the owner's token.
+/// Locks that can omit the comparison with the owner's token.
 const COMPARING: Group = Group {
     has: |lock| lock.name != redisson::NAME,
     what: "gives back and prolongs by its field alone",

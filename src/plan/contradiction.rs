@@ -10,7 +10,7 @@ use crate::refusal::{Place, Refusal, nearest};
 /// The result of every check here.
 pub type Checked = Result<(), Refusal>;
 
-/// More rounds a client, and more tries an acquire, than this are refused.
+/// The maximum number of rounds of a client, and of tries of an acquire.
 pub const MOST_ROUNDS: u32 = 1_000_000;
 /// The maximum rate error of a clock: half as fast again, or half as fast.
 const MOST_PPM: i32 = 500_000;
@@ -60,7 +60,7 @@ fn who_is_there(plan: &Plan) -> String {
     format!("there are {}, {sentinels}{} and resource", range('n', nodes), range('c', clients))
 }
 
-/// Refuses a clock that runs absurdly fast or slow.
+/// Refuses a clock with an extreme rate.
 pub fn rate(place: &str, ppm: i32) -> Checked {
     let what = format!("a clock that is {ppm} ppm fast is broken");
     let mend = format!("from -{MOST_PPM} to {MOST_PPM}");

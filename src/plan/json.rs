@@ -68,7 +68,7 @@ fn another_version(text: &str, format: u64) -> Refusal {
     Refusal::at(start..start + "\"format\"".len(), what, label)
 }
 
-/// The place that serde_json names, as bytes of the text.
+/// The place that serde_json reports, as bytes of the text.
 fn no_plan(text: &str, error: &serde_json::Error) -> Refusal {
     let before: usize =
         text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();

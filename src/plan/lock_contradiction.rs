@@ -31,7 +31,7 @@ pub fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(tries == 0 || tries > MOST_ROUNDS, "lock.tries", what, "from 1 to 1000000")
 }
 
-/// Refuses options that are another lock's, and lengths beyond the longest.
+/// Refuses options of another lock, and lengths above the maximum.
 fn options(config: &LockConfig, algorithm: &Algorithm) -> Checked {
     let json = |config: &LockConfig| serde_json::to_value(config).expect("a plan is plain data");
     let (all, defaults) = (json(config), json(&LockConfig::default()));

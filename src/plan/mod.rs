@@ -47,7 +47,7 @@ pub struct Plan {
     /// The initial settings of hosts' clocks, by host name.
     #[serde(default)]
     pub clocks: BTreeMap<String, ClockSetting>,
-    /// What goes wrong.
+    /// The faults.
     #[serde(default)]
     pub faults: Vec<Fault>,
     /// Whether a hunt drew the faults, so that they were not chosen individually.
@@ -128,19 +128,20 @@ pub struct Topology {
     /// its replicas. `cluster`, `independent`: the masters come first, then their replicas: see
     /// [`Topology::master_of`].
     pub nodes: u32,
-    /// How many replicas each of the masters has, in an `independent` topology.
+    /// The number of replicas of each master, in an `independent` topology.
     #[serde(default, skip_serializing_if = "is_default")]
     pub replicas_each: u32,
     /// What each node keeps on disk.
     #[serde(default)]
     pub persistence: Persistence,
-    /// What their files are like.
+    /// The settings of its files.
     #[serde(default, skip_serializing_if = "is_default")]
     pub files: Files,
     /// Whether nodes that are down at the heal stay down.
     #[serde(default)]
     pub keep_down: bool,
-    /// Which server each answers like. The usual one is not written: plans of before have none.
+    /// The server whose behaviour each node has. The default is not written, so plans of earlier
+    /// versions keep their bytes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub compat: Compat,
     /// When a master rejects writes for lack of replicas; `None` for never.
@@ -382,10 +383,10 @@ pub struct Workload {
     pub timeout: Nanos,
     /// The time between the starts of consecutive clients, ns.
     pub stagger: Nanos,
-    /// Whether, and how often, a client that works prolongs its grant.
+    /// Whether, and how often, a working client extends its grant.
     #[serde(default, skip_serializing_if = "is_default")]
     pub extend: Extend,
-    /// Whether a client takes the lock again while it works, and gives that back half-way.
+    /// Whether a client re-enters the lock while it works, and releases that grant half-way.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reenter: bool,
 }

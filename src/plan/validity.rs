@@ -1,6 +1,7 @@
-//! What no plan may say: hosts that are not there, a quorum above the nodes, times that do not fit.
+//! What no plan may contain: unknown hosts, a quorum above the number of nodes, inconsistent times.
 //!
-//! Scenarios and plans from files both pass here, so that nothing later has to refuse or panic.
+//! Scenarios and plans from files are both checked here, so that no later code has to refuse or
+//! panic.
 
 use lockstorm_platform::fault::Target;
 use lockstorm_platform::network::Latency;
@@ -18,23 +19,23 @@ use crate::plan::lock_contradiction::lock;
 use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind};
 use crate::refusal::{Place, Refusal, nearest};
 
-/// More nodes than this are refused.
+/// The maximum number of nodes.
 const MOST_NODES: u32 = 99;
 
-/// More clients than this are refused.
+/// The maximum number of clients.
 const MOST_CLIENTS: u32 = 1_000;
 
-/// The shortest wait before a client asks again: without one, no time would pass.
+/// The minimum wait before a client retries: without a wait, no time would pass.
 const SHORTEST_RETRY: Nanos = MILLISECOND;
 
 impl Plan {
-    /// Refuses what makes no sense, so that a run of the plan cannot fail for what it says. Its
-    /// lock has to be one of the catalogue.
+    /// Refuses contradictory plans, so that no run of a plan can fail because of its content. The
+    /// lock must be one of the catalogue.
     pub fn validate(&self) -> Result<(), Refusal> {
         self.validate_with(&Locks::default())
     }
 
-    /// As [`Plan::validate`]; its lock has to be one of `locks`.
+    /// As [`Plan::validate`]; the lock must be one of `locks`.
     pub fn validate_with(&self, locks: &Locks) -> Result<(), Refusal> {
         name(self)?;
         topology(self)?;
@@ -56,7 +57,7 @@ fn name(plan: &Plan) -> Checked {
     refuse_if(!good, "name", what, "small letters, digits and '-', at most 80")
 }
 
-/// What is said of files has to suit what is kept in them.
+/// The settings of files must fit the persistence of the nodes.
 fn files(plan: &Plan) -> Checked {
     let (kept, files) = (plan.topology.persistence, &plan.topology.files);
     let numbers: Option<Vec<u64>> =
@@ -78,7 +79,7 @@ fn files(plan: &Plan) -> Checked {
     in_reach("topology.save_time", files.save_time)
 }
 
-/// A master that needs more replicas than there are would never write.
+/// A master that needs more replicas than exist would never accept a write.
 fn min_replicas(plan: &Plan) -> Checked {
     let Some(least) = &plan.topology.min_replicas else { return Ok(()) };
     let replicas = plan.topology.replicas();
@@ -134,7 +135,7 @@ fn topology(plan: &Plan) -> Checked {
     }
 }
 
-/// Refuses Sentinels that could never agree, and times that they cannot be told.
+/// Refuses Sentinels that could never agree, and times that they cannot be configured with.
 fn watch(sentinels: &Sentinels) -> Checked {
     let (count, quorum) = (sentinels.count, sentinels.quorum);
     let mend = format!("from 1 to {MOST_NODES}");
@@ -151,7 +152,7 @@ fn watch(sentinels: &Sentinels) -> Checked {
     in_whole_ms("topology.failover_timeout", sentinels.failover_timeout, who)
 }
 
-/// Refuses a length that cannot be told to those who count in milliseconds.
+/// Refuses a length that is not in whole milliseconds, for a setting in milliseconds.
 fn in_whole_ms(place: &str, length: Nanos, who: &str) -> Checked {
     in_reach(place, length)?;
     let whole = length > 0 && length.is_multiple_of(MILLISECOND);
@@ -159,8 +160,8 @@ fn in_whole_ms(place: &str, length: Nanos, who: &str) -> Checked {
     refuse_if(!whole, place, what, "a multiple of 1ms, above 0s")
 }
 
-/// Refuses masters that are not there, replicas that nobody shares evenly, and a time-out that
-/// nodes cannot be told.
+/// Refuses a cluster without masters, replicas that cannot be divided evenly, and a timeout that
+/// nodes cannot be configured with.
 fn cluster(plan: &Plan) -> Checked {
     let nodes = plan.topology.nodes;
     let Some(shards) = &plan.topology.shards else {

@@ -1,6 +1,6 @@
-//! The contract of a lock, line by line: what the lab relies on when it runs an unknown lock. The
-//! lines are also in the documentation of [`crate::lock::Lock`] and [`crate::lock::Notice`]; a test
-//! compares them.
+//! The contract of a lock, line by line: what the harness relies on when it runs an unknown lock.
+//! The lines are also in the documentation of [`crate::lock::Lock`] and [`crate::lock::Notice`]; a
+//! test compares them.
 
 use serde::{Deserialize, Serialize};
 

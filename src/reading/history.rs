@@ -1,5 +1,5 @@
-//! All that is read of a history: its index, the holds with what covers them, the tenures that they
-//! make up, the lives of the lock's key.
+//! All that is read from a history: its index, the holds with their coverage, the tenures that they
+//! form, the lives of the lock's key.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -13,13 +13,13 @@ use crate::reading::index::HistoryIndex;
 use crate::reading::moment::Moment;
 use crate::reading::tenure::{self, Tenure};
 
-/// A history, and what follows from it at once.
+/// A history with what follows from it directly.
 #[derive(Clone, Debug)]
 pub struct Reading<'a> {
     index: HistoryIndex<'a>,
     /// The holds of the lock, in order of their start.
     pub holds: Vec<Hold>,
-    /// The tenures that they make up, in order of their beginning.
+    /// The tenures that they form, in order of their beginning.
     pub tenures: Vec<Tenure>,
     /// The lives of the lock's key on every node.
     pub lives: Lives<'a>,
@@ -36,8 +36,7 @@ impl<'a> Deref for Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Reads a history for the lock with that key, of which a caller's grants nest or do not: see
-    /// [`tenure::nest`].
+    /// Reads a history for the lock with that key; `nests` as in [`tenure::nest`].
     pub fn of(history: &'a History, lock_key: &'a str, nests: bool) -> Reading<'a> {
         let index = HistoryIndex::of(history, lock_key);
         let holds = index.acquires().filter_map(|op| hold::hold_of(&index, op.id));
@@ -52,12 +51,13 @@ impl<'a> Reading<'a> {
         Reading { index, holds, tenures, lives, by_acquire }
     }
 
-    /// The tenure that an acquire began, or was called in.
+    /// The tenure that an acquire began, or in which it was called.
     pub fn tenure(&self, acquire: OpId) -> Option<&Tenure> {
         self.by_acquire.get(&acquire).map(|index| &self.tenures[*index])
     }
 
-    /// The acquire that stands for an acquire's tenure: the one that began it; itself without any.
+    /// The acquire that represents an acquire's tenure: the one that began it; the acquire itself
+    /// if it has no tenure.
     pub fn outermost(&self, acquire: OpId) -> OpId {
         self.tenure(acquire).map_or(acquire, |tenure| tenure.whole.grant)
     }
@@ -67,20 +67,20 @@ impl<'a> Reading<'a> {
         self.outermost(one) == self.outermost(other)
     }
 
-    /// The acquires of an acquire's tenure; itself alone without any.
+    /// The acquires of an acquire's tenure; the acquire alone if it has none.
     pub fn together(&self, acquire: OpId) -> Vec<OpId> {
         self.tenure(acquire).map_or_else(|| vec![acquire], |tenure| tenure.acquires.clone())
     }
 
-    /// The endings by which an acquire's key was given up: those of its tenure that came when this
-    /// was over. Before that a grant that is given back leaves the key to the others.
+    /// The endings that gave up an acquire's key: those of its tenure from the tenure's end on. An
+    /// earlier release of a nested grant leaves the key to the others.
     pub fn endings(&self, acquire: OpId) -> impl Iterator<Item = Ending> {
         let over = self.tenure(acquire).map_or(Moment::default(), |tenure| tenure.whole.end);
         let all = self.together(acquire).into_iter().flat_map(|id| hold::endings(self, id));
         all.filter(move |ending| ending.at >= over)
     }
 
-    /// The releases among those.
+    /// The releases among those endings.
     pub fn releases(&self, acquire: OpId) -> impl Iterator<Item = &'a Op> {
         self.endings(acquire).filter_map(|ending| match ending.ended {
             Ended::Released(id) => self.op(id),
@@ -88,9 +88,9 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// When a key's time is over, whenever that is noticed: it is alive while its node's wall clock
-    /// reads its last millisecond, and gone in the next. An end counts from when it was set on: one
-    /// that a start puts back was not there before.
+    /// When a key's time to live is over, whenever that is noticed: the key lives while its node's
+    /// wall clock reads its last millisecond, and is gone in the next. An expiry counts from when
+    /// it was set: one that a start restores was not there before.
     pub fn passes(&self, key: &Incarnation) -> Moment {
         let over = key.until_ms.and_then(|until| {
             let reading = until.saturating_add(1).saturating_mul(MILLISECOND);

@@ -79,8 +79,9 @@ pub struct Ending {
     pub done: Option<Moment>,
 }
 
-/// Every ending of an acquire's grant: each release, each loss that the caller was told by a notice
-/// or by an extend of its own. That a renewal in the background came back as lost it was not told.
+/// Every ending of an acquire's grant: each release, and each loss of which the caller learned by a
+/// notice or by an extend of its own. The caller does not learn of a background renewal that
+/// returned lost.
 pub fn endings(index: &HistoryIndex, grant: OpId) -> impl Iterator<Item = Ending> {
     index.ops_of(grant).filter_map(|op| {
         let (at, ended) = match (&op.kind, &op.outcome, op.ret) {
@@ -95,7 +96,7 @@ pub fn endings(index: &HistoryIndex, grant: OpId) -> impl Iterator<Item = Ending
     })
 }
 
-/// The first of its endings, the death of its process and the end of the run.
+/// The first of: its endings, the death of its process, the end of the run.
 fn end_of(index: &HistoryIndex, grant: OpId, process: &str, start: Moment) -> (Moment, Ended) {
     let mut first = (Moment::from(index.history.end).max(start), Ended::Open);
     if let Some(death) = index.death_after(process, start) {
@@ -106,7 +107,7 @@ fn end_of(index: &HistoryIndex, grant: OpId, process: &str, start: Moment) -> (M
 }
 
 /// The grant's deadlines, each with the moment at which it replaced the previous one. The reply to
-/// an extend that was called before another, already returned extend says nothing new.
+/// an extend is ignored if an extend that was called later has already returned.
 fn terms(
     index: &HistoryIndex,
     grant: OpId,

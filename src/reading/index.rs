@@ -1,5 +1,5 @@
-//! A history with what is looked up in it again and again: callers, the operations of a grant, what
-//! clocks read, who stood still or died when.
+//! A history with indexes for repeated lookups: callers, the operations of a grant, clock readings,
+//! halts and deaths of processes.
 
 use std::collections::BTreeMap;
 
@@ -11,37 +11,37 @@ use crate::history::{Condition, History, Op, OpId, OpKind, Outcome, Seen};
 use crate::reading::clocks::Clocks;
 use crate::reading::moment::Moment;
 
-/// See the head of this file.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub struct HistoryIndex<'a> {
-    /// What happened.
+    /// The history.
     pub history: &'a History,
     /// The lock's key.
     pub lock_key: &'a str,
-    /// Every host's clocks.
+    /// The clocks of every host.
     pub clocks: Clocks<'a>,
     callers: Vec<usize>,
     by_grant: Vec<Vec<OpId>>,
     deaths: BTreeMap<&'a str, Vec<Death>>,
 }
 
-/// When a process died, and of what.
+/// The death of a process, with its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Death {
-    /// When.
+    /// The moment.
     pub at: Moment,
-    /// Index of the condition; `None` where its own lock ended it.
+    /// Index of the fault interval; `None` where the process's own lock ended it.
     pub condition: Option<usize>,
 }
 
-/// A time in which a process stood still, all of it.
+/// A fault interval in which a process was halted as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Halt<'a> {
-    /// By what.
+    /// The fault interval.
     pub condition: &'a Condition,
-    /// From when.
+    /// The beginning.
     pub from: Moment,
-    /// Until it ran again, or was dead.
+    /// When the process ran again or died.
     pub to: Moment,
 }
 
@@ -72,20 +72,20 @@ impl<'a> HistoryIndex<'a> {
         }
     }
 
-    /// The operation with that number.
+    /// The operation with that id.
     pub fn op(&self, id: OpId) -> Option<&'a Op> {
         let ops = &self.history.ops;
         let place = ops.get(id as usize).filter(|op| op.id == id);
         place.or_else(|| ops.binary_search_by_key(&id, |op| op.id).ok().map(|at| &ops[at]))
     }
 
-    /// The number of an operation's caller: two are equal if the callers are.
+    /// The number of an operation's caller, the same for all operations of one caller.
     pub fn caller(&self, id: OpId) -> usize {
         self.callers[id as usize]
     }
 
-    /// The acquire whose key an operation sets or prolongs: itself, or the one that an extend is
-    /// for. What a release sets is nobody's.
+    /// The acquire to which a key belongs that an operation set or extended: the operation itself,
+    /// or the acquire of an extend's grant. A key that a release sets belongs to none.
     pub fn owner(&self, by: OpId) -> Option<OpId> {
         let owner = match self.op(by)?.kind {
             OpKind::Acquire => by,
@@ -101,13 +101,13 @@ impl<'a> HistoryIndex<'a> {
         ops.filter(|op| op.kind == OpKind::Acquire && op.object == self.lock_key)
     }
 
-    /// The extends, releases and losses of an acquire's grant, by number.
+    /// The extends, releases and losses of an acquire's grant, in order of their ids.
     pub fn ops_of(&self, grant: OpId) -> impl Iterator<Item = &'a Op> {
         let ops = self.by_grant.get(grant as usize).map_or(&[][..], Vec::as_slice);
         ops.iter().filter_map(|id| self.op(*id))
     }
 
-    /// When a node carried out the commands of an operation, those that it did not refuse.
+    /// When a node executed the commands of an operation, without those that it refused.
     pub fn commands(&self, op: OpId, node: &str) -> impl Iterator<Item = Instant> {
         let own = self.history.requests.iter().filter(move |request| request.op == op);
         let own = own.filter(move |request| request.to == node && !request.declined);
@@ -115,7 +115,7 @@ impl<'a> HistoryIndex<'a> {
         legs.filter(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| *at)
     }
 
-    /// Whether a node's process ended in between, killed or by itself.
+    /// Whether a node's process ended between two moments, killed or by itself.
     pub fn ended_within(&self, node: &str, from: Moment, to: Moment) -> bool {
         let mut sightings = self.history.sightings.iter();
         let exited = sightings.any(|seen| {
@@ -125,14 +125,14 @@ impl<'a> HistoryIndex<'a> {
         exited || self.death_after(node, from).is_some_and(|death| death.at <= to)
     }
 
-    /// When the process died for the first time after a moment.
+    /// The first death of the process after a moment.
     pub fn death_after(&self, process: &str, moment: Moment) -> Option<Death> {
         let deaths = self.deaths.get(process)?;
         deaths.get(deaths.partition_point(|death| death.at <= moment)).copied()
     }
 
-    /// When a process stood still, in order of beginning. A death ends it: who is started again
-    /// runs.
+    /// The intervals in which a process was halted, in order of their beginning. A death ends one:
+    /// a process that is started again runs.
     pub fn halts(&self, process: &str) -> impl Iterator<Item = Halt<'a>> {
         let conditions = self.history.conditions.iter();
         let own = conditions.filter(move |c| c.verb.halts() && c.strikes(process));
@@ -142,7 +142,7 @@ impl<'a> HistoryIndex<'a> {
         })
     }
 
-    /// From when to when a condition lasted.
+    /// The beginning and the end of a fault interval.
     pub fn lasts(&self, condition: &Condition) -> (Moment, Moment) {
         let from = Moment::from(condition.from);
         let to = Moment::from(condition.until(self.history.end));
@@ -169,8 +169,7 @@ fn number_callers(history: &History) -> Vec<usize> {
     callers
 }
 
-/// How many operations there are numbers for: a history of which parts were taken out keeps those
-/// of the others.
+/// The number of ids: a history from which parts were removed keeps the ids of the rest.
 fn ids(history: &History) -> usize {
     history.ops.last().map_or(0, |last| last.id as usize + 1)
 }

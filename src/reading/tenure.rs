@@ -71,6 +71,7 @@ pub fn tenures(index: &HistoryIndex, holds: &[Hold], nests: bool) -> Vec<Tenure>
             }),
         }
     }
+    // After all grants: a nested grant may extend the tenure in which a failed acquire was called.
     for op in index.acquires().filter(|op| nests && !index.is_granted(op.id)) {
         let mut known = tenures.iter_mut();
         if let Some(tenure) = known.find(|tenure| tenure.takes_in(index, op.id)) {

@@ -256,8 +256,8 @@ pub fn subject(finding: &Finding) -> String {
     )
 }
 
-/// What this run says nothing about: from what struck, what was planned, and what would be possible
-/// on this topology.
+/// What this run did not test: other seeds, planned faults that struck nothing, and faults that
+/// were not planned.
 pub fn untested(finding: &Finding) -> Vec<String> {
     let mut lines = vec![format!(
         "This is one run: seed {} on the {} engine. Other seeds order events otherwise.",

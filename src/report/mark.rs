@@ -1,7 +1,7 @@
 //! The mark of a file that lockstorm wrote. Only marked files may be replaced.
 //!
 //! The mark is at the beginning of the text itself, so it stays with the file wherever it is copied
-//! or committed. A plan has no mark of its own: no other file begins as a plan does.
+//! or committed. A plan has no separate mark: no other file begins as a plan does.
 
 /// The first line of Markdown and of a picture, which neither shows.
 const COMMENT: &str = "<!-- written by lockstorm; a run replaces this file -->\n";

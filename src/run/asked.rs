@@ -5,7 +5,7 @@ use crate::lock::client::route::Route;
 use crate::lock::client::slot_map::SlotMap;
 use crate::plan::{Plan, TopologyKind};
 
-/// What Sentinels call the master.
+/// The name under which Sentinels monitor the master.
 pub const WATCHED: &str = "mymaster";
 
 /// The name that a failover by command redirects.

@@ -63,7 +63,7 @@ fn verb(section: &Section) -> Result<Verb, Refusal> {
     Ok(row.verb(figure(row, section)?).expect("a figure of the verb's own kind"))
 }
 
-/// The figure that a verb takes.
+/// The figure of a verb.
 fn figure(row: &Row, section: &Section) -> Result<Figure, Refusal> {
     Ok(match (row.plain)().figure() {
         Figure::None => Figure::None,

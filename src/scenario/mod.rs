@@ -35,11 +35,12 @@ pub struct Scenario {
     pub note: Option<String>,
     /// Its expectation, on each seed.
     pub expect: Expectation,
-    /// The scenarios, by name, that ask the same of a lock or a resource that tolerates it.
+    /// The scenarios, by name, that ask the same question of a lock or a resource that tolerates
+    /// it.
     pub remedies: Vec<String>,
-    /// The bytes of the text that name them.
+    /// The range of bytes in the text that names them.
     remedies_at: Range<usize>,
-    /// The plans of those, once [`link`] has found them.
+    /// Their plans, once [`link`] has found them.
     healed: Vec<Plan>,
     /// Why it cannot be confirmed on real servers, if no rule detects that.
     pub unconfirmable: Option<String>,
@@ -57,7 +58,7 @@ const KEYS: [&str; 16] = [
     "topology", "lock", "workload", "links", "clocks", "fault",
 ];
 
-/// When a fault that is anchored to an event is assumed to strike at the latest, ns.
+/// The assumed latest time at which a fault that is anchored to an event strikes, ns.
 const EVENTS_BY: Nanos = 10 * SECOND;
 /// Without `heal_at`, the minimum time of the heal, ns.
 const HEAL: Nanos = 30 * SECOND;
@@ -110,7 +111,7 @@ pub fn link(scenarios: &mut [Scenario], known: &[Scenario]) -> Result<(), Refusa
     Ok(())
 }
 
-/// A name with at most this many different letters is taken for a misspelling of a known one.
+/// A name that differs from a known one in at most this many letters counts as a misspelling.
 const SLIPS: usize = 2;
 
 fn is_no_slip(scenario: &Scenario, name: &str, known: &[Scenario]) -> Result<(), Refusal> {
@@ -238,7 +239,7 @@ fn usual_heal(faults: &[Fault]) -> Nanos {
     faults.iter().map(over).max().unwrap_or(0).max(HEAL)
 }
 
-/// `seed = 7` or `seeds = "1..5"`, both ends included; 1 if neither is there.
+/// `seed = 7` or `seeds = "1..5"`, both ends included; 1 if neither is set.
 fn seeds(top: &Section) -> Result<Vec<u64>, Refusal> {
     let one: Option<u64> = top.number("seed")?;
     let Some(range) = top.text("seeds")? else { return Ok(vec![one.unwrap_or(1)]) };

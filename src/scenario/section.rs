@@ -84,7 +84,7 @@ impl<'a> Section<'a> {
         self.get(key).map(|value| text_of(key, value)).transpose()
     }
 
-    /// A length of time, not negative.
+    /// A length of time, non-negative.
     pub fn length(&self, key: &str) -> Result<Option<Nanos>, Refusal> {
         self.get(key).map(|value| length_of(key, value)).transpose()
     }
@@ -119,7 +119,7 @@ impl<'a> Section<'a> {
         self.get(key).map(read).transpose()
     }
 
-    /// One of some words, and what it stands for.
+    /// One of some words, as the value that it selects.
     pub fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, Refusal> {
         let known: Vec<&str> = words.iter().map(|(known, _)| *known).collect();
         let word = self.one_of(key, &known)?;
@@ -136,7 +136,7 @@ impl<'a> Section<'a> {
         Ok(Some(word))
     }
 
-    /// What is written here of a value with these fields; the others are as in `defaults`.
+    /// A value of these fields as written here; omitted fields are as in `defaults`.
     pub fn settings<'f, T: Serialize + DeserializeOwned>(
         &self,
         fields: impl Iterator<Item = &'f Field>,
@@ -175,7 +175,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A value that has to be a table with these keys.
+/// A value that must be a table with these keys.
 pub fn table_of<'a>(
     path: &str,
     value: &'a Value<'a>,
@@ -187,7 +187,7 @@ pub fn table_of<'a>(
     }
 }
 
-/// A value that has to be a string.
+/// A value that must be a string.
 pub fn text_of<'a>(key: &str, value: &'a Value<'a>) -> Result<&'a str, Refusal> {
     match value.get_ref() {
         DeValue::String(text) => Ok(text),
@@ -195,7 +195,7 @@ pub fn text_of<'a>(key: &str, value: &'a Value<'a>) -> Result<&'a str, Refusal> 
     }
 }
 
-/// A value that has to be a length of time.
+/// A value that must be a length of time.
 pub fn length_of(key: &str, value: &Value) -> Result<Nanos, Refusal> {
     length::read(with_unit(key, value)?).map_err(|no| no.on(place_of(value)))
 }
@@ -215,7 +215,7 @@ fn place_of(value: &Value) -> Place {
     Place::Bytes(value.span())
 }
 
-/// The refusal of a value that has another type than the key takes.
+/// The refusal of a value of the wrong type.
 pub fn other_type(key: &str, value: &Value, wanted: &str) -> Refusal {
     let found = match value.get_ref() {
         DeValue::String(_) => "a text",

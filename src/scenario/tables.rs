@@ -41,11 +41,11 @@ pub const PERSISTENCES: [(&str, Persistence); 5] = [
 /// The words for workloads.
 pub const WORKLOADS: [&str; 3] = ["counter", "stock", "ledger"];
 
-/// The words for what the resource does with fences.
+/// The words for how the resource checks fences.
 pub const FENCES: [&str; 4] =
     ["none", "reject-smaller", "reject-smaller-or-equal", "compare-and-set"];
 
-/// `[topology]`: one node unless it says otherwise.
+/// `[topology]`: one node by default.
 pub fn topology(scenario: &Section) -> Result<Topology, Refusal> {
     let keys = [
         "kind",
@@ -98,7 +98,7 @@ pub fn topology(scenario: &Section) -> Result<Topology, Refusal> {
     })
 }
 
-/// What `[topology]` says of the replicas that a master needs.
+/// The settings of `[topology]` for the replicas that a master needs.
 fn min_replicas(section: &Section) -> Result<Option<MinReplicas>, Refusal> {
     let max_lag = section.length("min_replicas_lag")?;
     let Some(to_write) = section.number("min_replicas")? else {
@@ -109,7 +109,7 @@ fn min_replicas(section: &Section) -> Result<Option<MinReplicas>, Refusal> {
     Ok(Some(MinReplicas { to_write, max_lag: max_lag.unwrap_or(10 * SECOND) }))
 }
 
-/// What `[topology]` says of Sentinels. Where none are, the keys that speak of them are refused.
+/// The settings of `[topology]` for Sentinels. Without Sentinels these keys are refused.
 fn sentinels(section: &Section, kind: TopologyKind) -> Result<Option<Sentinels>, Refusal> {
     if kind != TopologyKind::Sentinel {
         let keys = ["sentinels", "quorum", "down_after", "failover_timeout", "parallel_syncs"];
@@ -152,7 +152,7 @@ fn shards(
     Ok((replicas, Some(Shards { masters, node_timeout })))
 }
 
-/// `[lock]`: its algorithm has to be named, and to be one of `locks`.
+/// `[lock]`: its algorithm must be set, and be one of `locks`.
 pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Refusal> {
     let keys: Vec<&str> = options::fields().map(|field| field.key).collect();
     let section = scenario.section("lock", &keys)?;
@@ -208,7 +208,7 @@ pub fn workload(scenario: &Section) -> Result<Workload, Refusal> {
     section.settings(WORK.iter(), &USUAL_WORK)
 }
 
-/// Refuses what does not say when a client that works prolongs its grant.
+/// Refuses a value that does not specify when a working client extends its grant.
 fn extend(section: &Section) -> Result<(), Refusal> {
     let Some((text, value)) = section.text("extend")?.zip(section.get("extend")) else {
         return Ok(());
@@ -218,8 +218,8 @@ fn extend(section: &Section) -> Result<(), Refusal> {
     read.map(|_| ()).map_err(|what| Refusal::at(value.span(), what, instead))
 }
 
-/// `[links]`: 1 to 5 ms and no loss unless it says otherwise. A name like `c1 <-> n1 n2` sets
-/// each of its links; where that is, goes into `places`.
+/// `[links]`: 1 to 5 ms and no loss by default. A name like `c1 <-> n1 n2` sets each of its links;
+/// their places in the file are added to `places`.
 pub fn links(scenario: &Section, places: &mut Places) -> Result<Links, Refusal> {
     let usual = Latency::Uniform { min: MILLISECOND, max: 5 * MILLISECOND };
     let mut links = Links { latency: usual, named: BTreeMap::new(), loss_per_million: 0 };
@@ -294,7 +294,7 @@ fn uniform(value: &Value) -> Result<Latency, Refusal> {
     Ok(Latency::Uniform { min: length_of("uniform", min)?, max: length_of("uniform", max)? })
 }
 
-/// A share in a million: `"1%"`, `"0.05%"`, or the number itself.
+/// A share in parts per million: `"1%"`, `"0.05%"`, or the number itself.
 pub fn loss(value: &Value) -> Result<u32, Refusal> {
     let wrong =
         |what: String| Refusal::at(value.span(), what, "write \"1%\" or 10_000 (a million)");
@@ -309,7 +309,7 @@ pub fn loss(value: &Value) -> Result<u32, Refusal> {
     }
 }
 
-/// Percent with up to four decimal places, in millionths.
+/// A percentage with up to four decimal places, in parts per million.
 pub fn percent(text: &str) -> Option<u32> {
     let (whole, part) = {
         let number = text.strip_suffix('%')?;
@@ -323,7 +323,7 @@ pub fn percent(text: &str) -> Option<u32> {
     whole.parse::<u32>().ok()?.checked_mul(10_000)?.checked_add(part)
 }
 
-/// `[clocks.n1]` and its like.
+/// `[clocks.n1]` and the tables of other hosts.
 pub fn clocks(scenario: &Section) -> Result<BTreeMap<String, ClockSetting>, Refusal> {
     let mut clocks = BTreeMap::new();
     let Some(value) = scenario.get("clocks") else { return Ok(clocks) };
@@ -363,7 +363,8 @@ mod tests {
         check(&PERSISTENCES);
     }
 
-    /// With what a row takes in its place, the value of a table is read, and written as that.
+    /// Reads the value of a table with the example of a row in its place, and writes it back as
+    /// that.
     fn takes_what_its_rows_say<T: Serialize + DeserializeOwned>(
         fields: impl Iterator<Item = &'static Field>,
         value: &T,
@@ -382,7 +383,7 @@ mod tests {
                 all[field.key] = taken.clone();
                 let read: T = serde_json::from_value(all).unwrap();
                 let written = serde_json::to_value(&read).unwrap();
-                // A default may be left out.
+                // A default may be omitted.
                 assert!(written.get(field.key).is_none_or(|written| *written == taken));
             }
         }

@@ -1,4 +1,4 @@
-//! What was typed at a running service, as a value; or a clear line that says what to type.
+//! An order typed at a running service, as a value, or a refusal that says what to type.
 
 use lockstorm_platform::fault::verbs::{self, ActsOn, Figure, Row, Strains};
 use lockstorm_platform::fault::{MAX_LENGTH, Target, Verb};
@@ -9,62 +9,62 @@ use crate::plan::contradiction::MOST_LOSS;
 use crate::refusal::{Refusal, nearest};
 use crate::serve::setup::CLIENTS;
 
-/// What was asked for.
+/// A parsed order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// What can be typed.
+    /// List the orders.
     Help,
-    /// Whether somebody is there.
+    /// Reply that the service runs.
     Ping,
-    /// What redis-cli asks when it connects.
+    /// Reply to the COMMAND request that redis-cli sends when it connects.
     Commands,
-    /// How things stand.
+    /// Show the state of nodes, clocks, faults and locks.
     Status,
-    /// A fault strikes now.
+    /// Start a fault now.
     Strike {
-        /// What it does.
+        /// The verb.
         verb: Verb,
-        /// To whom.
+        /// The target.
         target: Target,
-        /// How long.
+        /// How long it lasts; `None`: until the heal.
         length: Option<Nanos>,
     },
-    /// The reply to the next such command is not sent.
+    /// Do not send the reply to the next request with this command.
     CutNext {
         /// The node.
         node: String,
-        /// The command in upper case; `None` is any.
+        /// The command in upper case; `None` matches any.
         command: Option<String>,
     },
-    /// The replica, or the first one, becomes master.
+    /// Promote the replica, or the first one.
     Failover {
         /// The replica.
         node: Option<String>,
     },
-    /// The wall clock of a node goes on.
+    /// Let the wall clock of a node run again.
     Unfreeze {
         /// The node.
         node: String,
     },
-    /// The links of a node, or of all, are as they were.
+    /// Undo every fault on the links of a node, or on all links.
     HealLinks {
         /// The links.
         target: Option<Target>,
     },
-    /// Every fault is over, and every node is up.
+    /// End every fault and start every node.
     Heal,
-    /// The last things that the nodes saw happen to locks.
+    /// Show the last events of locks that nodes recorded.
     History {
-        /// How many.
+        /// The number of events.
         count: usize,
     },
-    /// What can be said so far.
+    /// Judge what has happened so far.
     Judge,
-    /// The service ends.
+    /// Stop the service.
     Shutdown,
 }
 
-/// What can be typed, a line each.
+/// The help text, one entry a line.
 pub const HELP: [&str; 22] = [
     "STATUS                          nodes, clocks, faults that last, locks that are held",
     "FAULT PAUSE n1 15s              the process is not scheduled; its sockets stay open",
@@ -98,7 +98,7 @@ const WORDS: [&str; 13] = [
 
 type Read<T> = Result<T, Refusal>;
 
-/// Reads an order; `nodes` are those that there are.
+/// Reads an order. `nodes` are the names of the nodes.
 pub fn read(words: &[String], nodes: &[String]) -> Read<Order> {
     let mut words = Words { left: words.iter().map(String::as_str).collect(), nodes };
     let first = words.next("an order", "type HELP")?.to_lowercase();
@@ -137,7 +137,7 @@ fn no_word(word: &str, kind: &str, known: &[&str]) -> Refusal {
     Refusal::new(format!("no {kind} '{word}'"), mend)
 }
 
-/// What is left of the words.
+/// The words that are not read yet.
 struct Words<'a> {
     left: Vec<&'a str>,
     nodes: &'a [String],
@@ -260,7 +260,7 @@ impl<'a> Words<'a> {
         refused(format!("no host '{word}'"), format!("hosts are {}{others}", self.nodes.join(", ")))
     }
 
-    /// Links as they are written: `n1` (to and from the clients), `n1 -> n2`, `n1<->clients`.
+    /// Links as they are typed: `n1` (to and from the clients), `n1 -> n2`, `n1<->clients`.
     fn links(&mut self) -> Read<Target> {
         let first = self.next("the link", "like n1, 'clients -> n1' or 'n1 <-> n2'")?;
         if first.contains("->") && !first.starts_with("->") && !first.starts_with("<->") {
@@ -341,7 +341,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A length as it would be typed for a verb.
+/// An example of a length for a verb.
 fn example(row: &Row) -> &'static str {
     match row.strains {
         Strains::Replication => "1s",
@@ -350,7 +350,7 @@ fn example(row: &Row) -> &'static str {
     }
 }
 
-/// The links between a node and everybody outside.
+/// The links between a node and the clients.
 fn of_node(node: &str) -> Target {
     Target::Links { from: vec![CLIENTS.to_owned()], to: vec![node.to_owned()], both: true }
 }

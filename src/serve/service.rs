@@ -28,7 +28,7 @@ const MOST_SHOWN: usize = 20;
 /// The maximum number of lives of keys that HISTORY keeps.
 const MOST_REMEMBERED: usize = 1_000;
 
-/// See the head of this file.
+/// See the module documentation.
 pub struct Service {
     setup: Setup,
     addresses: Addresses,
@@ -77,6 +77,7 @@ impl Service {
     /// service continues.
     pub fn beat(&mut self) -> bool {
         self.world.run_until(self.world.now().saturating_add(BEAT));
+        // Records come first, so that a reply to an order includes what this interval recorded.
         self.hear();
         while let Some(slip) = self.desk.next() {
             let reply = self.obey(&slip.words);
@@ -169,6 +170,8 @@ impl Service {
                 Ok(vec![format!("OK {ended} faults are over")])
             }
             Order::Heal => {
+                // Cancelled first: a fault that is anchored to the end of another could strike
+                // after the heal.
                 self.world.disarm();
                 self.world.end_faults(|_| true);
                 self.world.start_nodes();

@@ -1,4 +1,4 @@
-//! Which nodes are served, and what of a scenario they can suffer.
+//! The nodes that are served, and which faults of a scenario can be applied to them.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -18,36 +18,36 @@ use crate::run::{self, process};
 use crate::serve::desk;
 use crate::serve::desk::Desk;
 
-/// Everybody who connects from outside, as one host.
+/// The host that stands for all clients from outside.
 pub const CLIENTS: &str = "clients";
-/// The host at which orders are taken.
+/// The host that takes orders.
 const DESK: &str = "admin";
-/// The name that a failover moves.
+/// The name that a failover moves to another node.
 const MASTER: &str = "master";
 
-/// What is served.
+/// The setup of a service.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// How the nodes belong together, and what they keep on disk.
+    /// How the nodes are connected, and what they keep on disk.
     pub topology: Topology,
-    /// How the clocks of nodes are set, by node.
+    /// The clock settings of the nodes, by name.
     pub clocks: BTreeMap<String, ClockSetting>,
-    /// What goes wrong by itself.
+    /// The faults that strike by themselves.
     pub faults: Vec<Fault>,
-    /// What of a scenario is left out, and why.
+    /// The parts of a scenario that are left out, and why.
     pub left_out: Vec<String>,
-    /// Where draws come from.
+    /// The seed of all draws.
     pub seed: u64,
 }
 
-/// Where everybody listens.
+/// The addresses on which the hosts listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
     /// The nodes, `n1` first.
     pub nodes: Vec<SocketAddrV4>,
     /// The Sentinels, `s1` first.
     pub sentinels: Vec<SocketAddrV4>,
-    /// Where orders are taken.
+    /// The address that takes orders.
     pub desk: SocketAddrV4,
 }
 
@@ -63,7 +63,7 @@ impl Setup {
         }
     }
 
-    /// The nodes and Sentinels of a plan, with those of its faults that can happen to them.
+    /// The nodes and Sentinels of a plan, with those of its faults that can be applied to them.
     pub fn of_plan(plan: &Plan) -> Setup {
         let mut setup = Setup::plain(plan.topology.clone());
         let hosts = setup.hosts();
@@ -102,12 +102,12 @@ impl Setup {
         self.topology.sentinel_names()
     }
 
-    /// The names of everybody to whom something can happen.
+    /// The names of all hosts that a fault can strike.
     pub fn hosts(&self) -> Vec<String> {
         [self.nodes(), self.sentinels()].concat()
     }
 
-    /// How many nodes have to agree.
+    /// How many nodes must agree.
     pub fn quorum(&self) -> usize {
         match self.topology.kind {
             TopologyKind::Independent => self.topology.masters() as usize / 2 + 1,
@@ -118,18 +118,18 @@ impl Setup {
         }
     }
 
-    /// What a node is when it starts.
+    /// The role of a node when it starts.
     pub fn role(&self, node: usize) -> &'static str {
         if self.master_of(node).is_some() { "replica" } else { "master" }
     }
 
-    /// Whom a node follows when it starts: both by their places.
+    /// The node that a node follows when it starts; both are indices.
     fn master_of(&self, node: usize) -> Option<usize> {
         let nth = u32::try_from(node + 1).ok()?;
         self.topology.master_of(nth).map(|master| master as usize - 1)
     }
 
-    /// The world of these nodes. Faults are not in it yet.
+    /// The world of these nodes, without the faults.
     pub fn world(&self, addresses: &Addresses, desk: &Desk) -> WorldSpec {
         let nodes = (0..addresses.nodes.len()).map(|node| self.node(addresses, node));
         let mut hosts: Vec<HostSpec> = nodes.collect();
@@ -156,7 +156,7 @@ impl Setup {
         let name = format!("n{}", node + 1);
         let address = addresses.nodes[node];
         let cluster = self.topology.shards.map(|s| run::cluster_of(&s, &addresses.nodes));
-        // The nodes of a cluster know their masters by themselves.
+        // The nodes of a cluster read their masters from its configuration.
         let master = self.master_of(node).filter(|_| cluster.is_none());
         let config = NodeConfig {
             port: address.port(),
@@ -181,7 +181,7 @@ impl Setup {
     }
 }
 
-/// A scenario's fault as it can happen here, where its clients are not.
+/// A scenario's fault as it can be applied here, where the scenario's clients do not exist.
 fn fitted(fault: &Fault, plan: &Plan) -> Result<Fault, String> {
     let target = match &fault.target {
         Target::Host(host) if is_served(plan, host) => fault.target.clone(),
@@ -202,7 +202,7 @@ fn is_served(plan: &Plan, host: &String) -> bool {
     plan.nodes().contains(host) || plan.sentinels().contains(host)
 }
 
-/// One side of links: all clients of a scenario are everybody who connects.
+/// One side of links: all clients of a scenario together become [`CLIENTS`].
 fn side(hosts: &[String], plan: &Plan) -> Result<Vec<String>, String> {
     let (served, others): (Vec<&String>, Vec<&String>) =
         hosts.iter().partition(|host| is_served(plan, host));
@@ -221,7 +221,7 @@ fn side(hosts: &[String], plan: &Plan) -> Result<Vec<String>, String> {
     Ok(side)
 }
 
-/// Leaves out what waits for a fault that is left out.
+/// Leaves out faults that are anchored to a fault that is left out, until none is left.
 fn drop_orphans(setup: &mut Setup) {
     loop {
         let known: Vec<u32> = setup.faults.iter().map(|fault| fault.id).collect();
@@ -236,7 +236,7 @@ fn drop_orphans(setup: &mut Setup) {
     }
 }
 
-/// Refuses a verb that needs more than the topology has.
+/// Refuses a verb that needs more than the topology offers.
 pub fn suits(topology: &Topology, verb: &Verb) -> Result<(), Refusal> {
     let replicated = "start with --topology replicated";
     let (what, instead) = match (verb, topology.kind) {

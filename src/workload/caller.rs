@@ -137,6 +137,7 @@ impl Caller {
     pub async fn acquire_within(&mut self, limit: Option<Nanos>) -> Result<Taken, Ended> {
         let call = self.desk.begin(OpKind::Acquire).await;
         self.desk.is_acquiring.set(true);
+        // An acquire that was given up was never compared with a grant, and may have left tokens.
         self.desk.foretold.borrow_mut().clear();
         let acquired = match limit {
             None => Some(self.ask(|lock| lock.acquire()).await),
@@ -261,6 +262,7 @@ impl Desk {
 
     fn give(&self, grant: &Grant, acquire: OpId) {
         self.hold_to(|token| *token == grant.token);
+        // The loss of the grant may have been reported before the acquire returned.
         let is_held = !self.lost.borrow().contains(&acquire);
         let mut given = self.given.borrow_mut();
         given.entry(grant.token.clone()).or_default().push(Given { acquire, is_held });

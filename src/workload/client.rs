@@ -66,6 +66,7 @@ fn is_too_late(caller: &Caller, held: &Held, job: &Job) -> bool {
 
 /// Waits before the next try, up to `longest` ns.
 pub async fn wait(caller: &Caller, longest: Nanos) {
+    // Never zero: a lock that refuses at once could be tried for ever in one instant.
     caller.host().sleep(MILLISECOND + drawn(caller, longest)).await;
 }
 

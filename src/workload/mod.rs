@@ -47,7 +47,7 @@ pub struct Job {
     pub workload: Workload,
     /// Makes a lock for one caller.
     pub lock: Rc<dyn Fn(Setting) -> Box<dyn Lock>>,
-    /// The setup of the lock.
+    /// The configuration of the lock.
     pub config: LockConfig,
     /// The names of the nodes that the lock queries.
     pub nodes: Vec<String>,

@@ -97,6 +97,8 @@ impl Resource {
         let message = |leg| Event::Message { request, leg, command, op: None };
         let at = host.record(message(Leg::Applied)).instant();
         self.0.borrow_mut().decide(order, at).encode(&mut bytes);
+        // Faults that are anchored to the applied leg strike now: the access took effect, and no
+        // reply has left.
         host.struck().await;
         host.mark(message(Leg::Replied)).await;
         bytes

@@ -116,6 +116,7 @@ impl<'a> Round<'a> {
                 return Ok(());
             }
             host.sleep(wait).await;
+            // Checked again: the grant may have been lost, or have run out, during the sleep.
             if !self.has_ended() && !self.is_running_out(rhythm) {
                 wait = self.prolong(rhythm).await?;
             }
@@ -188,6 +189,8 @@ impl<'a> Round<'a> {
         kind: OpKind,
         numbers: &[i64],
     ) -> Option<Outcome> {
+        // Checked before the call and not after it: a pause that strikes at the call makes the
+        // access late, as in a real client.
         if !self.may_go_on() {
             return None;
         }

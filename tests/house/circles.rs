@@ -1,13 +1,14 @@
-//! Circles: a file that uses another, which by way of others uses the first.
+//! Circles: a file uses another that directly or through others uses the first.
 //!
-//! A file goes by the path of its module. What it uses is what the paths in its code lead to: those
-//! from `crate`, `self` and `super`, from modules of its own, and from modules that it imports.
+//! A file is named by the path of its module. It uses the files to which the paths in its code
+//! lead: paths from `crate`, `self` and `super`, from its own modules, and from modules that it
+//! imports.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::paths::{Code, Path};
 
-/// What each uses, and by which path.
+/// For each file or entry of a folder: what it uses, and by which path.
 pub type Uses = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The uses between the files of one package: (path below its `src`, text).
@@ -25,8 +26,8 @@ pub fn of_files(files: &[(String, String)]) -> Uses {
     code.iter().map(|(name, code)| (name.clone(), used_by(name, code, &names))).collect()
 }
 
-/// The same between the entries of each folder, where a file and the folder of its name are one.
-/// For what is in a folder, the file of its name is the entry `self`.
+/// The uses between the entries of each folder, where a file and the folder of its name are one
+/// entry. Inside a folder, the file of its name is the entry `self`.
 pub fn of_folders(files: &Uses) -> Uses {
     let mut folders = Uses::new();
     let pairs = files.iter().flat_map(|(user, all)| all.iter().map(move |used| (user, used)));
@@ -44,7 +45,7 @@ pub fn of_folders(files: &Uses) -> Uses {
     folders
 }
 
-/// Each circle in words: how many are in it, and the shortest way round.
+/// Each circle in words: how many files or entries are in it, and the shortest path around it.
 pub fn circles(uses: &Uses) -> Vec<String> {
     let mut trips: Vec<Path<'_>> = uses.keys().filter_map(|name| way(uses, name, name)).collect();
     trips.sort_by_key(Vec::len);
@@ -68,7 +69,7 @@ fn in_words(uses: &Uses, count: usize, trip: &[&str]) -> String {
     format!("{count} in a circle, shortest way round:{}", steps.collect::<String>())
 }
 
-/// The shortest way from one to another, both included, of at least one step.
+/// The shortest path from one to another, both included, of at least one step.
 fn way<'a>(uses: &'a Uses, from: &'a str, to: &str) -> Option<Path<'a>> {
     let mut ways = VecDeque::from([vec![from]]);
     let mut seen = BTreeSet::new();
@@ -117,8 +118,8 @@ fn used_by(name: &str, code: &Code<'_>, names: &BTreeSet<&str>) -> BTreeMap<Stri
     used
 }
 
-/// A path in the code of a module, from the root of the package on. What is not ours (`std::fmt`)
-/// becomes something in the module itself.
+/// A path in the code of a module, resolved from the root of the package. A path of another crate
+/// (`std::fmt`) becomes one in the module itself.
 fn from_root<'a>(module: &'a str, path: &[&'a str]) -> Path<'a> {
     let mut whole: Path<'_> = module.split("::").collect();
     for word in path {
@@ -132,8 +133,8 @@ fn from_root<'a>(module: &'a str, path: &[&'a str]) -> Path<'a> {
     whole
 }
 
-/// The circles of a made-up package with that code in the file of the shelf: the shop uses its
-/// shelf, and the till uses the shop.
+/// The circles of an invented package whose `shelf` contains this code: `shop` uses `shelf`, and
+/// `till` uses `shop`.
 fn found(shelf: &str) -> Vec<String> {
     let files = [
         ("lib.rs", "pub mod shop;\npub mod till;"),

@@ -1,6 +1,6 @@
-//! The rules of the house, held over the source text: who may use whom, and how large things get.
+//! The rules of the house, checked over the source text: allowed dependencies and maximum sizes.
 //!
-//! - [`paths`]: the paths that stand in code
+//! - [`paths`]: the paths in Rust code
 //! - [`circles`]: files that use each other
 
 mod circles;
@@ -175,16 +175,16 @@ const DOORS: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// (a package whose files stand in circles, why that is let be)
+/// (a package whose files form circles, why that is allowed)
 const TIED_FILES: &[(&str, &str)] = &[];
 
-/// (a package whose folders stand in circles, why that is let be)
+/// (a package whose folders form circles, why that is allowed)
 const TIED_FOLDERS: &[(&str, &str)] = &[(
     "sim/redis",
     "let be: a node keeps the functions that Lua registered, and Lua has one door",
 )];
 
-/// Longest file and widest line that the house allows; function length is clippy's.
+/// Maximum length of a file and maximum width of a line; clippy checks the length of functions.
 const LONGEST_FILE: usize = 500;
 const WIDEST_LINE: usize = 100;
 
@@ -315,7 +315,7 @@ fn sources() -> Vec<(String, String)> {
     files.into_iter().map(text).collect()
 }
 
-/// The folders of all packages, from the root, which is one itself.
+/// The folders of all packages, relative to the root. The root is a package itself.
 fn packages() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(root.join("Cargo.toml")).expect("the manifest can be read");

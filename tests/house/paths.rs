@@ -1,20 +1,20 @@
-//! The paths that stand in Rust code, read from its text. It knows as much of the language as that
-//! takes: words, comments, literals, brackets. What is compiled for tests alone is left out.
+//! The paths in Rust code, read from its text. The reader knows only words, comments, literals and
+//! brackets. Code that is compiled only for tests is left out.
 
-/// How an item begins that is compiled for tests alone.
+/// The tokens before an item that is compiled only for tests.
 const FOR_TESTS: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
 
 /// A path, word by word.
 pub type Path<'a> = Vec<&'a str>;
 
-/// What is read of a file.
+/// The paths of a file.
 #[derive(Default)]
 pub struct Code<'a> {
     /// The paths of its `use` lines: one for each name.
     pub imports: Vec<Path<'a>>,
     /// The paths of more than one word in all other lines.
     pub inline: Vec<Path<'a>>,
-    /// The modules that it declares for tests alone.
+    /// The modules that it declares only for tests.
     pub tests: Vec<&'a str>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Code<'a> {
         code
     }
 
-    /// The tokens without items for tests; notes the modules among these.
+    /// The tokens without items for tests. Records the modules among those items.
     fn without_tests(&mut self, tokens: &[&'a str]) -> Vec<&'a str> {
         let (mut kept, mut at) = (Vec::new(), 0);
         while at < tokens.len() {
@@ -60,7 +60,7 @@ impl<'a> Code<'a> {
     }
 }
 
-/// How many tokens an item, a field or a statement has.
+/// The number of tokens of an item, a field or a statement.
 fn item_length(tokens: &[&str]) -> usize {
     let mut depth = 0_u32;
     for (place, token) in tokens.iter().enumerate() {
@@ -104,7 +104,7 @@ fn import<'a>(tokens: &[&'a str], at: &mut usize, before: &[&'a str], found: &mu
     found.push(path);
 }
 
-/// The path that begins with the first token; empty if that is no word.
+/// The path that begins with the first token; empty if that token is no word.
 fn path<'a>(tokens: &[&'a str]) -> Path<'a> {
     let mut path = Path::new();
     for pair in tokens.chunks(2) {
@@ -119,7 +119,7 @@ fn path<'a>(tokens: &[&'a str]) -> Path<'a> {
     path
 }
 
-/// Words, `::` and single signs, without comments and literals.
+/// Words, `::` and single characters, without comments and literals.
 fn tokens(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -142,7 +142,7 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The length of the comment that the text begins with, if it does.
+/// The length of the comment at the start of the text, if there is one.
 fn comment(text: &str) -> Option<usize> {
     if text.starts_with("//") {
         return Some(text.find('\n').unwrap_or(text.len()));
@@ -150,7 +150,7 @@ fn comment(text: &str) -> Option<usize> {
     text.starts_with("/*").then(|| text.find("*/").map_or(text.len(), |end| end + 2))
 }
 
-/// The length of the string or character that the text begins with, if it does.
+/// The length of the string or character literal at the start of the text, if there is one.
 fn literal(text: &str) -> Option<usize> {
     let plain = text.strip_prefix('b').unwrap_or(text);
     if let Some(raw) = plain.strip_prefix('r') {
@@ -168,7 +168,7 @@ fn literal(text: &str) -> Option<usize> {
         match c {
             '\\' => is_escaped = chars.next().is_some(),
             _ if c == quote => return Some(text.len() - plain.len() + at + 1),
-            // A quote that no second follows at once begins the name of a lifetime.
+            // A quote without a closing quote right after one character begins a lifetime.
             _ if quote == '\'' && length > 1 && !is_escaped => return None,
             _ => {}
         }

@@ -419,7 +419,7 @@ fn a_request_that_is_dropped_half_way_answers_no_other() {
     assert_eq!(finding.judgement.verdict, Verdict::Holds);
 }
 
-/// The environment variable that makes the process play the one that stands still.
+/// The environment variable that makes this test run the lock that loops, in a process of its own.
 const CHILD: &str = "LOCKSTORM_STANDS_STILL";
 
 #[test]

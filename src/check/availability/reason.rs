@@ -86,6 +86,7 @@ pub fn reason(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> (Reason,
             *owners.entry((met.reason, owner)).or_default() += blocked;
         }
     }
+    // `max_by_key` returns the last of equals; reversed, that is the first in the order of reasons.
     let longest = spent.into_iter().rev().max_by_key(|(_, spent)| *spent);
     let reason = longest.map_or(Reason::Waiting, |(reason, _)| reason);
     let own = owners.into_iter().rev().filter(|((why, _), _)| *why == reason);

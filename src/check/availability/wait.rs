@@ -11,9 +11,9 @@ use crate::reading::moment::Moment;
 
 /// One caller's wait.
 pub struct Wait<'a> {
-    /// The tries, in order of their calls.
+    /// The tries, in the order of their calls.
     pub tries: Vec<&'a Op>,
-    /// The call of the first.
+    /// The call of the first try.
     pub from: Moment,
     /// The grant, the death of the process, or the heal.
     pub to: Moment,
@@ -28,7 +28,7 @@ impl Wait<'_> {
     }
 }
 
-/// Every wait that began before then.
+/// Every wait that began before `until`.
 pub fn waits<'a>(case: &Case<'a>, until: Moment) -> Vec<Wait<'a>> {
     let mut holds: BTreeMap<usize, Vec<&Hold>> = BTreeMap::new();
     for hold in &case.holds {

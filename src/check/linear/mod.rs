@@ -19,7 +19,7 @@ use crate::promise;
 pub struct Linear {
     /// One violation for each model without a legal order.
     pub violations: Vec<Violation>,
-    /// Why no verdict is possible, if so.
+    /// Why no verdict is possible, if none is.
     pub unknown: Vec<String>,
 }
 
@@ -67,6 +67,7 @@ fn core<M: Model>(model: &M, mut items: Vec<Item<M::Action>>) -> Vec<Item<M::Act
     let mut blocks = items.iter().map(|item| item.block).collect::<Vec<_>>();
     blocks.sort_unstable();
     blocks.dedup();
+    // Large chunks first: one search then removes many blocks.
     let mut size = blocks.len().div_ceil(2);
     loop {
         let mut start = 0;

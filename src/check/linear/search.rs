@@ -126,6 +126,8 @@ fn expand<M: Model>(
     let bottom = open.len();
     let mut deadline = Moment::NEVER;
     for (offset, item) in certain[at.first..].iter().enumerate() {
+        // Items are in order of their calls: this one and all later ones begin after an item that
+        // is not placed had returned.
         if item.call > deadline {
             break;
         }
@@ -149,6 +151,7 @@ fn expand<M: Model>(
             open.push(next);
         }
     }
+    // An item that is not placed must have taken effect by now: no order continues from here.
     if at.now > deadline {
         open.truncate(bottom);
         return true;

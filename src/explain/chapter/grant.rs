@@ -132,7 +132,7 @@ fn overlap(witness: &Witness<'_>) -> Option<Beat> {
     Some(Beat::new(Weight::Crux, at, text, evidence))
 }
 
-/// When more than the allowed number begin to hold, and the hold whose end ends that.
+/// When more callers than allowed begin to hold, and the hold whose end ends that.
 fn together<'a, 'b>(holds: &[&'b Hold<'a>], most: usize) -> Option<(Instant, &'b Hold<'a>)> {
     let open = |at: Instant| holds.iter().filter(|h| h.from <= at && at < h.until).count();
     let begun = holds.iter().map(|hold| hold.from).find(|at| open(*at) > most)?;

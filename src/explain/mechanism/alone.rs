@@ -62,7 +62,7 @@ pub fn foreign(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
     stolen(witness, *index, *victim)
 }
 
-/// A key that keeps everybody out though nobody holds the lock.
+/// A key that blocks every caller although none holds the lock.
 pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let named = |born: usize| violation.keys.contains(&born);
     let left: Vec<_> = witness.left().collect();

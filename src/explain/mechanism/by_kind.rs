@@ -1,11 +1,11 @@
-//! Where the mechanism of a violation is looked for: that depends on its kind.
+//! Selects the search for a mechanism by the kind of the violation.
 
 use crate::check::verdict::Kind;
 use crate::explain::mechanism::how::Mechanism;
 use crate::explain::mechanism::{alone, overlap};
 use crate::explain::witness::Witness;
 
-/// How the violation that is told became possible; `None` where nothing is violated.
+/// How the told violation became possible; `None` if nothing is violated.
 pub fn mechanism(witness: &Witness<'_>) -> Option<Mechanism> {
     let violation = witness.primary?;
     let found = match violation.kind {

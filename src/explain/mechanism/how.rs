@@ -1,5 +1,5 @@
-//! The ways in which violations become possible, and what in the history proves each. Where nothing
-//! proves any, that is said ([`How::Unclear`]), and counts as a defect of ours.
+//! The mechanisms by which violations become possible, and what in the history proves each. If
+//! nothing proves any, the report says so ([`How::Unclear`]); that counts as a defect of lockstorm.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +9,9 @@ use crate::promise::Bounded;
 /// How a violation became possible.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mechanism {
-    /// Which of the ways that are known.
+    /// The mechanism.
     pub how: How,
-    /// In words, with who and where.
+    /// In words, with the callers and nodes.
     pub sentence: String,
     /// The events that prove it.
     pub evidence: Vec<Evidence>,
@@ -23,48 +23,48 @@ impl Mechanism {
         Mechanism { how, sentence, evidence }
     }
 
-    /// What is said where no mechanism is known.
+    /// The result if no known mechanism is proven.
     pub fn unclear() -> Mechanism {
         let sentence = "No known mechanism fits this history: a defect of lockstorm.".to_owned();
         Mechanism::new(How::Unclear, sentence, Vec::new())
     }
 }
 
-/// The ways in which violations become possible, each with what in the history proves it.
+/// The known mechanisms, each with what in the history proves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
     /// Nothing is locked: neither holder has a key on any node.
     NothingLocked,
-    /// The lease ran out while its holder stood still: the key reached its end by its own time, and
-    /// the holder's process was halted before that.
+    /// The lease expired while its holder was halted: the key expired at its own time, and the
+    /// holder's process was halted before that.
     StoodStill,
-    /// The work outlasted the lease: the key reached its end by its own time, and its holder ran
-    /// and had not prolonged it.
+    /// The work outlasted the lease: the key expired at its own time, while its holder ran and had
+    /// not extended it.
     Overworked,
-    /// The holder waited for the resource beyond its lease: an access of its was under way, or
-    /// reached the resource, when the key was gone.
+    /// The holder waited for the resource beyond its lease: when the key was gone, an access of the
+    /// holder was in flight, or reached the resource.
     AccessesLate,
-    /// A renewal was refused or not answered: the last extend before the lease ended came back as
-    /// lost or unknown, or never did.
+    /// A renewal was refused or got no reply: the last extend before the lease ended returned as
+    /// lost or unknown, or never returned.
     RenewalFailed,
-    /// A renewal was told as kept and prolonged nothing: an extend returned as kept, and no key on
-    /// the node has a later end by it.
+    /// A renewal was reported as kept and extended nothing: an extend returned as kept, and no key
+    /// on the node has a later expiry because of it.
     RenewalLied,
-    /// The holder's clock is behind: its grant is covered when the key has ended by its own time,
+    /// The holder's clock is behind: its grant is covered when the key has expired at its own time,
     /// and its clock was disturbed.
     HolderClock,
-    /// The holder counts on its lease for longer than its key lives: its grant is covered when the
-    /// key has ended by its own time, and its clock is sound.
+    /// The holder relies on its lease for longer than its key lives: its grant is covered when the
+    /// key has expired at its own time, and its clock is undisturbed.
     DeadlineTooLate,
-    /// A grant was taken though its lease was over: the grant is not covered when its acquire
+    /// A grant was accepted although its lease was over: the grant is not covered when its acquire
     /// returns.
     DeadOnArrival,
     /// A node's clock ended the lease early: the key ended before its time to live had passed on a
     /// true clock.
     NodeClock,
-    /// Another node's clock ended the lease early: the same, on a node that got the key from its
-    /// master.
+    /// Another node's clock ended the lease early: the same, on a node that received the key from
+    /// its master.
     ReplicaClock,
     /// The key never reached the promoted replica: the node was promoted after the grant, and never
     /// had its key.
@@ -72,43 +72,43 @@ pub enum How {
     /// Two masters served at once: one of the grants came from a node after another had been
     /// promoted in its place.
     OldMaster,
-    /// A node took over what its master had: the key was lost at a full resynchronisation.
+    /// A node adopted the data of its master: the key was lost in a full resynchronisation.
     LostInResync,
-    /// A node forgot the key at a restart: the key was lost at a restart.
+    /// A node forgot the key: the key was lost at a restart.
     Forgotten,
     /// A node removed the key: the key was evicted, or deleted by no client.
     Removed,
     /// Another caller deleted the key: the key ended by an operation of another caller.
     DeletedByAnother,
     /// Its owner's own command deleted the key: the key ended by an operation of its owner, which
-    /// believed to hold still.
+    /// still believed that it held the lock.
     DeletedByOwner,
-    /// Another caller wrote over the key: the key's life ended with another caller's setting it.
+    /// Another caller overwrote the key: the key's life ended when another caller set it.
     Overwritten,
     /// Two callers have the same owner value: the second was granted by a change of the first one's
     /// key, or both tokens are equal.
     SameOwner,
-    /// Two sets of nodes granted that share none: no node that granted the second had ever granted
-    /// the first.
+    /// The two grants come from disjoint sets of nodes: no node that granted the second had ever
+    /// granted the first.
     TwoMajorities,
     /// The owner was checked before the command, not with it: the operation read the key in one
     /// request and changed it in another.
     CheckedTooEarly,
-    /// The command does not ask whose key it is: a plain command of another owner changed the key.
+    /// The command does not check the owner: a plain command of another owner changed the key.
     BlindCommand,
-    /// A dead caller's key stayed: its process died before it had given the key back.
+    /// A dead caller's key stayed: its process died before it had released the key.
     LeftByDead,
-    /// A refused acquire left its key: the acquire that set the key came back as refused.
+    /// A refused acquire left its key: the acquire that set the key returned as refused.
     LeftByRefused,
-    /// An acquire of which nobody knows left its key: the acquire that set the key came back as
-    /// unknown, or never did.
+    /// An acquire with an unknown outcome left its key: the acquire that set the key returned as
+    /// unknown, or never returned.
     LeftByUnknown,
-    /// A release failed: the release came back as unknown or as not its own, or never did.
+    /// A release failed: it returned as unknown or not mine, or never returned.
     ReleaseFailed,
-    /// A release was told as done and deleted nothing: the release returned as released, and the
-    /// key lived on.
+    /// A release was reported as done and deleted nothing: it returned as released, and the key
+    /// still existed.
     NothingDeleted,
-    /// The key came back after its release: the key was set, or put back by a start, after the
+    /// The key was set again after its release: by a command, or restored by a start, after the
     /// release had returned.
     SetAgain,
     /// The deletion never reached the node that leads: the release deleted the key on another node,
@@ -117,35 +117,36 @@ pub enum How {
     /// A renewal took effect after the release: an extend's request was applied after its owner's
     /// release had returned.
     RenewalLate,
-    /// No node led: nodes told of no master from then on.
+    /// No node was a master: nodes reported none from then on.
     NoLeader,
-    /// The node refused the command: the operation's last request was answered with an error.
+    /// The node rejected the command: the reply to the operation's last request was an error.
     ScriptUnknown,
-    /// A request was never answered: the operation's last request has no delivered reply.
+    /// A request got no reply: no reply to the operation's last request was delivered.
     NoAnswer,
-    /// The holder ran and was not told: its process was not halted between the loss and the notice.
+    /// The holder ran and was not notified: its process was not halted between the loss and the
+    /// notice.
     NotTold,
-    /// The counter of fences was forgotten: a node lost the key of the counter before the smaller
-    /// number was given.
+    /// The counter of fences was lost: a node lost the key of the counter before the smaller number
+    /// was drawn.
     CounterForgotten,
     /// The counter of fences was deleted or expired: its key ended by a command or by its own time
     /// to live before the smaller number was given.
     CounterGone,
-    /// The fence is drawn apart from the grant: the numbers were drawn in another order than the
-    /// lock was granted in.
+    /// The fence is drawn separately from the grant: the order of the numbers differs from the
+    /// order of the grants.
     CounterApart,
-    /// A write arrived after its hold: the access reached the resource after its holder had ended.
+    /// A write arrived after its hold: the access reached the resource after the hold had ended.
     WriteInFlight,
-    /// A caller worked without a grant: the access names no granted acquire.
+    /// A caller worked without a grant: the access belongs to no granted acquire.
     NoGrant,
     /// The lock broke its contract: a breach is in the history.
     ContractBroken,
-    /// Not known: nothing that is looked for.
+    /// Unknown: none of the known mechanisms is proven.
     Unclear,
 }
 
 impl How {
-    /// The assumptions that what makes it possible breaks, of which one or another is.
+    /// The assumptions of which this mechanism breaches at least one.
     pub fn strains(self) -> &'static [Bounded] {
         match self {
             How::StoodStill => &[Bounded::ClientPause],
@@ -164,7 +165,7 @@ impl How {
         }
     }
 
-    /// The word that stands for it: `stood-still`.
+    /// Its name: `stood-still`.
     pub fn word(self) -> String {
         let word = serde_json::to_value(self).expect("a name is JSON");
         word.as_str().expect("a name is a string").to_owned()

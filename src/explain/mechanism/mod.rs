@@ -1,13 +1,13 @@
 //! How a violation became possible: read from the history, whatever the faults are named.
 //!
-//! - [`how`]: the ways that are known, and what proves each
-//! - [`theft`]: why a command came through to another's key
-//! - [`ending`]: how a key that kept others out was gone
-//! - [`belief`]: why its holder went on
+//! - [`how`]: the known mechanisms, and what proves each
+//! - [`theft`]: why a command could change another caller's key
+//! - [`ending`]: how a key that blocked others was gone
+//! - [`belief`]: why its holder continued
 //! - [`overlap`]: two holders at once
 //! - [`takeover`]: which node was promoted in place of another
-//! - [`alone`]: violations that take one caller
-//! - [`by_kind`]: which of these is looked at
+//! - [`alone`]: violations that involve one caller
+//! - [`by_kind`]: which of these applies to a kind of violation
 
 mod alone;
 mod belief;

@@ -1,4 +1,4 @@
-//! Why a command came through to a key of another.
+//! Why a command could change the key of another caller.
 
 use lockstorm_platform::trace::{KeyChange, Leg};
 
@@ -10,13 +10,13 @@ use crate::history::{OpId, OpKind, Outcome, Request};
 use crate::quantity::length;
 use crate::reading::moment::Moment;
 
-/// Commands by which a caller looks whose key it is.
+/// Commands by which a caller reads the owner of a key.
 const LOOKS: [&str; 6] = ["GET", "HGET", "HEXISTS", "HGETALL", "EXISTS", "MGET"];
 
-/// A command that takes longer to its node is said to be late, ns.
+/// A command that takes longer than this to its node is called late, ns.
 const LATE: u64 = 100_000_000;
 
-/// Why a change of a key came through though the key was the victim's.
+/// Why a command could change a key although the key was the victim's.
 pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mechanism> {
     let history = witness.history();
     let key = history.keys.get(index)?;
@@ -28,7 +28,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
         _ => None,
     };
     let own = grant_of(thief).and_then(token);
-    // To the node itself, or to the master that the node has it from.
+    // The request went to the node itself, or to the master that it replicates.
     let is_asked = history.requests.iter().any(|r| r.op == thief.id && r.to == key.node);
     let sent = history.requests.iter().filter(|r| r.op == thief.id);
     let sent = sent.filter(|r| !is_asked || r.to == key.node);

@@ -1,6 +1,6 @@
-//! Look first, take then: GET k, and SET k 1 if it is absent or 0. Release: SET k 0.
+//! Check, then set: GET k, then SET k 1 if it was absent or 0. Release: SET k 0.
 //!
-//! Two steps that are not atomic: whoever else looks between them takes the lock as well.
+//! The two steps are not atomic: a caller that checks between them takes the lock as well.
 
 use async_trait::async_trait;
 use lockstorm_redis::frame::Reply;
@@ -11,15 +11,15 @@ use crate::lock::client::answer::{self, Answer, HELD, Said};
 use crate::lock::defaults::{Choices, MUTEX};
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 
-/// It promises what every mutex does: the gap between check and set is its own fault.
+/// It promises what every mutex does. The gap between check and set is a bug of the lock.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "GET k, then SET k 1 if it was free: two steps",
     ..Algorithm::mutex("check-then-set", |setting| Box::new(CheckThenSet::new(setting)))
 };
 
-/// The value of a lock that is taken. Everybody's.
+/// The value while the lock is held. All callers use the same one.
 const TAKEN: &str = "1";
-/// The value of a lock that is free.
+/// The value while the lock is free.
 const FREE: &str = "0";
 
 /// The lock of one caller.
@@ -42,7 +42,7 @@ impl CheckThenSet {
         self.client.request(call, self.choices.timeout, "SET", &[key, value.as_bytes()]).await
     }
 
-    /// Why the lock cannot be taken now, if so.
+    /// Why the lock cannot be taken now; `None` if it is free.
     async fn taken(&mut self) -> Option<String> {
         let key = self.setting.config.key.as_bytes();
         let call = self.setting.call.get();
@@ -74,8 +74,8 @@ impl Lock for CheckThenSet {
         acquired
     }
 
-    /// There is no end to be put off: what is asked is whether the lock is taken still. Whose it
-    /// is the value does not tell.
+    /// There is no expiry to extend: the reply says only whether the lock is still taken. The value
+    /// does not identify the holder.
     async fn extend(&mut self, _grant: &Grant) -> Extended {
         self.setting.host.step("extending").await;
         let key = self.setting.config.key.as_bytes();

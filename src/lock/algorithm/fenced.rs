@@ -13,7 +13,7 @@ use crate::lock::defaults::LEASE;
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions};
 use crate::promise::{Model, Promise, Work, exclusive};
 
-/// The lock by its name, and all that is said of it.
+/// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "token-lua with a growing number for the resource to check",
     fences: true,

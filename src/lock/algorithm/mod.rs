@@ -1,5 +1,5 @@
-//! A file an algorithm, and [`owned_key`], on which several of them stand. Each file has its row of
-//! the catalogue: how the lock is built, what it promises, what it chooses by default.
+//! One file for each algorithm, and [`owned_key`], which several of them share. Each file has its
+//! row of the catalogue: how the lock is built, its promise, its defaults.
 
 use lockstorm_platform::time::Nanos;
 
@@ -23,41 +23,40 @@ pub mod token_lua;
 pub mod token_lua_renewed;
 pub mod wait_replicas;
 
-/// A lock that scenarios can name: one of the catalogue, or a caller's own.
+/// A lock that scenarios can name: one of the catalogue, or a user's own.
 ///
-/// A lock of one's own starts from [`Algorithm::lease`] or [`Algorithm::mutex`]; what differs is
-/// written over it: `Algorithm { fences: true, ..Algorithm::lease("mine", build) }`.
+/// A user's own lock starts from [`Algorithm::lease`] or [`Algorithm::mutex`] and overrides what
+/// differs: `Algorithm { fences: true, ..Algorithm::lease("mine", build) }`.
 #[derive(Clone, Copy, Debug)]
 pub struct Algorithm {
     /// Its name in scenarios and on the command line.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// A description in one line.
     pub about: &'static str,
-    /// Whether its key lives for a time that the configuration sets.
+    /// Whether its key has a time to live that the configuration sets.
     pub needs_ttl: bool,
-    /// Whether it asks all nodes; otherwise it asks the first.
+    /// Whether it queries all nodes; otherwise it queries the first.
     pub asks_all: bool,
-    /// Whether it prolongs a grant by itself.
+    /// Whether it extends a grant by itself.
     pub renews: bool,
     /// Whether its grants carry an increasing number.
     pub fences: bool,
-    /// Whether its code runs tasks or timers of tokio's own: `tokio::spawn`, `tokio::time`. It is
-    /// run on the turmoil engine then, and its clients are never paused: the engine could not
-    /// stop those tasks.
+    /// Whether its code runs tasks or timers of tokio itself: `tokio::spawn`, `tokio::time`. It
+    /// then runs on the turmoil engine, and its clients are never paused: the engine could not stop
+    /// those tasks.
     pub runs_tokio: bool,
     /// Makes the lock of one caller.
     pub build: fn(Setting) -> Box<dyn Lock>,
-    /// What it promises to a caller with this work.
+    /// Its promise to a caller with this work.
     pub promise: fn(&LockConfig, Work) -> Promise,
-    /// What it chooses where the configuration says nothing.
+    /// Its defaults for what the configuration omits.
     pub defaults: Defaults,
 }
 
 impl Algorithm {
-    /// A lock of one's own whose key on one node lives for a while. Unless written over, it
-    /// makes the choices of [`LEASE`] and promises what [`assumptions::lease`] says: that counts on
-    /// calls which take one time-out of a request at the most, so a lock whose release tries again
-    /// promises less.
+    /// A user's own lock whose key on one node has a time to live. Unless overridden, it has the
+    /// defaults of [`LEASE`] and the promise of [`assumptions::lease`]. That promise assumes that a
+    /// call takes at most one timeout of a request, so a lock whose release retries promises less.
     pub const fn lease(name: &'static str, build: fn(Setting) -> Box<dyn Lock>) -> Algorithm {
         Algorithm {
             name,
@@ -73,8 +72,8 @@ impl Algorithm {
         }
     }
 
-    /// A lock of one's own whose key on one node lives until it is deleted. Unless written over,
-    /// it makes the choices of [`MUTEX`] and promises what [`assumptions::mutex`] says.
+    /// A user's own lock whose key on one node exists until it is deleted. Unless overridden, it
+    /// has the defaults of [`MUTEX`] and the promise of [`assumptions::mutex`].
     pub const fn mutex(name: &'static str, build: fn(Setting) -> Box<dyn Lock>) -> Algorithm {
         Algorithm {
             about: "a lock of one's own whose key lives until it is deleted",
@@ -85,12 +84,12 @@ impl Algorithm {
         }
     }
 
-    /// The configuration with nothing left open.
+    /// The configuration with all defaults filled in.
     pub fn choices(&self, config: &LockConfig) -> Choices {
         self.defaults.settle(config)
     }
 
-    /// The time to live that an acquire asks for, ns.
+    /// The time to live that an acquire requests, ns.
     pub fn ttl(&self, config: &LockConfig) -> Option<Nanos> {
         self.needs_ttl.then(|| self.choices(config).ttl)
     }

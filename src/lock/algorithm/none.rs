@@ -7,14 +7,14 @@ use crate::lock::config::LockConfig;
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 use crate::promise::{Model, Promise, Work, exclusive};
 
-/// The lock by its name, and all that is said of it.
+/// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "no lock: everybody is let in",
     promise,
     ..Algorithm::mutex("none", |setting| Box::new(NoLock::new(setting)))
 };
 
-/// Grants at once, asks nobody.
+/// Grants at once and contacts no node.
 pub struct NoLock {
     setting: Setting,
 }
@@ -43,7 +43,7 @@ impl Lock for NoLock {
     }
 }
 
-/// It counts on nothing, so that whatever goes wrong is its own fault.
+/// It has no assumptions, so every violation is a bug of the lock.
 fn promise(_config: &LockConfig, _work: Work) -> Promise {
     exclusive(Model::None, Vec::new())
 }

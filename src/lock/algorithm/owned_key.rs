@@ -1,7 +1,7 @@
-//! A key on one node that holds its owner's token: how it is given back and prolonged.
+//! A key on one node that holds its owner's token: how it is released and extended.
 //!
-//! The compare runs on the node, in one atomic step with its effect. The two switches that break
-//! it on purpose (blind, revive) act here.
+//! The node compares and changes the key in one atomic step. The two switches that break this on
+//! purpose (blind, revive) act here.
 
 use lockstorm_platform::time::Nanos;
 use lockstorm_redis::frame::Reply;
@@ -12,7 +12,7 @@ use crate::lock::config::{ExtendShape, LockConfig, ReleaseShape};
 use crate::lock::lease::Lease;
 use crate::lock::{Call, Extended, Released, Setting};
 
-/// The key of a lock on one node, reached through a connection of its own.
+/// The key of a lock on one node, with a connection of its own.
 pub struct OwnedKey {
     client: Client,
     setting: Setting,
@@ -20,14 +20,14 @@ pub struct OwnedKey {
     lacks_script: bool,
 }
 
-/// The name of a key's fence counter. Its braces make it share the slot of the key, as a script
-/// that touches both must have it; a key that has some says by itself what decides its slot.
+/// The name of a key's fence counter. Its braces put it into the slot of the key, as a script that
+/// touches both requires. A key with braces already names its slot.
 fn counter(key: &str) -> String {
     if key.contains('{') { format!("{key}:fence") } else { format!("{{{key}}}:fence") }
 }
 
 impl OwnedKey {
-    /// The key on the first node of `setting`, with this time-out of a request.
+    /// The key on the first node of `setting`, with this timeout for each request.
     pub fn new(setting: Setting, timeout: Nanos) -> OwnedKey {
         OwnedKey {
             client: Client::of(&setting, &setting.nodes[0]),
@@ -54,7 +54,7 @@ impl OwnedKey {
         self.client.eval(call, self.timeout, scripts::SET_AND_FENCE, &keys, &args).await
     }
 
-    /// The client whose connection the key is reached through.
+    /// The client that connects to the key's node.
     pub fn client(&mut self) -> &mut Client {
         &mut self.client
     }
@@ -65,12 +65,12 @@ impl OwnedKey {
         answer::released(&delete(&mut self.client, call, self.timeout, config, token).await)
     }
 
-    /// Whether the node has forgotten the script that the last [`OwnedKey::extend`] asked for.
+    /// Whether the last [`OwnedKey::extend`] failed because the node no longer has its script.
     pub fn lacks_script(&self) -> bool {
         self.lacks_script
     }
 
-    /// Gives the key `lease.ttl` from now if it holds the token, waiting at most `within` ns.
+    /// Sets the key's time to live to `lease.ttl` if it holds the token. Waits at most `within` ns.
     pub async fn extend(
         &mut self,
         call: Call,
@@ -79,6 +79,8 @@ impl OwnedKey {
         within: Nanos,
     ) -> Extended {
         let host = &self.setting.host;
+        // Read before the request leaves: the node sets the expiry later, so the deadline that the
+        // holder computes is never after it.
         let sent = host.now(lease.clock);
         let timeout = self.timeout.min(within);
         let config = &self.setting.config;
@@ -88,7 +90,7 @@ impl OwnedKey {
     }
 }
 
-/// Asks one node to delete the lock's key, as the configuration says.
+/// Sends one node the request that the configuration prescribes to delete the lock's key.
 pub async fn delete(
     client: &mut Client,
     call: Call,
@@ -106,7 +108,8 @@ pub async fn delete(
     }
 }
 
-/// Asks one node to prolong the lock's key to `ttl` from now, as the configuration says.
+/// Sends one node the request that the configuration prescribes to extend the lock's key by `ttl`
+/// from now.
 pub async fn prolong(
     client: &mut Client,
     call: Call,

@@ -1,9 +1,10 @@
-//! The lock of Redisson: a hash that counts for its owner, a watchdog, and a channel for waiters.
+//! Redisson's lock: a hash that counts for its owner, a watchdog, and a channel for waiters.
 //!
-//! The hash has one field, the owner, and how often that one has taken the lock. Who comes second
-//! is told how long the key lives, listens to the lock's channel and looks again when a release
-//! is published or that time is over. The watchdog prolongs the key every third of its lease
-//! while the field is there. It tells nobody when it is gone, or when it has given up.
+//! The hash has one field: the owner, with the number of times it took the lock. A caller that
+//! finds the lock held learns the key's time to live, subscribes to the lock's channel, and tries
+//! again when a release is published or that time is over. The watchdog extends the key every third
+//! of its lease while the field exists. It notifies nobody when the field is gone or when it gives
+//! up.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,7 +24,7 @@ use crate::lock::lease::Lease;
 use crate::lock::{Acquired, Call, Extended, Grant, Lock, Released, Setting, token};
 use crate::promise::{Model, Promise, Work, exclusive};
 
-/// The lock by its name, and all that is said of it.
+/// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "a hash that counts for its owner, a watchdog, and waiters that are told",
     renews: true,
@@ -35,7 +36,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
 /// Its name in scenarios.
 pub const NAME: &str = "redisson";
 
-/// What Redisson chooses: `lockWatchdogTimeout`, `timeout`, `retryAttempts`, `retryInterval`.
+/// Redisson's defaults: `lockWatchdogTimeout`, `timeout`, `retryAttempts`, `retryInterval`.
 pub const DEFAULTS: Defaults = Defaults {
     ttl: 30 * SECOND,
     timeout: |ttl| (ttl / 10).min(3 * SECOND),
@@ -49,19 +50,19 @@ pub struct Redisson {
     setting: Setting,
     choices: Choices,
     key: CountedKey,
-    /// The owner: this process and its one thread. Drawn when it is first needed.
+    /// The owner: this process and its one thread. Drawn at the first use.
     owner: Option<String>,
-    /// How many grants the caller has: the lock is re-entrant.
+    /// The number of the caller's grants: the lock is re-entrant.
     depth: u32,
-    /// How to stop the watchdog, which serves all of them.
+    /// The switch that stops the watchdog. One watchdog serves all grants.
     watchdog: Option<Rc<Cell<bool>>>,
 }
 
-/// What one look at the lock came to.
+/// The result of one try.
 enum Look {
-    /// It is another's; how long its key lives, ns.
+    /// Another owner has it. The key's time to live, ns.
     Busy(Nanos),
-    /// The acquire is over.
+    /// The acquire is finished.
     Done(Acquired),
 }
 
@@ -78,7 +79,7 @@ impl Redisson {
         }
     }
 
-    /// Asks once.
+    /// Tries once.
     async fn look(&mut self) -> Look {
         let (host, call) = (self.setting.host.clone(), self.setting.call.get());
         let lease = self.choices.lease(&self.setting.config);
@@ -97,7 +98,7 @@ impl Redisson {
         }
     }
 
-    /// Lets a watchdog keep the grant, if there is none yet.
+    /// Starts a watchdog for the grant unless one runs already.
     fn watch(&mut self, grant: Grant) -> Grant {
         self.depth = grant.depth;
         if self.watchdog.as_ref().is_none_or(|ended| ended.get()) {
@@ -109,7 +110,7 @@ impl Redisson {
         grant
     }
 
-    /// Gives back the last grant, whatever came of it at the node.
+    /// Drops the last grant, whatever the node's reply to its release was.
     fn forget(&mut self) {
         self.depth = self.depth.saturating_sub(1);
         if self.depth == 0
@@ -119,8 +120,8 @@ impl Redisson {
         }
     }
 
-    /// Until the lock may be free: a release is published, its key ends, or `left` ns are over.
-    /// The first time it only begins to listen, since a release may have come before that.
+    /// Waits until the lock may be free: a release is published, its key expires, or `left` ns are
+    /// over. The first call only subscribes, since a release may have been published before that.
     async fn wait(
         &mut self,
         channel: &mut Option<Subscription>,
@@ -179,7 +180,8 @@ impl Lock for Redisson {
     async fn release(&mut self, grant: &Grant) -> Released {
         self.setting.host.step("releasing").await;
         if self.depth > 0 && grant.depth > self.depth {
-            // Nobody knows whether it was counted: to count down could free what is held.
+            // It is unknown whether the node counted this grant: counting down could free a held
+            // lock.
             return Released::Unknown;
         }
         let call = self.setting.call.get();
@@ -190,7 +192,7 @@ impl Lock for Redisson {
     }
 }
 
-/// The hash on one node, reached through a connection of its own.
+/// The hash on one node, with a connection of its own.
 struct CountedKey {
     client: Client,
     setting: Setting,
@@ -208,11 +210,11 @@ impl CountedKey {
         self.run(call, scripts::COUNT_UP, false, owner, ttl).await
     }
 
-    /// Counts down; `left` grants remain to the caller.
+    /// Counts down. `left` grants remain to the caller.
     async fn give_back(&mut self, call: Call, owner: &str, ttl: Nanos, left: u32) -> Released {
         match self.run(call, scripts::COUNT_DOWN, true, owner, ttl).await {
-            // Counted twice: an acquire that nobody has heard of took the lock as well. The key
-            // stays until its lease is over.
+            // The node has counted one more: an acquire with an unknown outcome took the lock as
+            // well. The key stays until its lease is over.
             Ok(Reply::Integer(0)) if left == 0 => Released::Unknown,
             Ok(Reply::Integer(0)) => Released::Released,
             answer => answer::released(&answer),
@@ -246,7 +248,7 @@ impl CountedKey {
         self.client.listen(call, self.timeout.min(within), &channel).await
     }
 
-    /// Where releases are published: in a cluster, in the slot of the key.
+    /// The channel on which releases are published; in a cluster, in the slot of the key.
     fn channel(&self) -> String {
         match self.setting.config.key.as_str() {
             tagged if tagged.contains('{') => format!("redisson_lock__channel:{tagged}"),
@@ -255,7 +257,7 @@ impl CountedKey {
     }
 }
 
-/// The task that keeps one grant.
+/// The task that extends the lease of the caller's grants.
 struct Watchdog {
     setting: Setting,
     choices: Choices,
@@ -275,13 +277,15 @@ impl Watchdog {
         Watchdog { setting, choices, key, token, lease, every, released }
     }
 
-    /// Prolongs until the release, the loss, or as many failures in a row as there are tries.
+    /// Extends until the release, the loss, or as many failures in a row as there are tries.
     async fn run(mut self) {
         let (every, tries) = (self.every, self.choices.tries);
         let (mut wait, mut failures) = (every, 0);
         while failures < tries {
             self.setting.host.sleep(wait).await;
             self.setting.host.step("renewing").await;
+            // Checked after the wait: the caller may have released during it, and the renewal would
+            // be late.
             if self.released.get() {
                 return;
             }
@@ -291,6 +295,7 @@ impl Watchdog {
                 Extended::Unknown => (self.choices.retry, failures + 1),
             };
         }
+        // The next grant sees by this that no watchdog runs, and starts one.
         self.released.set(true);
     }
 
@@ -300,23 +305,23 @@ impl Watchdog {
     }
 }
 
-/// What PTTL says of a key that is there, in ns; one without an end is looked at now and then.
+/// The reply of PTTL for an existing key, in ns. A key without an expiry is polled each second.
 fn lifetime(ms: i64) -> Nanos {
     u64::try_from(ms).map_or(SECOND, |ms| ms.max(1).saturating_mul(MILLISECOND))
 }
 
-/// How long an acquire waits for its turn, ns: the lease, by default.
+/// How long an acquire waits for its turn, ns. Default: the lease.
 fn wait_for(config: &LockConfig) -> Nanos {
     config.wait_for.unwrap_or_else(|| DEFAULTS.settle(config).ttl)
 }
 
-/// How a grant is prolonged: every third of its lease.
+/// How a grant is extended: every third of its lease.
 fn renewed(config: &LockConfig) -> Renewed {
     let choices = DEFAULTS.settle(config);
     Renewed::of(config, &choices, choices.ttl / 3)
 }
 
-/// A lease that a running process keeps. Nobody is told of its loss.
+/// A lease that a running process extends. No caller is notified of its loss.
 fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = DEFAULTS.settle(config);
     exclusive(Model::Lease, assumptions::of_renewed(config, &choices, renewed(config), work))

@@ -1,7 +1,7 @@
-//! Redlock: a majority of independent nodes, asked at the same time, within the lease.
+//! Redlock: grants from a majority of independent nodes, requested concurrently, within the lease.
 //!
-//! The steps are those of the published algorithm; its two conditions are a quorum and a validity
-//! that is left. `redlock-no-validity` leaves the second one out.
+//! The steps are those of the published algorithm. Its two conditions are a quorum and a remaining
+//! validity. `redlock-no-validity` omits the second.
 
 use async_trait::async_trait;
 use lockstorm_platform::host::LocalFuture;
@@ -18,7 +18,7 @@ use crate::lock::lease::{Lease, drift_allowance};
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions, token};
 use crate::promise::{Bounded, Model, Promise, Work, exclusive};
 
-/// The lock by its name, and all that is said of it.
+/// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "token-lua on a majority of independent nodes, within the lease",
     asks_all: true,
@@ -27,7 +27,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     ..Algorithm::lease("redlock", |setting| Box::new(Redlock::new(setting)))
 };
 
-/// The same that does not look at the time that the asking took.
+/// Redlock without the check of the time that the requests took.
 pub const WITHOUT_VALIDITY: Algorithm = Algorithm {
     name: "redlock-no-validity",
     about: "redlock that does not look at the time the asking took",
@@ -36,7 +36,7 @@ pub const WITHOUT_VALIDITY: Algorithm = Algorithm {
     ..ALGORITHM
 };
 
-/// Three tries, up to 200 ms apart; a time-out far below the lease.
+/// Three tries, up to 200 ms apart; a timeout far below the lease.
 pub const DEFAULTS: Defaults =
     Defaults { timeout: |ttl| (ttl / 20).min(50 * MILLISECOND), tries: 3, ..LEASE };
 
@@ -69,7 +69,7 @@ impl Redlock {
         }
     }
 
-    /// The same without a look at the time that the asking took.
+    /// The same without the check of the time that the requests took.
     pub fn without_validity(setting: Setting) -> Redlock {
         Redlock { checks_validity: false, ..Redlock::new(setting) }
     }
@@ -77,6 +77,8 @@ impl Redlock {
     async fn try_once(&mut self, attempt: u32) -> Result<Grant, String> {
         let host = self.setting.host.clone();
         let token = token::fresh(&host, self.setting.call.get(), attempt);
+        // The lease counts from before the first request: each node starts its time to live after
+        // that.
         let sent = host.now(self.lease.clock);
         host.step("asking").await;
         let granted = count(&self.set_on_all(&token).await, &Said::Yes);
@@ -93,7 +95,7 @@ impl Redlock {
         Ok(Grant { token, deadline, depth: 1, ..Grant::default() })
     }
 
-    /// The two conditions: a quorum, and enough of the lease left.
+    /// Checks the two conditions: a quorum, and enough of the lease left.
     fn judge(&self, granted: usize, sent: Nanos) -> Result<(), String> {
         if granted < self.quorum {
             let nodes = self.clients.len();
@@ -117,7 +119,7 @@ impl Redlock {
         on_all(clients, |client| Box::pin(client.request(call, timeout, "SET", &args))).await
     }
 
-    /// Every node is asked, also those that did not answer: they may have set the key.
+    /// Sends to every node, including those that did not reply: they may have set the key.
     async fn delete_on_all(&mut self, token: &str) -> Vec<Answer> {
         let Redlock { setting, choices, clients, .. } = self;
         let (call, timeout, config) = (setting.call.get(), choices.timeout, &setting.config);
@@ -134,14 +136,14 @@ impl Redlock {
         .await
     }
 
-    /// A random rest, so that callers who split the nodes do not do so again.
+    /// Sleeps for a random time, so that callers that split the nodes do not do so again.
     async fn back_off(&self, attempt: u32) {
         let Setting { host, call, .. } = &self.setting;
         let draw = host.draw(Purpose::Backoff, token::ordinal(call.get(), attempt));
         host.sleep(below(draw, self.choices.retry.saturating_add(1))).await;
     }
 
-    /// Whether so many nodes do not have the key that the others are no quorum.
+    /// Whether so many nodes lack the key that the others are no quorum.
     fn is_out_of_reach(&self, without: usize) -> bool {
         self.clients.len() - without < self.quorum
     }
@@ -149,8 +151,8 @@ impl Redlock {
 
 #[async_trait(?Send)]
 impl Lock for Redlock {
-    /// A try that fails is given back on all nodes and is a refusal: the algorithm says so, even
-    /// where a node's answer is unknown.
+    /// A failed try is released on all nodes and counts as a refusal, as the algorithm prescribes,
+    /// even where a node's reply is unknown.
     async fn acquire(&mut self) -> Acquired {
         let mut refusal = String::new();
         for attempt in 0..self.choices.tries {
@@ -190,7 +192,7 @@ impl Lock for Redlock {
     }
 }
 
-/// Asks every node at the same time.
+/// Sends a request to every node at the same time.
 async fn on_all<'a>(
     clients: &'a mut [Client],
     ask: impl Fn(&'a mut Client) -> LocalFuture<'a, Answer>,
@@ -202,19 +204,19 @@ fn count(answers: &[Answer], said: &Said) -> usize {
     answers.iter().filter(|answer| answer::said(answer) == *said).count()
 }
 
-/// How many nodes have to grant: N/2+1 unless the configuration says otherwise.
+/// How many nodes have to grant: N/2+1 unless the configuration sets another number.
 pub fn quorum(config: &LockConfig, nodes: usize) -> usize {
     let asked = config.quorum.and_then(|quorum| usize::try_from(quorum).ok());
     asked.unwrap_or(nodes / 2 + 1)
 }
 
-/// A lease with an allowance for drift. That single nodes forget or jump is more than a bare
-/// majority withstands; that a minority is down or cut off is nothing to it.
+/// A lease with an allowance for drift. A bare majority does not withstand single nodes that forget
+/// keys or step their clocks; it does withstand a minority that is down or cut off.
 fn promise(config: &LockConfig, work: Work) -> Promise {
     let mut choices = DEFAULTS.settle(config);
     let rounding = drift_allowance(0);
     let work = Work { lasts: work.lasts.saturating_add(rounding), ..work };
-    // A grant with less left than it needs is given back, however long the nodes were asked.
+    // A grant with less validity than the work needs is released, however long the requests took.
     if let Some(needs) = config.needs {
         let spent = choices.ttl.saturating_sub(drift_allowance(choices.ttl).saturating_add(needs));
         choices.timeout = choices.timeout.min(spent);
@@ -222,9 +224,9 @@ fn promise(config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Lease, assumptions::of_lease(config, &choices, DRIFT_PPM, work))
 }
 
-/// As [`promise`] but for the pause, and for work that outlasts what is left: the check is what
-/// turns a grant that comes too late into a refusal, and a lock that leaves it out has no right to
-/// assume that its callers have the whole lease.
+/// As [`promise`], without the assumptions about pauses and about work that outlasts the validity.
+/// The check turns a grant that comes too late into a refusal; a lock that omits it may not assume
+/// that its callers have the whole lease.
 fn promise_without_validity(config: &LockConfig, work: Work) -> Promise {
     let mut promise = promise(config, work);
     let checked = [Bounded::ClientPause, Bounded::Work];

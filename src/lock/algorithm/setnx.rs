@@ -1,6 +1,6 @@
-//! SETNX k 1, and DEL k to give it back: the first lock that everybody writes.
+//! SETNX k 1, released by DEL k: the most common first attempt at a lock.
 //!
-//! Atomic, but its key outlives a holder that dies, and anybody's DEL frees it.
+//! It is atomic, but its key outlives a holder that dies, and any caller's DEL frees it.
 
 use async_trait::async_trait;
 
@@ -10,13 +10,13 @@ use crate::lock::client::answer::{self, Said};
 use crate::lock::defaults::{Choices, MUTEX};
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 
-/// It promises what every mutex does: a DEL that is not the holder's is its own fault.
+/// It promises what every mutex does. A DEL by another caller than the holder is a bug of the lock.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "SETNX k 1, and DEL k: no time to live, no owner",
     ..Algorithm::mutex("setnx", |setting| Box::new(Setnx::new(setting)))
 };
 
-/// The value of the key. Everybody's.
+/// The value of the key. All callers use the same one.
 const TAKEN: &str = "1";
 
 /// The lock of one caller.
@@ -49,8 +49,8 @@ impl Lock for Setnx {
         acquired
     }
 
-    /// There is no end to be put off: what is asked is whether the key is there still. Whose it
-    /// is the value does not tell.
+    /// There is no expiry to extend: the reply says only whether the key still exists. The value
+    /// does not identify the holder.
     async fn extend(&mut self, _grant: &Grant) -> Extended {
         self.setting.host.step("extending").await;
         let key = self.setting.config.key.as_bytes();

@@ -13,7 +13,7 @@ use crate::lock::defaults::{Choices, Defaults, LEASE};
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions};
 use crate::promise::{Bounded, Model, Promise, Work, bound, exclusive};
 
-/// The lock by its name, and all that is said of it.
+/// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "SETNX k 1, then EXPIRE k s: two steps, no owner",
     defaults: DEFAULTS,
@@ -76,7 +76,7 @@ impl Lock for SetnxExpire {
     }
 }
 
-/// As a lease, and nobody may die: between the two steps there is no lease yet.
+/// As a lease, and no client may die: between the two steps there is no lease yet.
 fn promise(config: &LockConfig, work: Work) -> Promise {
     let mut assumes = assumptions::of_lease(config, &DEFAULTS.settle(config), 0, work);
     assumes.push(bound(Bounded::ClientCrash, 0));

@@ -1,7 +1,8 @@
-//! SET k token NX EX s, five tries 10 ms apart with a new token each; to give it back: GET k,
-//! compare in the client, DEL k.
+//! SET k token NX EX s, five tries 10 ms apart with a new token each. Release: GET k, compare in
+//! the client, DEL k.
 //!
-//! It has an owner, but looks and deletes in two steps: the key can end and be taken between.
+//! The key has an owner, but GET and DEL are two steps: in between, the key can expire and be taken
+//! by another caller.
 
 use async_trait::async_trait;
 use lockstorm_platform::time::{MILLISECOND, SECOND};
@@ -15,7 +16,7 @@ use crate::lock::defaults::{Choices, Defaults, LEASE};
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions, token};
 use crate::promise::{Model, Promise, Work, exclusive};
 
-/// The lock by its name, and all that is said of it.
+/// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "SET k token NX EX s; GET, compare in the client, DEL",
     defaults: DEFAULTS,
@@ -23,7 +24,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     ..Algorithm::lease("token-get-del", |setting| Box::new(TokenGetDel::new(setting)))
 };
 
-/// Five tries, 10 ms apart; EX counts in whole seconds.
+/// Five tries, 10 ms apart. EX counts whole seconds.
 pub const DEFAULTS: Defaults =
     Defaults { unit: SECOND, tries: 5, retry: 10 * MILLISECOND, ..LEASE };
 
@@ -54,7 +55,7 @@ impl TokenGetDel {
         answer::acquired(&answer, Grant { token, deadline, depth: 1, ..Grant::default() })
     }
 
-    /// Whether the key holds the token, as far as a GET can tell.
+    /// Whether the key holds the token at the time of a GET.
     async fn reads(&mut self, token: &str) -> Result<bool, Released> {
         let Setting { config, call, .. } = &self.setting;
         let args = [config.key.as_bytes()];
@@ -105,7 +106,7 @@ impl Lock for TokenGetDel {
     }
 }
 
-/// A lease; that its look and its DEL are two steps is its own fault.
+/// A lease. That GET and DEL are two steps is a bug of the lock.
 fn promise(config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Lease, assumptions::of_lease(config, &DEFAULTS.settle(config), 0, work))
 }

@@ -20,7 +20,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     ..Algorithm::lease("token-lua", |setting| Box::new(TokenLua::new(setting)))
 };
 
-/// The words of a refusal to a caller whose grant came too late to be of use.
+/// The refusal of a grant that came too late to be of use.
 pub const TOO_LATE: &str = "the lease was over before the caller had it";
 
 /// The lock of one caller.

@@ -1,7 +1,7 @@
-//! Token-lua, and a background task that prolongs each grant every 2/3 of its lease.
+//! token-lua with a background task that extends each grant every 2/3 of its lease.
 //!
-//! The task belongs to the process: a pause pauses it too. It tells the caller of a loss, at the
-//! latest when the deadline is reached without an answer, and stops with the release.
+//! The task belongs to the process: a pause pauses it too. It notifies the caller of a loss, at the
+//! latest when the deadline is reached without a reply, and stops with the release.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::lock::lease::Lease;
 use crate::lock::{Acquired, Deadline, Extended, Grant, Lock, Notice, Released, Setting};
 use crate::promise::{Model, Promise, Work};
 
-/// The lock by its name, and all that is said of it.
+/// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "token-lua with a task that prolongs the lease and tells of its loss",
     renews: true,
@@ -32,7 +32,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
 pub struct TokenLuaRenewed {
     setting: Setting,
     lock: TokenLua,
-    /// How to stop the renewal of a grant, by its token.
+    /// The switch that stops the renewal of each grant, by its token.
     renewals: BTreeMap<String, Rc<Cell<bool>>>,
 }
 
@@ -72,12 +72,13 @@ impl Lock for TokenLuaRenewed {
     }
 
     async fn release(&mut self, grant: &Grant) -> Released {
+        // Stopped before the request, so that no renewal starts after the release.
         self.stop_renewing(grant);
         self.lock.release(grant).await
     }
 }
 
-/// The task that prolongs one grant.
+/// The task that extends one grant.
 struct Renewal {
     setting: Setting,
     choices: Choices,
@@ -106,7 +107,7 @@ impl Renewal {
         }
     }
 
-    /// Renews until the release or the loss.
+    /// Extends until the release or the loss.
     async fn run(mut self) {
         let mut wait = self.every;
         loop {
@@ -122,9 +123,10 @@ impl Renewal {
                     self.deadline = deadline.unwrap_or(self.deadline);
                     wait = self.every;
                 }
+                // The caller has released: that its key is gone is no loss.
                 Extended::Lost if self.released.get() => return,
                 Extended::Lost => return self.tell_lost(),
-                // Nobody has caught the error: the task is gone, and the caller is not told.
+                // No code catches the error: the task ends, and the caller is not notified.
                 Extended::Unknown if self.key.lacks_script() => return,
                 Extended::Unknown => wait = self.choices.retry,
             }
@@ -142,6 +144,7 @@ impl Renewal {
 
     async fn renew(&mut self) -> Extended {
         self.setting.host.step("renewing").await;
+        // Checked again: the caller may have released while a fault at this step delayed the task.
         if self.released.get() {
             return Extended::Lost;
         }
@@ -150,7 +153,7 @@ impl Renewal {
         setting.extending(token, async |call| key.extend(call, token, lease, left).await).await
     }
 
-    /// What is left of the grant, ns.
+    /// The time left of the grant, ns.
     fn left(&self) -> Nanos {
         let (clock, deadline) = self.deadline;
         deadline.saturating_sub(self.setting.host.now(clock))
@@ -161,13 +164,13 @@ impl Renewal {
     }
 }
 
-/// How a grant is prolonged: every 2/3 of its lease.
+/// How a grant is extended: every 2/3 of its lease.
 fn renewed(config: &LockConfig) -> Renewed {
     let choices = LEASE.settle(config);
     Renewed::of(config, &choices, choices.ttl / 3 * 2)
 }
 
-/// A lease that a running process keeps, and whose loss it is told.
+/// A lease that a running process extends; its caller is notified of a loss.
 fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = LEASE.settle(config);
     let assumes = assumptions::of_renewed(config, &choices, renewed(config), work);

@@ -17,7 +17,7 @@ use crate::lock::defaults::LEASE;
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions, lease};
 use crate::promise::{Model, Promise, Work, exclusive};
 
-/// The lock by its name, and all that is said of it.
+/// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "token-lua on a replicated master, granted when WAIT counts enough replicas",
     promise,
@@ -73,6 +73,7 @@ impl WaitReplicas {
 
     async fn confirm(&mut self, grant: Grant) -> Acquired {
         let is_acknowledged = self.is_acknowledged().await;
+        // Checked after WAIT, which may have used up the rest of the lease.
         let is_over = lease::is_over(&self.setting.host, grant.deadline);
         match (is_acknowledged, is_over) {
             (Some(true), false) => Acquired::Granted(grant),
@@ -122,8 +123,8 @@ fn ack_timeout(config: &LockConfig) -> Nanos {
     config.ack_timeout.unwrap_or_else(|| (LEASE.settle(config).ttl / 10).min(SECOND))
 }
 
-/// As token-lua with a shorter lease: what WAIT takes is gone. It still counts on there being no
-/// failover: to a replica that was not among those that acknowledged, the lock is lost.
+/// As token-lua with a lease that is shorter by what WAIT takes. It still assumes that there is no
+/// failover: the lock is lost if a replica is promoted that was not among those that acknowledged.
 fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = LEASE.settle(config);
     let waits = ack_timeout(config).saturating_add(choices.timeout);

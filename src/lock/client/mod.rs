@@ -35,7 +35,7 @@ pub mod subscription;
 pub mod switch_master;
 pub mod wire;
 
-/// How often a request is sent on before its answer is taken as it is.
+/// The maximum number of redirects to follow before the reply is returned as it is.
 const MOST_TURNS: u32 = 4;
 
 /// A client of one node, or of a cluster.
@@ -171,9 +171,9 @@ impl Client {
         }
     }
 
-    /// Runs a Lua script: with EVAL unless [`Client::sending`] selects another way. The default is
-    /// not EVALSHA: the script cache saves only bytes, and loading the script and falling back
-    /// would change the count of messages that anchors refer to.
+    /// Runs a Lua script, with EVAL unless the lock's configuration selects another
+    /// [`ScriptShape`]. The default is not EVALSHA: the script cache saves only bytes, and loading
+    /// the script and falling back would change the count of messages that anchors refer to.
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -272,6 +272,7 @@ impl Client {
         let message = |leg| Event::Message { request, leg, command, op };
         line.requests += 1;
         line.node.stream.tag(tag);
+        // Set before the write: once a byte may have left, the outcome of the request is unknown.
         *sent = true;
         line.write(command, args).await?;
         host.mark(message(Leg::Sent)).await;
@@ -374,12 +375,12 @@ fn script_words<'a>(
     [script.as_bytes(), count.as_bytes()].iter().chain(keys).chain(args).copied().collect()
 }
 
-/// A length as nodes take it.
+/// A length in milliseconds as a command's argument; at least 1.
 pub fn milliseconds(length: Nanos) -> String {
     (length / MILLISECOND).max(1).to_string()
 }
 
-/// Whether a node does not know the script: after a restart, or a failover.
+/// Whether a node does not have the script: after a restart, or a failover.
 pub fn is_noscript(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(text) if text.starts_with(b"NOSCRIPT"))
 }

@@ -155,6 +155,7 @@ impl Tap {
 
     /// Forwards the bytes of the library; requests written together travel together.
     async fn ask(&mut self, bytes: &[u8]) -> io::Result<()> {
+        // Read before the write, which may wait: the caller may begin another operation meanwhile.
         let call = self.setting.call.get();
         let mut attempts = self.attempts.get();
         self.stream.tag(attempts.tag(call));

@@ -52,6 +52,8 @@ impl<C: Clone> Files<C> {
         if self.made.len() > self.bounds.places
             && let Some((key, life)) = self.made.pop_front()
         {
+            // A forgotten change cannot be replayed, so it becomes part of the files that were
+            // begun before it.
             let is_behind = |dump: &&mut Dump<C>| {
                 dump.appends.is_some_and(|appends| appends.from <= self.forgotten)
             };

@@ -1,17 +1,17 @@
-//! A map that forgets what came first when there is too much of it, and how much that is.
+//! A bounded map that forgets its oldest entries, and its limits.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// How much is kept. A cause that is forgotten is not known.
+/// How much is kept. A forgotten cause is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Commands of streams, and changes of each node for its files.
+    /// The number of commands of streams, and of changes of each node for its files.
     pub places: usize,
-    /// Copies of all keys: snapshots on their way, and files of each kind of each node.
+    /// The number of copies of all keys: snapshots in transit, and files of each kind of each node.
     pub copies: usize,
 }
 
-/// A map that forgets.
+/// A bounded map that forgets its oldest entries.
 pub struct Recent<K, V> {
     entries: BTreeMap<K, V>,
     /// The keys in insertion order.

@@ -42,6 +42,7 @@ stroke-linejoin:round}\
 pub fn picture(finding: &Finding, explanation: &Explanation) -> String {
     let witness = Witness::of(finding);
     let scale = Scale::of(&witness, &explanation.story);
+    // The rows of faults decide where the lanes begin, but the grid has to lie beneath them.
     let mut body = Canvas::default();
     let top = strip::faults(&mut body, &witness, &scale, 64);
     let lanes = layout::lanes(&witness, &scale, top + 20);

@@ -238,7 +238,8 @@ impl<'a> Facts<'a> {
         self.runs_out_since(node, born, before, Nanos::MAX)
     }
 
-    /// The same, by a clock that is read from a true time on, if that is before its last change.
+    /// As [`Facts::runs_out`], with the clock read from the true time `from` on if that is before
+    /// the last change of the key.
     pub fn runs_out_since(
         &self,
         node: &str,

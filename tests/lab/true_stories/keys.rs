@@ -81,7 +81,7 @@ fn ran_out(facts: &Facts, told: &Told) -> Truth {
         is(key, KeyChange::Expired)?;
         let born = facts.standing(&key.node, index).map_or(0, |(born, _)| born);
         let mut over = facts.runs_out(&key.node, born, index).ok_or("it never runs out")?;
-        // A start may load a key whose time ran out while the node was down.
+        // A start may load a key that expired while the node was down.
         let start = facts.history.keys.get(born).map_or(0, |key| key.at.at);
         if over == start {
             over = facts.runs_out_since(&key.node, born, index, 0).unwrap_or(over);

@@ -94,7 +94,8 @@ fn kept_out(facts: &Facts, told: &Told) -> Truth {
     ensure(facts.caller(owner) == told.words[1], "it is another's key")?;
     let held = facts.holds.iter().find(|hold| hold.op.id == owner);
     let rightful = held.is_some_and(|h| told.at < h.until && h.op.process != told.words[0]);
-    let end = told.words.last().and_then(|word| crate::true_stories::pattern::moment(word)).unwrap_or(0);
+    let end =
+        told.words.last().and_then(|word| crate::true_stories::pattern::moment(word)).unwrap_or(0);
     let gone = facts.keys_on(told.words[2]).any(|(_, key)| {
         is_removal(key.change) && key.at > told.at && key.at.at / MILLISECOND < end
     });
@@ -112,7 +113,8 @@ fn asked(facts: &Facts, told: &Told, who: &[String], number: usize, until: usize
     let in_time = |op: &&Op| {
         op.call.instant() >= told.at
             && op.ret.is_some_and(|ret| {
-                Some(ret.at / MILLISECOND) <= crate::true_stories::pattern::moment(told.words[until])
+                Some(ret.at / MILLISECOND)
+                    <= crate::true_stories::pattern::moment(told.words[until])
             })
     };
     let all: Vec<&Op> = facts.history.ops.iter().filter(refused).filter(in_time).collect();
@@ -126,7 +128,8 @@ fn asked(facts: &Facts, told: &Told, who: &[String], number: usize, until: usize
     ensure(number <= all.len() && number > 0, &format!("there are {} at the most", all.len()))?;
     let granted = facts.holds.iter().any(|hold| {
         told.at < hold.from
-            && Some(hold.from.at / MILLISECOND) < crate::true_stories::pattern::moment(told.words[until])
+            && Some(hold.from.at / MILLISECOND)
+                < crate::true_stories::pattern::moment(told.words[until])
             && who.contains(&hold.op.caller)
     });
     ensure(!granted, "one of them is granted in between")

@@ -4,7 +4,9 @@ use lockstorm::explain::story::StoryLine;
 use lockstorm_platform::time::Instant;
 
 use crate::true_stories::facts::{Facts, Truth};
-use crate::true_stories::{accesses, answers, calm, faults, grants, keys, liveness, pattern, roles};
+use crate::true_stories::{
+    accesses, answers, calm, faults, grants, keys, liveness, pattern, roles,
+};
 
 /// A form, and its predicate.
 pub type Template = (&'static str, fn(&Facts, &Told) -> Truth);
