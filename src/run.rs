@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
-use lockstorm_platform::fault::{HostNames, MAX_LENGTH};
+use lockstorm_platform::fault::HostNames;
 use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
 use lockstorm_platform::trace::{Digest, Event, Trace};
@@ -34,7 +34,7 @@ use crate::ledger::site::Site;
 use crate::lock::algorithm::Algorithm;
 use crate::lock::catalogue::Locks;
 use crate::plan::{Plan, Sentinels, Shards, TopologyKind, WorkloadKind};
-use crate::promise::{Bounded, Promise};
+use crate::promise::Promise;
 use crate::run::asked::{MASTER, WATCHED, asked_nodes, masters};
 use crate::workload::progress::Progress;
 use crate::workload::recorder::Recorder;
@@ -153,14 +153,7 @@ impl Lab {
     pub fn promise(&self, plan: &Plan) -> Promise {
         let algorithm = self.algorithm(plan);
         let work = work(&plan.workload, &plan.links, plan.lock.ttl);
-        let mut promise = (algorithm.promise)(&plan.lock, work);
-        if algorithm.fences {
-            // A node that forgot its counter of fences is never safe again.
-            let restarts = promise.assumes.iter_mut();
-            restarts
-                .filter(|assumption| assumption.what == Bounded::AmnesiacRestart)
-                .for_each(|assumption| assumption.bound = MAX_LENGTH);
-        }
+        let promise = algorithm.promises(&plan.lock, work);
         assert!(
             promise.holders > 0,
             "the promise of lock '{}' lets nobody hold it",

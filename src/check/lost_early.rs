@@ -18,7 +18,6 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
@@ -54,8 +53,14 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         found.retain(|(tenure, loss)| {
             let hosts = concerned(case, leaders, tenure);
             let by_clock = explained_by_clocks(case, leaders, tenure, loss);
-            let mut breaches =
-                breaches.iter().filter(|breach| by_clock || !is_of_clocks(breach.what));
+            // A monotonic clock stands still while its machine is suspended, and so does a lease
+            // on it; in a pause it goes on.
+            let stood = holder_behind(case, tenure, loss) > 0;
+            let counts = |breach: &&Breach| match breach.what {
+                Bounded::ClientPause => by_clock && stood,
+                what => by_clock || !is_of_clocks(what),
+            };
+            let mut breaches = breaches.iter().filter(counts);
             !breaches.any(|breach| excuses(case, breach, loss, &hosts))
         });
     }
@@ -76,7 +81,6 @@ fn excuses(case: &Case, breach: &Breach, loss: &Violation, hosts: &BTreeSet<&str
     let by_fault = conditions.any(|c| {
         c.from.at <= loss.from.at
             && hosts.iter().any(|host| c.strikes(host) && counts(host))
-            && (breach.what != Bounded::ClientPause || c.verb == Verb::Suspend)
             && !is_over(case, c, breach, loss)
     });
     let by_start = breach.parts.contains(&Part::Clocks);
@@ -96,9 +100,7 @@ fn concerned<'a>(case: &Case<'a>, leaders: &Leaders<'a>, tenure: &Tenure) -> BTr
 
 /// Whether a breach of this assumption affects only clocks.
 fn is_of_clocks(what: Bounded) -> bool {
-    let of_clocks = [Bounded::NodeClockStep, Bounded::ClientClockStep, Bounded::Drift];
-    // A monotonic clock stands still while its machine is suspended, and so does a lease on it.
-    of_clocks.contains(&what) || what == Bounded::ClientPause
+    matches!(what, Bounded::NodeClockStep | Bounded::ClientClockStep | Bounded::Drift)
 }
 
 /// Whether enough keys to deny any other caller a quorum would have lived to the end of the lease,

@@ -41,4 +41,13 @@ impl Signature {
         let nowhere = |signature: &Signature| Signature { steps: Vec::new(), ..signature.clone() };
         nowhere(self) == nowhere(other)
     }
+
+    /// Whether this is the same violation with less behind it: the same kinds in the same class,
+    /// and no other broken assumption. The mechanism may be another.
+    pub fn simplifies(&self, other: &Signature) -> bool {
+        let same = |signature: &Signature| {
+            (signature.kinds.clone(), signature.class.clone(), signature.in_model.clone())
+        };
+        same(self) == same(other) && self.broken.iter().all(|broken| other.broken.contains(broken))
+    }
 }

@@ -13,8 +13,9 @@ use crate::explain::finding::Finding;
 use crate::explore::agree::Agreement;
 use crate::explore::budget::Budget;
 use crate::explore::hunt::Hunt;
-use crate::explore::threshold::{Found, Knob};
-use crate::explore::{agree, examine, hunt, threshold, trial};
+use crate::explore::knob::Knob;
+use crate::explore::threshold::Found;
+use crate::explore::{agree, examine, hunt, knob, trial};
 use crate::plan::Plan;
 use crate::report::index::Linked;
 use crate::report::{index, json, mark, markdown, svg, text};
@@ -148,7 +149,7 @@ pub enum Asked {
 /// The threshold of one figure of a plan, or of all its figures. The valid names if there is no
 /// such figure.
 pub fn thresholds(lab: &Lab, plan: &Plan, of: Option<&str>) -> Result<Asked, Vec<String>> {
-    let knobs = threshold::knobs(plan);
+    let knobs = knob::knobs(plan);
     let names: Vec<String> = knobs.iter().map(|knob| knob.name(plan)).collect();
     let chosen: Vec<Knob> = knobs
         .into_iter()

@@ -28,8 +28,8 @@ use lockstorm_platform::time::SECOND;
 
 use crate::check::verdict::Kind;
 use crate::explain::finding::{BrokenAssumption, Class, Either};
+use crate::explore::knob::{Knob, turned};
 use crate::explore::rerun::{Outcome, Reruns};
-use crate::explore::threshold::{Knob, turned};
 use crate::explore::trial::Trial;
 use crate::ledger::breach::Breach;
 use crate::ledger::part::{Part, Strikes, parts_of, strikes, without};

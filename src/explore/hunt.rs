@@ -230,7 +230,7 @@ fn pursue(hunt: &Hunt, seed: u64) -> Found {
         plan: small.plan,
         trial: small.trial,
         class: small.class,
-        signature,
+        signature: small.signature,
         shrink_runs: small.runs,
         is_minimal: small.is_minimal,
     }

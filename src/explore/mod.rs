@@ -4,6 +4,7 @@
 //! - [`rerun`]: reruns of plans, each plan once
 //! - [`class`]: whose fault a violation is
 //! - [`cause`]: what made the difference, by trial
+//! - [`knob`]: the figures of a plan that can be made larger or smaller
 //! - [`threshold`]: the value of a figure at which the verdict changes
 //! - [`remedy`]: what removes the violation
 //! - [`budget`]: how long explaining may take
@@ -25,6 +26,7 @@ pub mod examine;
 pub mod ground;
 pub mod habits;
 pub mod hunt;
+pub mod knob;
 pub mod quarry;
 pub mod remedy;
 pub mod rerun;

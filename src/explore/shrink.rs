@@ -2,6 +2,9 @@
 //! smaller plan keeps it.
 //!
 //! The result is 1-minimal: no fault can be removed, no count lowered and no number made rounder.
+//! A fault without which the same kinds are violated in the same class, with no other assumption
+//! broken, can go as well, even if the mechanism is then another: the plan without it shows the
+//! same in a simpler way.
 //! If [`MOST_RUNS`] stopped it first, the hunt reports that.
 
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
@@ -13,7 +16,7 @@ use crate::explore::examine;
 use crate::explore::habits::Parameter;
 use crate::explore::smaller::smaller;
 use crate::explore::trial::{Trial, attempt};
-use crate::ledger::part::strikes;
+use crate::ledger::part::{Part, strikes, without};
 use crate::plan::Plan;
 use crate::run::Lab;
 
@@ -31,6 +34,8 @@ pub struct Small {
     pub trial: Trial,
     /// Whose fault its violation is.
     pub class: Class,
+    /// Its signature: the given one, or that of the simpler plan.
+    pub signature: Signature,
     /// Plans that were tried.
     pub runs: u32,
     /// Whether no smaller plan is left that keeps the signature.
@@ -45,7 +50,9 @@ pub fn shrink(
     signature: &Signature,
     varies: &dyn Fn(Parameter) -> bool,
 ) -> Small {
-    let mut best = Small { plan: plan.clone(), trial, class, runs: 0, is_minimal: false };
+    let signature = signature.clone();
+    let mut best =
+        Small { plan: plan.clone(), trial, class, signature, runs: 0, is_minimal: false };
     let mut tried = 0;
     // A pass continues where a step was taken; passes repeat until one takes no step.
     loop {
@@ -61,21 +68,44 @@ pub fn shrink(
             }
             tried += chunk.len();
             let kept: Vec<Option<Small>> =
-                chunk.par_iter().map(|plan| keeps(lab, plan, signature)).collect();
+                chunk.par_iter().map(|plan| keeps(lab, plan, &best.signature)).collect();
             let taken = kept.iter().position(Option::is_some);
             place += taken.unwrap_or(chunk.len());
             if let Some(small) = kept.into_iter().flatten().next() {
                 (best, is_last) = (small, false);
             }
         }
-        if is_last {
-            return Small { runs: number(tried), is_minimal: true, ..best };
+        if !is_last {
+            continue;
+        }
+        tried += best.plan.faults.len();
+        match without_a_fault(lab, &best) {
+            Some(simpler) => best = simpler,
+            None => return Small { runs: number(tried), is_minimal: true, ..best },
         }
     }
 }
 
 fn number(tried: usize) -> u32 {
     u32::try_from(tried).unwrap_or(u32::MAX)
+}
+
+/// The plan without one fault, if that simplifies the signature.
+fn without_a_fault(lab: &Lab, best: &Small) -> Option<Small> {
+    let struck = strikes(&best.trial.run.history);
+    let kinds = Signature::of(&best.trial.judgement.verdict).kinds;
+    best.plan.faults.iter().find_map(|fault| {
+        let plan = without(&best.plan, &[Part::Fault(fault.id)].into(), &struck);
+        plan.validate_with(&lab.locks).ok()?;
+        let trial = attempt(lab, &plan);
+        if Signature::of(&trial.judgement.verdict).kinds != kinds {
+            return None;
+        }
+        let class = classify(lab, &plan, &trial);
+        let signature = examine::signature(lab, &plan, &trial, &class);
+        let is_same = signature.simplifies(&best.signature);
+        is_same.then(|| Small { plan, trial, class, signature, runs: 0, is_minimal: false })
+    })
 }
 
 fn keeps(lab: &Lab, plan: &Plan, signature: &Signature) -> Option<Small> {
@@ -87,5 +117,6 @@ fn keeps(lab: &Lab, plan: &Plan, signature: &Signature) -> Option<Small> {
     }
     let class = classify(lab, plan, &trial);
     let is_same = examine::signature(lab, plan, &trial, &class).keeps(signature);
-    is_same.then(|| Small { plan: plan.clone(), trial, class, runs: 0, is_minimal: false })
+    let (plan, signature) = (plan.clone(), signature.clone());
+    is_same.then(|| Small { plan, trial, class, signature, runs: 0, is_minimal: false })
 }

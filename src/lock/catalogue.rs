@@ -74,7 +74,7 @@ mod tests {
 
     fn bound(name: &str, what: Bounded) -> Option<u64> {
         let config = LockConfig { ttl: Some(10 * SECOND), ..LockConfig::default() };
-        let promise = (find(name).expect("a lock of the catalogue").promise)(&config, WORK);
+        let promise = find(name).expect("a lock of the catalogue").promises(&config, WORK);
         let of = promise.assumes.iter().find(|assumption| assumption.what == what);
         of.map(|assumption| assumption.bound)
     }

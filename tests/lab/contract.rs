@@ -432,7 +432,7 @@ fn a_loop_without_an_await_ends_the_process_and_names_the_plan() {
         unreachable!("the watchdog has ended the process");
     }
     let folder = env!("CARGO_TARGET_TMPDIR");
-    let name = "a_loop_without_an_await_ends_the_process_and_names_the_plan";
+    let name = "contract::a_loop_without_an_await_ends_the_process_and_names_the_plan";
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args([name, "--exact", "--nocapture"]).env(CHILD, "yes").current_dir(folder);
     let ended = child.output().unwrap();

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use lockstorm::explain::cause::sentences;
 use lockstorm::explain::mechanism::by_kind::mechanism;
 use lockstorm::explain::mechanism::how::How;
 use lockstorm::explain::witness::Witness;
@@ -42,6 +43,32 @@ fn scenarios_are_explained_by_what_happened_in_them() {
         assert_eq!(found, expected, "LOCKSTORM_GOLDEN=write writes the table anew");
     }
     assert!(!found.contains("unclear"));
+}
+
+/// A file of `tests/mechanisms/` is a scenario whose first comments name what its mechanism must
+/// say, and what the sentences about its causes must.
+#[test]
+fn plans_are_explained_by_what_made_the_difference() {
+    let files = std::fs::read_dir("tests/mechanisms").expect("plans");
+    let mut wrong = Vec::new();
+    for file in files {
+        let path = file.expect("a file").path();
+        let text = std::fs::read_to_string(&path).expect("a scenario");
+        let wanted = |key: &str| {
+            let lead = format!("# {key} = \"");
+            let line = text.lines().find_map(|line| line.strip_prefix(&lead));
+            line.map(|line| line.trim_end_matches('"').to_owned())
+        };
+        let scenario = Scenario::parse(&path.to_string_lossy(), &text).expect("a scenario");
+        let finding = examine::plan(&Lab::default(), &scenario.plan(scenario.seeds()[0]));
+        let how = mechanism(&Witness::of(&finding)).expect("it is violated").sentence;
+        let why = sentences(&finding).join(" ");
+        let has = |said: &str, key| wanted(key).is_none_or(|wanted| said.contains(&wanted));
+        if wanted("how").is_none() || !has(&how, "how") || !has(&why, "why") {
+            wrong.push(format!("{}: {how}\n  {why}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::explain::mechanism::takeover::took_over;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind, Outcome};
-use crate::ledger::overwork::works;
+use crate::ledger::overwork::overworked;
 use crate::quantity::{length, moment};
 use crate::reading::hold::Ended;
 use crate::reading::index::{Halt, standing};
@@ -155,7 +155,9 @@ fn overworks_anyway(witness: &Witness<'_>, hold: &Hold<'_>) -> bool {
     let halts: Vec<Halt> = witness.reading.halts(&hold.grant.process).collect();
     let inside = standing(&halts, (hold.from.into(), hold.until.into()));
     let ran = hold.until.at.saturating_sub(hold.from.at).saturating_sub(inside);
-    let planned = works(&witness.finding.plan).min(hold.until.at.saturating_sub(hold.from.at));
+    let overwork = overworked(&witness.finding.plan, &witness.finding.promise);
+    let planned = overwork.map_or(0, |overwork| overwork.actual);
+    let planned = planned.min(hold.until.at.saturating_sub(hold.from.at));
     let works = ran.max(planned);
     hold.lease.is_some_and(|lease| hold.from.at.saturating_add(works) > lease)
 }

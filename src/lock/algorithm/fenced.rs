@@ -8,16 +8,12 @@ use async_trait::async_trait;
 
 use crate::lock::algorithm::Algorithm;
 use crate::lock::algorithm::token_lua::TokenLua;
-use crate::lock::config::LockConfig;
-use crate::lock::defaults::LEASE;
-use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions};
-use crate::promise::{Model, Promise, Work, exclusive};
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 
 /// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "token-lua with a growing number for the resource to check",
     fences: true,
-    promise,
     ..Algorithm::lease("fenced", |setting| Box::new(Fenced::new(setting)))
 };
 
@@ -44,9 +40,4 @@ impl Lock for Fenced {
     async fn release(&mut self, grant: &Grant) -> Released {
         self.0.release(grant).await
     }
-}
-
-/// As token-lua. Pauses still make stale holders, whom the resource turns away.
-fn promise(config: &LockConfig, work: Work) -> Promise {
-    exclusive(Model::Lease, assumptions::of_lease(config, &LEASE.settle(config), 0, work))
 }

@@ -1,13 +1,14 @@
 //! One file for each algorithm, and [`owned_key`], which several of them share. Each file has its
 //! row of the catalogue: how the lock is built, its promise, its defaults.
 
+use lockstorm_platform::fault::MAX_LENGTH;
 use lockstorm_platform::time::Nanos;
 
 use crate::lock::assumptions;
 use crate::lock::config::LockConfig;
 use crate::lock::defaults::{Choices, Defaults, LEASE, MUTEX};
 use crate::lock::{Lock, Setting};
-use crate::promise::{Promise, Work};
+use crate::promise::{Bounded, Promise, Work};
 
 pub mod check_then_set;
 pub mod fenced;
@@ -82,6 +83,18 @@ impl Algorithm {
             defaults: MUTEX,
             ..Algorithm::lease(name, build)
         }
+    }
+
+    /// Its promise to a caller with this work. A node that forgot the counter of fences is never
+    /// safe again, whatever the lock says of restarts.
+    pub fn promises(&self, config: &LockConfig, work: Work) -> Promise {
+        let mut promise = (self.promise)(config, work);
+        let restarts = promise
+            .assumes
+            .iter_mut()
+            .filter(|assumption| self.fences && assumption.what == Bounded::AmnesiacRestart);
+        restarts.for_each(|assumption| assumption.bound = MAX_LENGTH);
+        promise
     }
 
     /// The configuration with all defaults filled in.

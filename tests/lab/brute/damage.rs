@@ -238,9 +238,6 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         return false;
     };
     let owner = table.op(owner);
-    if owner.caller == victim.caller {
-        return false;
-    }
     let began = table.began(owner.id);
     let left = table.left(began);
     // Operations before the end of the tenure released nothing.
@@ -282,6 +279,11 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let dropped = owner.outcome == Outcome::Unknown && !asked;
     let cleaned = dropped || tried_to_free(table, born, owner.id, &[]);
     let denied = denied_from(table, born, owner.id, &of_grant);
+    // Its own key may keep a caller out once its release has said that it is gone.
+    let is_gone = !cleaned && denied.is_some_and(|at| at <= stamp(victim.call));
+    if owner.caller == victim.caller && !is_gone {
+        return false;
+    }
     if !cleaned && denied.is_some_and(|at| at <= moment) {
         // Another grant of a re-entrant owner has changed the same key.
         let meets = |index: &usize| alive_before(table, node, *index) == Some(born);
@@ -328,7 +330,9 @@ fn met_at(table: &Table, born: usize, over: Point, victim: &Op) -> Option<Point>
     } else {
         let mut mine = table.history.requests.iter().filter(|request| request.op == refused);
         let first = mine.find(|request| request.to == *node && !request.declined);
-        first.and_then(|request| leg(request, Leg::Applied)).map(point).filter(leaked)
+        let applied = first.and_then(|request| leg(request, Leg::Applied)).map(point);
+        let returned = stamp(victim.ret.expect("refused"));
+        applied.filter(leaked).filter(|at| *at <= returned)
     }
 }
 

@@ -1,0 +1,204 @@
+//! The figures of a plan that can be made larger or smaller, one at a time.
+
+use lockstorm_platform::fault::Fault;
+use lockstorm_platform::fault::verbs::Figure;
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
+
+use crate::ledger::part::{Part, Strikes, without};
+use crate::plan::Plan;
+use crate::run::Lab;
+
+/// A figure of a plan that can be made larger or smaller.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Knob {
+    /// The length of a fault.
+    Lasts(u32),
+    /// The figure of a fault.
+    Figure(u32),
+    /// By how much a host's wall clock is initially ahead.
+    Offset(String),
+    /// The initial rate of a host's clocks.
+    Rate(String),
+    /// The share of messages that every link loses.
+    Loss,
+    /// A length in the setup of the plan.
+    Set(&'static str),
+}
+
+/// A length of a plan by its path, and how it is read and set.
+pub struct Length {
+    /// Its path in a scenario.
+    pub name: &'static str,
+    /// Its minimum difference.
+    pub step: Nanos,
+    /// Its value, if the plan has one.
+    pub read: fn(&Plan) -> Option<Nanos>,
+    /// Sets it.
+    pub set: fn(&mut Plan, Nanos),
+}
+
+/// The lengths in the setup of a plan.
+pub static LENGTHS: [Length; 9] = [
+    Length {
+        name: "lock.ttl",
+        step: MILLISECOND,
+        read: |p| p.lock.ttl,
+        set: |p, to| p.lock.ttl = Some(to),
+    },
+    Length {
+        name: "workload.hold",
+        step: MILLISECOND,
+        read: |p| Some(p.workload.hold),
+        set: |p, to| p.workload.hold = to,
+    },
+    Length {
+        name: "lock.timeout",
+        step: MILLISECOND,
+        read: |p| p.lock.timeout,
+        set: |p, to| p.lock.timeout = Some(to),
+    },
+    Length {
+        name: "lock.renew_every",
+        step: MILLISECOND,
+        read: |p| p.lock.renew_every,
+        set: |p, to| p.lock.renew_every = Some(to),
+    },
+    Length {
+        name: "lock.renew_ttl",
+        step: MILLISECOND,
+        read: |p| p.lock.renew_ttl,
+        set: |p, to| p.lock.renew_ttl = Some(to),
+    },
+    Length {
+        name: "lock.ack_timeout",
+        step: MILLISECOND,
+        read: |p| p.lock.ack_timeout,
+        set: |p, to| p.lock.ack_timeout = Some(to),
+    },
+    Length {
+        name: "topology.min_replicas_lag",
+        // A node counts in whole seconds.
+        step: SECOND,
+        read: |p| p.topology.min_replicas.map(|least| least.max_lag),
+        set: |p, to| p.topology.min_replicas.iter_mut().for_each(|least| least.max_lag = to),
+    },
+    Length {
+        name: "topology.down_after",
+        step: MILLISECOND,
+        read: |p| p.topology.sentinels.map(|sentinels| sentinels.down_after),
+        set: |p, to| p.topology.sentinels.iter_mut().for_each(|s| s.down_after = to),
+    },
+    Length {
+        name: "topology.node_timeout",
+        step: MILLISECOND,
+        read: |p| p.topology.shards.map(|shards| shards.node_timeout),
+        set: |p, to| p.topology.shards.iter_mut().for_each(|s| s.node_timeout = to),
+    },
+];
+
+impl Knob {
+    /// Its name: `fault:1.for`, `lock.ttl`.
+    pub fn name(&self, plan: &Plan) -> String {
+        match self {
+            Knob::Lasts(id) => format!("fault:{id}.for"),
+            Knob::Figure(id) => {
+                let word = fault(plan, *id).and_then(|fault| fault.verb.row().figure);
+                format!("fault:{id}.{}", word.unwrap_or("figure"))
+            }
+            Knob::Offset(host) => format!("clocks.{host}.wall_offset"),
+            Knob::Rate(host) => format!("clocks.{host}.rate_ppm"),
+            Knob::Loss => "links.loss".to_owned(),
+            Knob::Set(name) => (*name).to_owned(),
+        }
+    }
+}
+
+/// Every knob of a plan, in order. A fault that lasts until the heal has a length as well.
+pub fn knobs(plan: &Plan) -> Vec<Knob> {
+    let mut knobs = Vec::new();
+    for fault in &plan.faults {
+        if !matches!(fault.verb.figure(), Figure::None | Figure::Key(_)) {
+            knobs.push(Knob::Figure(fault.id));
+        }
+        if !fault.verb.is_momentary() {
+            knobs.push(Knob::Lasts(fault.id));
+        }
+    }
+    for (host, clock) in &plan.clocks {
+        let offset = (clock.wall_offset != 0).then(|| Knob::Offset(host.clone()));
+        let rate = (clock.rate_ppm != 0).then(|| Knob::Rate(host.clone()));
+        knobs.extend(offset.into_iter().chain(rate));
+    }
+    if plan.links.loss_per_million > 0 {
+        knobs.push(Knob::Loss);
+    }
+    let set = LENGTHS.iter().filter(|length| (length.read)(plan).is_some());
+    knobs.extend(set.map(|length| Knob::Set(length.name)));
+    knobs
+}
+
+/// The knobs that an explanation tries: those of the parts that made the difference, and the
+/// lengths that every lock and every workload has.
+pub fn knobs_of(plan: &Plan, acting: &[Part]) -> Vec<Knob> {
+    let mut knobs = knobs(plan);
+    knobs.retain(|knob| match knob {
+        Knob::Lasts(id) | Knob::Figure(id) => acting.contains(&Part::Fault(*id)),
+        Knob::Offset(_) => acting.contains(&Part::Offsets),
+        Knob::Rate(_) => acting.contains(&Part::Clocks),
+        Knob::Loss => acting.contains(&Part::Loss),
+        Knob::Set(_) => true,
+    });
+    knobs
+}
+
+/// The fault with this number.
+pub fn fault(plan: &Plan, id: u32) -> Option<&Fault> {
+    plan.faults.iter().find(|fault| fault.id == id)
+}
+
+/// A plan with a knob at this value, if there is such a plan.
+pub fn turned(lab: &Lab, (plan, struck): (&Plan, &Strikes), knob: &Knob, to: i64) -> Option<Plan> {
+    if let (Knob::Lasts(id) | Knob::Figure(id), 0) = (knob, to) {
+        // A fault that is anchored to the removed one strikes when it did before.
+        let plan = without(plan, &[Part::Fault(*id)].into(), struck);
+        return plan.validate_with(&lab.locks).is_ok().then_some(plan);
+    }
+    let mut plan = plan.clone();
+    let length = Nanos::try_from(to);
+    match knob {
+        Knob::Lasts(id) => {
+            let fault = plan.faults.iter_mut().find(|fault| fault.id == *id)?;
+            let length = length.ok()?;
+            let own = fault.length.replace(length);
+            // The heal is postponed: otherwise it would cut the fault short, or come sooner after
+            // it than in the plan.
+            let over = struck.get(id)?.saturating_add(length);
+            let late = own.map_or(0, |own| length.saturating_sub(own));
+            let late = late.max(over.saturating_sub(plan.heal_at));
+            plan.heal_at += late;
+            plan.until += late;
+        }
+        Knob::Figure(id) => {
+            let fault = plan.faults.iter_mut().find(|fault| fault.id == *id)?;
+            let figure = match fault.verb.figure() {
+                Figure::Length(_) => Figure::Length(length.ok()?),
+                Figure::Share(_) => Figure::Share(to.try_into().ok()?),
+                Figure::Shift(_) => Figure::Shift(to),
+                Figure::Rate(_) => Figure::Rate(to.try_into().ok()?),
+                Figure::None | Figure::Key(_) => return None,
+            };
+            fault.verb = fault.verb.row().verb(figure)?;
+        }
+        Knob::Offset(host) => plan.clocks.get_mut(host)?.wall_offset = to,
+        Knob::Rate(host) => plan.clocks.get_mut(host)?.rate_ppm = to.try_into().ok()?,
+        Knob::Loss => plan.links.loss_per_million = to.try_into().ok()?,
+        Knob::Set(name) => {
+            let row = LENGTHS.iter().find(|row| row.name == *name)?;
+            let probed = plan.longest_ttl();
+            (row.set)(&mut plan, length.ok().filter(|ns| *ns > 0)?);
+            // The probe waits for the maximum lease.
+            plan.until += plan.longest_ttl().saturating_sub(probed);
+        }
+    }
+    plan.validate_with(&lab.locks).is_ok().then_some(plan)
+}
