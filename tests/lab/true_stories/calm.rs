@@ -1,6 +1,8 @@
 //! Predicates of sentences about runs that held: grants, waits, the nearest miss.
 
-use lockstorm::history::{AccessKind, Op, OpKind, Outcome, PROBE};
+use std::collections::BTreeSet;
+
+use lockstorm::history::{AccessKind, Condition, Op, OpKind, Outcome, PROBE};
 
 use crate::true_stories::facts::{Facts, Held, Truth, ensure, is_granted};
 use crate::true_stories::faults::is_back;
@@ -45,6 +47,10 @@ pub const TEMPLATES: &[Template] = &[
                 .any(|h| h.op.caller != hold.op.caller && h.from.at >= over && h.from < told.at);
             ensure(!others, "somebody is let in")
         },
+    ),
+    (
+        "{who}'s {word} of {length} ends {length} before its lease, so nobody else could be let in.",
+        spared,
     ),
     ("{who}'s lease is prolonged {any} before its hold ends at {moment}.", |facts, told| {
         let kept =
@@ -132,6 +138,31 @@ fn again(facts: &Facts, more: usize, text: &str) -> Truth {
     }
     let words = read(" Whoever has it takes it again, {number} {word}.", text).ok_or("no count")?;
     ensure(words[0] == rest.to_string(), "it is taken again otherwise often")
+}
+
+/// A halt of this length ends now, its holder knows of a lease that lasts for so much longer, and
+/// each of its keys is there.
+fn spared(facts: &Facts, told: &Told) -> Truth {
+    let (who, word) = (told.words[0], told.words[1]);
+    let hold =
+        facts.holds.iter().find(|h| h.op.caller == who && h.from < told.at && told.at <= h.until);
+    let hold = hold.ok_or("it holds nothing then")?;
+    let mut halts = facts.struck(&hold.op.process).filter(|c| c.verb.word() == word);
+    let is_it =
+        |c: &Condition| c.to == Some(told.at) && is_length(told.words[2], told.at.at - c.from.at);
+    ensure(halts.any(is_it), "no such halt ends now")?;
+    let over = facts.lease_known(hold.op, told.at).ok_or("its lease has no end")?;
+    let left = over.checked_sub(told.at.at).ok_or("its lease is over")?;
+    ensure(is_length(told.words[3], left), "its lease ends otherwise")?;
+    let nodes: BTreeSet<&str> = facts.history.keys.iter().map(|key| key.node.as_str()).collect();
+    let before = facts.history.keys.iter().take_while(|key| key.at < told.at).count();
+    let is_own = |id| facts.grant(id) == Some(hold.op.id);
+    for node in nodes {
+        let had = facts.keys_on(node).any(|(at, key)| at < before && key.by.is_some_and(is_own));
+        let has = facts.standing(node, before).and_then(|(_, owner)| owner) == Some(hold.op.id);
+        ensure(!had || has, "its key is gone")?;
+    }
+    Ok(())
 }
 
 /// From now on a caller tries this often, and is granted at the last try if at all.

@@ -1,5 +1,6 @@
-//! The stories to test: violated plans of every lock on every topology on which it can run.
+//! The stories to test: drawn plans of every lock on every topology on which it can run.
 
+use lockstorm::check::verdict::Verdict;
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground;
@@ -34,8 +35,8 @@ pub fn rows() -> Vec<Row> {
     rows.filter(|row| ground(row.lock, row.kind).validate().is_ok()).collect()
 }
 
-/// The violated plans of a row as findings, from a seed on.
-pub fn violations(row: &Row, from: u64) -> impl Iterator<Item = Finding> {
+/// The plans of a row that are violated, or that hold, as findings, from a seed on.
+pub fn findings(row: &Row, from: u64, violated: bool) -> impl Iterator<Item = Finding> {
     let lab = Lab::default();
     let files = [
         Persistence::None,
@@ -53,7 +54,8 @@ pub fn violations(row: &Row, from: u64) -> impl Iterator<Item = Finding> {
         }
         let plan = draw(&hunts[(seed % hunts.len() as u64) as usize], seed).current();
         let trial = attempt(&lab, &plan);
-        if !trial.is_violated() {
+        let holds = trial.judgement.verdict == Verdict::Holds;
+        if !(if violated { trial.is_violated() } else { holds }) {
             return Some(None);
         }
         idle = 0;

@@ -100,6 +100,25 @@ impl<'a> Facts<'a> {
         over
     }
 
+    /// When the lease is over that the caller of a grant knew of at an instant: the longest of the
+    /// grant's and of the extends that had returned as kept.
+    pub fn lease_known(&self, grant: &Op, at: Instant) -> Option<Nanos> {
+        let Outcome::Granted { deadline: Some(first), .. } = grant.outcome else { return None };
+        let extends = self.history.ops.iter().filter_map(|op| match (&op.kind, &op.outcome) {
+            (OpKind::Extend { grant: of, .. }, Outcome::Kept { deadline: Some(deadline) })
+                if *of == grant.id && op.ret.is_some_and(|ret| ret.instant() < at) =>
+            {
+                Some((op.call.instant().at, *deadline))
+            }
+            _ => None,
+        });
+        let terms = std::iter::once((grant.call.instant().at, first)).chain(extends);
+        let ends = terms.filter_map(|(from, (clock, deadline))| {
+            self.comes_to(&grant.process, clock, from, deadline)
+        });
+        ends.max()
+    }
+
     /// The key of the lock.
     pub fn lock(&self) -> &'a str {
         &self.finding.plan.lock.key
