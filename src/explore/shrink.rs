@@ -104,7 +104,7 @@ fn without_a_fault(lab: &Lab, best: &Small) -> Option<Small> {
         let class = classify(lab, &plan, &trial);
         let signature = examine::signature(lab, &plan, &trial, &class);
         let is_same = signature.simplifies(&best.signature);
-        is_same.then(|| Small { plan, trial, class, signature, runs: 0, is_minimal: false })
+        is_same.then_some(Small { plan, trial, class, signature, runs: 0, is_minimal: false })
     })
 }
 
@@ -118,5 +118,5 @@ fn keeps(lab: &Lab, plan: &Plan, signature: &Signature) -> Option<Small> {
     let class = classify(lab, plan, &trial);
     let is_same = examine::signature(lab, plan, &trial, &class).keeps(signature);
     let (plan, signature) = (plan.clone(), signature.clone());
-    is_same.then(|| Small { plan, trial, class, signature, runs: 0, is_minimal: false })
+    is_same.then_some(Small { plan, trial, class, signature, runs: 0, is_minimal: false })
 }

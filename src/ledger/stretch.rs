@@ -126,7 +126,7 @@ fn lateness(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch, halts: &[Ha
         let Some((arrived, done)) = ways(ledger, op) else { continue };
         let from = Moment::from(op.call);
         let lasted = |to: Moment| {
-            (to.at.saturating_sub(from.at)).saturating_sub(standing(&halts, (from, to)))
+            (to.at.saturating_sub(from.at)).saturating_sub(standing(halts, (from, to)))
         };
         taken += lasted(done);
         messages += 2;
