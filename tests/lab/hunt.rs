@@ -131,7 +131,8 @@ fn what_is_shrunk_shows_the_same_and_gets_no_larger() {
     let lab = Lab::default();
     let signature = |plan: &Plan| {
         let trial = attempt(&lab, plan);
-        (trial.run.trace, trial.signature(&classify(&lab, plan, &trial)))
+        let class = classify(&lab, plan, &trial);
+        (trial.run.trace, examine::signature(&lab, plan, &trial, &class))
     };
     // Late writes have the same signature, whether their client or its link was stopped.
     for from in [1, 51, 101, 151] {
@@ -147,6 +148,7 @@ fn what_is_shrunk_shows_the_same_and_gets_no_larger() {
         assert_eq!(trace, found.trial.run.trace);
         let drawn = signature(&found.drawn).1;
         assert!(small.simplifies(&drawn), "from seed {from} on: {small:?} of {drawn:?}");
+        assert!(small.keeps(&found.signature), "from seed {from} on: {small:?}");
     }
 }
 
@@ -173,6 +175,11 @@ fn of_what_is_shrunk_nothing_can_go() {
         (0..hunts).into_par_iter().map(|nth: usize| usize::from(is_minimal(nth))).sum();
     println!("{hunts} hunts, {found} violations, each shrunk to where nothing can go");
     assert!(found * 2 > hunts, "{found} of {hunts} hunts found anything");
+}
+
+#[test]
+fn a_fault_that_only_changes_the_mechanism_goes() {
+    assert!(is_minimal(56));
 }
 
 /// Whether the hunt finds anything; the result must be minimal.

@@ -12,8 +12,17 @@ use crate::table::{self, Mutant};
 use crate::{plant, root};
 
 /// The files that the copy needs to be built and to run.
-const COPIED: [&str; 8] =
-    ["Cargo.toml", "Cargo.lock", "src", "sim", "tests", "scenarios", "examples", "benches"];
+const COPIED: [&str; 9] = [
+    "Cargo.toml",
+    "Cargo.lock",
+    "README.md",
+    "src",
+    "sim",
+    "tests",
+    "scenarios",
+    "examples",
+    "benches",
+];
 /// The packages: the prefix of their targets, and their optimisation level: fast builds matter more
 /// than fast code. The dependencies are those of the workspace.
 const PACKAGES: [(&str, &str, u8); 4] = [
@@ -115,7 +124,7 @@ fn program(message: &str) -> Option<(String, PathBuf)> {
     let executable = PathBuf::from(message["executable"].as_str()?);
     let (target, id) = (&message["target"], message["package_id"].as_str()?);
     let package = id.rsplit(['/', '#']).next()?.split('@').next()?;
-    let prefix = PACKAGES.iter().find(|known| known.0 == package).map_or("", |known| known.1);
+    let prefix = PACKAGES.iter().find(|known| known.0 == package)?.1;
     let name = match (target["kind"][0].as_str()?, message["profile"]["test"].as_bool()?) {
         ("lib", true) => format!("{prefix}lib"),
         ("test", _) => format!("{prefix}{}", target["name"].as_str()?),
