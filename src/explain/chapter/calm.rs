@@ -89,6 +89,14 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
     })?;
     let hold = witness.hold(life.owner?)?;
     let who = &hold.grant.caller;
+    let is_there = |other: &Incarnation| {
+        let of_who = other.owner.and_then(|owner| witness.caller(owner)).is_some_and(|c| c == who);
+        other.node == life.node && of_who && other.from.at <= back.at && back < other.until
+    };
+    // A file that is read at the start may bring it back.
+    if life.until.at <= back.at && witness.lives.iter().any(is_there) {
+        return None;
+    }
     let mut evidence =
         vec![Evidence::Condition(index), Evidence::Op(hold.grant.id), Evidence::Key(life.born)];
     let is_back = if back == condition.from { "is started again" } else { "is back" };
@@ -115,7 +123,7 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
             struck && condition.strikes(&hold.grant.process)
         };
         let hold = witness.tenures.iter().find(held)?;
-        let back = condition.to?;
+        let back = condition.to.filter(|back| *back <= hold.until)?;
         let left = lease_at(witness, hold, back)?.checked_sub(back.at)?;
         let own = |life: &&Incarnation| {
             life.from < back && life.owner.is_some_and(|owner| witness.is_of(hold, owner))
@@ -166,6 +174,10 @@ fn overrun(witness: &Witness<'_>) -> Option<Beat> {
     let bare = |hold: &&Hold<'_>| hold.bare_from().map(|bare| hold.until.at - bare);
     let hold = witness.tenures.iter().filter(|hold| bare(hold).is_some()).max_by_key(bare)?;
     let over = hold.bare_from()?;
+    let mut others = witness.holds.iter().filter(|other| other.grant.caller != hold.grant.caller);
+    if others.any(|other| over <= other.from.at && other.from < hold.until) {
+        return None;
+    }
     let mut halts = witness.reading.halts(&hold.grant.process);
     let paused = halts.any(|halt| halt.from.at < hold.until.at && over < halt.to.at);
     let text = format!(
@@ -184,7 +196,10 @@ fn renewals(witness: &Witness<'_>) -> Option<Beat> {
         let ops = witness.history().ops.iter();
         let prolongs = |op: &&Op| {
             let kept = matches!(op.outcome, Outcome::Kept { .. });
-            kept && matches!(op.kind, OpKind::Extend { grant, .. } if witness.is_of(hold, grant))
+            let in_time = op.ret.is_some_and(|ret| ret.instant() < hold.until);
+            let is_own =
+                matches!(op.kind, OpKind::Extend { grant, .. } if witness.is_of(hold, grant));
+            kept && in_time && is_own
         };
         ops.filter(prolongs).collect()
     };

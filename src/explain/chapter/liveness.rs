@@ -9,7 +9,7 @@ use crate::explain::hold::op;
 use crate::explain::incarnation::Incarnation;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpId, OpKind, Outcome, PROBE};
+use crate::history::{Op, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};
 use crate::reading::hold::Ended;
 
@@ -19,7 +19,15 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let shut = |kind: &Kind| witness.of_kind(*kind).next().is_some();
     if [Kind::Stuck, Kind::Leak].iter().any(shut) {
         beats.extend(witness.left().filter_map(|(life, owner)| left_by(witness, life, owner)));
-        beats.extend(kept_out(witness));
+        let kept_out = kept_out(witness);
+        // Told apart only where the sentence about all of them says nothing of it.
+        let told: Vec<Evidence> = kept_out.iter().flat_map(|b| b.line.evidence.clone()).collect();
+        beats.extend(kept_out);
+        beats.extend(
+            first_refused(witness)
+                .filter(|(victim, _)| !told.contains(victim))
+                .map(|(_, beat)| beat),
+        );
         beats.extend(left_keys(witness));
     }
     if shut(&Kind::Stuck) {
@@ -46,6 +54,22 @@ fn left_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<Beat
     Some(Beat::new(Weight::Crux, life.from, text, evidence))
 }
 
+/// The acquire that a leak refers to, and what it met.
+fn first_refused(witness: &Witness<'_>) -> Option<(Evidence, Beat)> {
+    let leak = witness.of_kind(Kind::Leak).next()?;
+    let (life, owner) = witness.left().find(|(life, _)| leak.keys.contains(&life.born))?;
+    let mut ops = leak.ops.iter().filter_map(|id| op(witness.history(), *id));
+    let victim =
+        ops.find(|op| op.id != owner.id && op.ret.is_some_and(|ret| ret.at == leak.to.at))?;
+    let text = format!(
+        "{}'s acquire is refused: {}'s key is on {}.",
+        victim.caller, owner.caller, life.node
+    );
+    let evidence = vec![Evidence::Op(victim.id), Evidence::Op(owner.id), Evidence::Key(life.born)];
+    let beat = Beat::new(Weight::Cause, victim.ret?.instant(), text, evidence);
+    Some((Evidence::Op(victim.id), beat))
+}
+
 /// The acquires that failed while a leftover key existed, and the owner of that key.
 fn kept_out(witness: &Witness<'_>) -> Option<Beat> {
     witness.left().find_map(|(life, owner)| kept_out_by(witness, life, owner))
@@ -56,20 +80,15 @@ fn kept_out_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<
     let left = tenure.map_or(life.from, |tenure| tenure.until.max(life.from));
     let mut others = witness.holds.iter().map(|hold| hold.from).filter(|from| *from > left);
     let next = others.next().unwrap_or(witness.history().end);
-    let is_victim = |id: OpId| {
-        let mut leaks = witness.of_kind(Kind::Leak).filter(|leak| leak.keys.contains(&life.born));
-        leaks.any(|leak| leak.ops.contains(&id))
-    };
     let refused: Vec<&Op> = witness
         .history()
         .ops
         .iter()
-        .filter(|op| op.kind == OpKind::Acquire && op.id != owner.id)
+        .filter(|op| op.kind == OpKind::Acquire && op.process != PROBE && op.id != owner.id)
         .filter(|op| matches!(op.outcome, Outcome::Refused { .. }))
         .filter(|op| {
             let done = |ret: Stamp| ret.instant() < life.until.min(next);
-            let waits = left < op.call.instant() && op.ret.is_some_and(done);
-            waits && op.process != PROBE || is_victim(op.id)
+            left < op.call.instant() && op.ret.is_some_and(done)
         })
         .filter(|op| came_to(witness, op, life))
         .collect();

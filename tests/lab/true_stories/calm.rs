@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm::history::{AccessKind, Condition, Op, OpKind, Outcome, PROBE};
+use lockstorm::history::{AccessKind, Condition, Op, OpId, OpKind, Outcome, PROBE};
 
 use crate::true_stories::facts::{Facts, Held, Truth, ensure, is_granted};
 use crate::true_stories::faults::is_back;
@@ -178,8 +178,8 @@ fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
     // A caller that is never granted waits until it dies, or until the heal.
     let heal = facts.history.healed.unwrap_or(facts.history.end).at;
     let kills = facts.history.conditions.iter().filter(|c| c.verb.kills());
-    let deaths = kills.filter(|c| c.strikes(&last.process)).map(|c| c.from.at);
-    let death = deaths.filter(|at| *at >= told.at.at).min();
+    let deaths = kills.filter(|c| c.strikes(&last.process)).map(|c| c.from);
+    let death = deaths.filter(|at| *at > told.at).map(|at| at.at).min();
     let over = death.map_or(heal, |at| at.min(heal));
     let end = match granted {
         true => last.ret.filter(|_| is_granted(last)).ok_or("it is not let in")?.at,
@@ -220,12 +220,17 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
     if let Some(node) = words.get(2) {
         let mut holds = facts.holds.iter().rev();
         let hold = holds.find(|hold| hold.op.caller == who && hold.from <= told.at);
-        let grant = hold.ok_or("it holds nothing")?.op.id;
+        let last = hold.ok_or("it holds nothing")?;
+        // Whoever has taken the lock again holds it by the first of its keys as well.
+        let together = facts.holds.iter().filter(|hold| {
+            hold.op.caller == who && hold.from <= last.from && last.from < hold.until
+        });
+        let grants: Vec<OpId> = together.map(|hold| hold.op.id).chain([last.op.id]).collect();
         let keys = facts.history.keys.iter().filter(|key| key.node == **node && key.at <= told.at);
         let owner = |id| facts.history.ops.iter().find(|op| op.id == id);
         let is_own = |op: &Op| match op.kind {
-            OpKind::Acquire => op.id == grant,
-            OpKind::Extend { grant: of, .. } => of == grant,
+            OpKind::Acquire => grants.contains(&op.id),
+            OpKind::Extend { grant: of, .. } => grants.contains(&of),
             _ => false,
         };
         let mut owners = keys.filter_map(|key| owner(key.by?));

@@ -115,16 +115,11 @@ fn over(facts: &Facts, condition: &Condition) -> Option<Instant> {
 
 /// How long it lasts, and what its target was doing as it struck.
 fn tail(facts: &Facts, condition: &Condition, text: &str) -> Truth {
-    let rest = match condition
-        .to
-        .or(over(facts, condition))
-        .filter(|_| over(facts, condition).is_some())
-    {
+    let rest = match over(facts, condition) {
         None => text.strip_prefix(" to the end of the run").ok_or("it lasts to the end")?,
         Some(to) if to.at == condition.from.at => text,
-        Some(_) => {
+        Some(to) => {
             let words = read(" for {length}, until {moment}{any}", text).ok_or("it has no end")?;
-            let to = over(facts, condition).ok_or("it never ends")?;
             ensure(is_length(words[0], to.at - condition.from.at), "it lasts otherwise")?;
             ensure(is_moment(words[1], to.at), "it ends otherwise")?;
             words[2]

@@ -24,6 +24,22 @@ pub const TEMPLATES: &[Template] = &[
             asked(f, t, &list(t.words[5]), 3, 6)
         },
     ),
+    ("{who}'s acquire is refused: {whose}'s key is on {node}.", |facts, told| {
+        let mut ops = facts.history.ops.iter().filter(|op| is_acquire(facts, op));
+        let is_it = |op: &&Op| {
+            let refused = matches!(op.outcome, Outcome::Refused { .. });
+            let now = op.ret.map(|ret| ret.instant()) == Some(told.at);
+            op.caller == told.words[0] && refused && now
+        };
+        let op = ops.find(is_it).ok_or("no acquire of it is refused now")?;
+        let (whose, node) = (told.words[1], told.words[2]);
+        let changes = facts.history.keys.iter();
+        let (from, to) = (op.call.instant(), told.at);
+        let first = changes.clone().filter(|key| key.at < from).count();
+        let last = changes.filter(|key| key.at <= to).count();
+        let owners = (first..=last).filter_map(|at| facts.standing(node, at)?.1);
+        ensure(owners.map(|id| facts.caller(id)).any(|who| who == whose), "no key of it is there")
+    }),
     (
         "{who}'s key is still on {node}, with no time to live: nothing will ever remove it.",
         |f, t| still(f, t, true),
