@@ -12,9 +12,9 @@
 //!   disappears without it. For several: each suffices if the kind remains when, of all breaches,
 //!   only the parts of that one are kept; otherwise more than one is needed, and no single one is
 //!   necessary. "Without a breach" means without its parts. The one exception is a node that was
-//!   back too early with keys forgotten: it stays down for long enough instead, if that breaches
-//!   nothing new. A crash may break a second assumption, by a failover, and this tells the two
-//!   apart.
+//!   back too early with keys forgotten: the kind also has to disappear if it stays down for long
+//!   enough instead, unless that breaches something new. A crash may break a second assumption, by
+//!   a failover, and this tells the two apart.
 //! - A kind that remains in every sub-plan that was tried is caused by none of the breaches:
 //!   in-model too.
 //!
@@ -241,7 +241,7 @@ impl Search<'_, '_> {
     fn broken(&mut self, breach: &Breach, goes: Vec<Kind>) -> BrokenAssumption {
         let stays = match goes.is_empty() {
             true => Vec::new(),
-            false => self.outcome_with_kept(std::slice::from_ref(breach)).kinds,
+            false => self.outcome(&breach.parts.iter().copied().collect()).kinds.clone(),
         };
         BrokenAssumption { goes, stays, ..BrokenAssumption::from(breach) }
     }
@@ -280,24 +280,25 @@ impl Search<'_, '_> {
                 Breach { parts: parts.collect(), ..breach.clone() }
             })
             .collect();
-        let left = self.outcome_with_kept(&others).kinds;
-        kinds.iter().all(|kind| left.contains(kind))
+        let out: Out = others.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
+        let later = self.outcome_with_late_returns(&others).map(|later| later.kinds);
+        let left = self.outcome(&out).kinds.clone();
+        let has_all = |left: &[Kind]| kinds.iter().all(|kind| left.contains(kind));
+        has_all(&left) || later.is_some_and(|later| has_all(&later))
     }
 
     /// Whether a kind disappears without these breaches.
     fn goes(&mut self, breaches: &[Breach], set: &[usize], kind: Kind) -> bool {
         let set: Vec<Breach> = set.iter().map(|index| breaches[*index].clone()).collect();
-        !self.outcome_with_kept(&set).kinds.contains(&kind)
+        let out: Out = set.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
+        let later = self.outcome_with_late_returns(&set);
+        // Both ways: a node that stays down for long may have nothing left that can be violated.
+        later.is_none_or(|later| !later.kinds.contains(&kind))
+            && !self.outcome(&out).kinds.contains(&kind)
     }
 
-    /// The outcome without these breaches.
-    fn outcome_with_kept(&mut self, breaches: &[Breach]) -> Outcome {
-        let out: Out = breaches.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
-        self.outcome_with_late_returns(breaches).unwrap_or_else(|| self.outcome(&out).clone())
-    }
-
-    /// The same, with nodes down for longer instead of not at all, if that tells more: `None` if it
-    /// is not possible, or if it breaches what the plan does not.
+    /// The outcome without these breaches, with nodes down for longer instead of not at all: `None`
+    /// if that is not possible, or if it breaches what the plan does not.
     fn outcome_with_late_returns(&mut self, breaches: &[Breach]) -> Option<Outcome> {
         let is_early = |breach: &&Breach| breach.what == Bounded::AmnesiacRestart;
         let (early, others): (Vec<&Breach>, Vec<&Breach>) = breaches.iter().partition(is_early);
