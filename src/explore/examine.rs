@@ -180,10 +180,10 @@ pub fn thresholds_of(
         Verdict::Unknown(_) => return Err(Box::new(with_calm(lab, finding))),
     };
     let all = Spending::of(None);
-    let found = thresholds(lab, plan, &strikes(&finding.history), is_violated, knobs, &all);
+    let struck = strikes(&finding.history);
+    let found = thresholds(lab, plan, &struck, is_violated, knobs, &all);
     let told = violations(&finding.judgement.verdict).first().map(|violation| violation.kind);
     let how = mechanism(&Witness::of(&finding)).map_or(How::Unclear, |found| found.how);
-    let struck = strikes(&finding.history);
     let class = finding.class.clone().unwrap_or_default();
     let named = found.into_iter().map(|(knob, found, _)| {
         let found = match found {

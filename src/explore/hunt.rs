@@ -244,8 +244,11 @@ fn inside(lab: &Lab, plan: &Plan, trial: Trial, class: Class) -> (Plan, Trial, C
     }
     let out = class.without.iter().copied().collect();
     let bare = without(plan, &out, &strikes(&trial.run.history));
+    if bare.validate_with(&lab.locks).is_err() {
+        return (plan.clone(), trial, class);
+    }
     let own = attempt(lab, &bare);
-    if bare.validate_with(&lab.locks).is_err() || !own.is_violated() {
+    if !own.is_violated() {
         return (plan.clone(), trial, class);
     }
     let of_bare = classify(lab, &bare, &own);
