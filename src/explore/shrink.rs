@@ -93,30 +93,34 @@ fn number(tried: usize) -> u32 {
 /// The plan without one fault, if that simplifies the signature.
 fn without_a_fault(lab: &Lab, best: &Small) -> Option<Small> {
     let struck = strikes(&best.trial.run.history);
-    let kinds = Signature::of(&best.trial.judgement.verdict).kinds;
     best.plan.faults.iter().find_map(|fault| {
         let plan = without(&best.plan, &[Part::Fault(fault.id)].into(), &struck);
-        plan.validate_with(&lab.locks).ok()?;
-        let trial = attempt(lab, &plan);
-        if Signature::of(&trial.judgement.verdict).kinds != kinds {
-            return None;
-        }
-        let class = classify(lab, &plan, &trial);
-        let signature = examine::signature(lab, &plan, &trial, &class);
-        let is_same = signature.simplifies(&best.signature);
-        is_same.then_some(Small { plan, trial, class, signature, runs: 0, is_minimal: false })
+        tried(lab, &plan, &best.signature, Signature::simplifies)
     })
 }
 
+/// The plan, if its signature is the given one but for the place.
 fn keeps(lab: &Lab, plan: &Plan, signature: &Signature) -> Option<Small> {
+    let small = tried(lab, plan, signature, Signature::keeps)?;
+    Some(Small { signature: signature.clone(), ..small })
+}
+
+/// The plan with its run, if its signature compares with the wanted one.
+fn tried(
+    lab: &Lab,
+    plan: &Plan,
+    wanted: &Signature,
+    compares: fn(&Signature, &Signature) -> bool,
+) -> Option<Small> {
     plan.validate_with(&lab.locks).ok()?;
     let trial = attempt(lab, plan);
     // Compared first: the class and the mechanism of another violation would cost many runs.
-    if Signature::of(&trial.judgement.verdict).kinds != signature.kinds {
+    if Signature::of(&trial.judgement.verdict).kinds != wanted.kinds {
         return None;
     }
     let class = classify(lab, plan, &trial);
-    let is_same = examine::signature(lab, plan, &trial, &class).keeps(signature);
-    let (plan, signature) = (plan.clone(), signature.clone());
+    let signature = examine::signature(lab, plan, &trial, &class);
+    let is_same = compares(&signature, wanted);
+    let plan = plan.clone();
     is_same.then_some(Small { plan, trial, class, signature, runs: 0, is_minimal: false })
 }
