@@ -34,6 +34,8 @@ pub fn explain(finding: &Finding) -> Explanation {
     let mechanism = by_kind::mechanism(&witness);
     let mut assumptions = sentence::assumptions(finding);
     assumptions.extend(mechanism.as_ref().and_then(|m| sentence::other_way(finding, m.how)));
+    let proof = mechanism.as_ref().map_or(&[][..], |found| &found.evidence);
+    let story = selection::tell(&witness, proof);
     Explanation {
         verdict: sentence::verdict(&witness),
         assumptions,
@@ -41,6 +43,6 @@ pub fn explain(finding: &Finding) -> Explanation {
         causes: cause::sentences(finding),
         ledger: sentence::ledger(finding),
         arguments: argument::arguments(&witness),
-        story: selection::tell(&witness),
+        story,
     }
 }

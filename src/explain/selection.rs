@@ -11,21 +11,19 @@ use crate::check::verdict::Verdict;
 use crate::explain::chapter::{
     access, answer, breach, calm, grant, liveness, lost, renewal, role, strike, theft, torn,
 };
-use crate::explain::mechanism::by_kind::mechanism;
 use crate::explain::story::{Beat, Evidence, Story, StoryLine, Weight};
 use crate::explain::witness::Witness;
 
 /// The maximum number of lines of a story.
 pub const LONGEST: usize = 9;
 
-/// Selects the story of a finding.
-pub fn tell(witness: &Witness<'_>) -> Story {
+/// Selects the story of a finding; events of `proof`, on which its mechanism rests, are part of it.
+pub fn tell(witness: &Witness<'_>, proof: &[Evidence]) -> Story {
     let mut beats = match witness.finding.judgement.verdict {
         Verdict::Violated(_) => violated(witness),
         Verdict::Holds | Verdict::Unknown(_) => calm::beats(witness),
     };
     // Events that prove the mechanism are part of the story.
-    let proof = mechanism(witness).map(|found| found.evidence).unwrap_or_default();
     let proves = |event: &Evidence| proof.contains(event) && is_told_once(witness, *event);
     for beat in beats.iter_mut().filter(|beat| beat.line.evidence.iter().any(proves)) {
         beat.weight = beat.weight.min(Weight::Cause);
