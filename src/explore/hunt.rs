@@ -137,7 +137,7 @@ pub fn hunt(hunt: &Hunt, progress: &dyn Fn(Progress)) -> Report {
         // The whole batch is run before any violation counts, so the smallest seed wins on any
         // number of threads.
         let mut done: Vec<Scouted> =
-            (next..=end).into_par_iter().map(|seed| scout(hunt, seed)).collect();
+            (next..=end).into_par_iter().map(|seed| scout(hunt, seed, seed == next)).collect();
         done.sort_by_key(|scouted| scouted.seed);
         for scouted in &done {
             tally.add(scouted);
@@ -164,7 +164,7 @@ struct Scouted {
     grants: u32,
 }
 
-fn scout(hunt: &Hunt, seed: u64) -> Scouted {
+fn scout(hunt: &Hunt, seed: u64, is_repeated: bool) -> Scouted {
     let plan = draw(hunt, seed).current();
     let trial = attempt(&hunt.lab, &plan);
     let outside = hunt.alphabet.within && !trial.breaches.is_empty();
@@ -172,7 +172,7 @@ fn scout(hunt: &Hunt, seed: u64) -> Scouted {
         outside && !(trial.is_violated() && classify(&hunt.lab, &plan, &trial).is_in_model());
     // A lock with state outside of its setting may never violate anything, and its verdicts mean
     // nothing: one plan of each batch is run twice.
-    let differs = seed % BATCH == 1 && hunt.lab.run(&plan).trace != trial.run.trace;
+    let differs = is_repeated && hunt.lab.run(&plan).trace != trial.run.trace;
     let judgement = trial.judgement;
     Scouted {
         seed,
