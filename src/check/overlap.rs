@@ -4,7 +4,8 @@
 //! stretch is as long as possible. It is a double grant if more than the allowed number of holds
 //! are covered at some instant of it, or if one of its grants was dead on arrival while nothing
 //! else covered its caller. Otherwise at least one holder is past its deadline: stale. Neither
-//! assigns blame. A stretch of zero length is ignored: no caller can have done anything in it.
+//! assigns blame. A stretch of zero length is ignored: no caller can have done anything in it. The
+//! probe does nothing in its hold, so its whole hold counts if its grant was alive.
 
 use std::collections::BTreeSet;
 
@@ -116,7 +117,16 @@ impl<'a> Sweep<'a> {
             return;
         }
         if self.holders <= self.case.terms.holders {
-            self.found.extend(self.open.take().filter(|open| open.from.at < open.to.at));
+            let holds = &self.case.holds;
+            let is_probed = |open: &Overlap| {
+                let mut inside = open.holds.iter().map(|index| &holds[*index]);
+                inside.any(|hold| {
+                    let is_alive = hold.uncovered_from() > hold.start;
+                    hold.by_probe && is_alive && open.from <= hold.start && hold.end <= open.to
+                })
+            };
+            let counts = |open: &Overlap| open.from.at < open.to.at || is_probed(open);
+            self.found.extend(self.open.take().filter(counts));
         } else {
             let covered = self.covered > self.case.terms.holders;
             let from = self.now;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lockstorm::check::verdict::Kind;
-use lockstorm::history::{Op, OpKind, Outcome};
+use lockstorm::history::{Op, OpKind, Outcome, PROBE};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::SECOND;
 use lockstorm_platform::trace::Leg;
@@ -16,6 +16,7 @@ pub type Found = (Kind, Vec<u32>, u64, u64);
 /// Maximal runs of points with more than k tenures.
 pub fn overlaps(table: &Table) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
+    let mut spans: Vec<(Point, Point)> = Vec::new();
     let mut open = false;
     for at in table.points.iter().copied() {
         let holding = table.grants().into_iter().filter(|op| table.holds(op, at));
@@ -28,12 +29,14 @@ pub fn overlaps(table: &Table) -> Vec<Found> {
         if began.len() <= limit {
             if open {
                 found.last_mut().expect("one is open").3 = at.0;
+                spans.last_mut().expect("one is open").1 = at;
             }
             open = false;
             continue;
         }
         if !open {
             found.push((Kind::StaleHolder, Vec::new(), at.0, at.0));
+            spans.push((at, (u64::MAX, 0)));
             open = true;
         }
         let last = found.last_mut().expect("one is open");
@@ -45,9 +48,16 @@ pub fn overlaps(table: &Table) -> Vec<Found> {
         last.1.dedup();
         last.1.sort_by_key(|id| table.op(*id).ret.map(stamp));
     }
-    // Nothing can happen in zero time.
-    found.retain(|(_, _, from, to)| from < to);
-    found
+    // Nothing can happen in zero time, except that the probe was let in and went again.
+    let is_probe = |op: &&Op, (from, to): &(Point, Point)| {
+        let held = table.points.iter().filter(|at| table.holds(op, **at)).collect::<Vec<_>>();
+        op.process == PROBE
+            && held.iter().any(|at| table.covers(op, **at))
+            && held.iter().all(|at| from <= *at && *at < to)
+    };
+    let probed = |span: &(Point, Point)| table.grants().iter().any(|op| is_probe(op, span));
+    let kept = found.into_iter().zip(&spans);
+    kept.filter(|((_, _, from, to), span)| from < to || probed(span)).map(|(one, _)| one).collect()
 }
 
 fn tenures<'a>(table: &Table, ops: impl Iterator<Item = &'a Op>) -> BTreeSet<u32> {
