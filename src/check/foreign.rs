@@ -1,7 +1,7 @@
 //! Foreign releases and extends: a command of one caller removed, overwrote or extended the key
-//! that another caller's acquire, or an extend of its grant, had created. An acquire may set the
-//! key of a grant again whose lease or caller has ended, and the key of an acquire that was never
-//! granted, on which no caller relies. If several callers may hold, they can share one key, so it
+//! that another caller's acquire, or an extend of its grant, had created. An acquire may set or
+//! delete the key of a grant whose lease or caller has ended, and the key of an acquire that was
+//! never granted, on which no caller relies. If several callers may hold, they can share one key, so it
 //! does not show who may change it.
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ fn harm(change: KeyChange) -> Option<Kind> {
     }
 }
 
-/// Whether a change is an acquire that sets the key of a grant again whose lease or caller has
+/// Whether a change is an acquire that sets or deletes the key of a grant whose lease or caller has
 /// ended, or the key of an acquire that was never granted: this is how a lock is taken over whose
 /// keys contain their own expiry time.
 fn takes_over(case: &Case, change: &Key, victim: OpId) -> bool {
@@ -50,7 +50,8 @@ fn takes_over(case: &Case, change: &Key, victim: OpId) -> bool {
         change.by.and_then(|by| case.op(by)).is_some_and(|op| op.kind == OpKind::Acquire);
     let at = Moment::from(change.at);
     let is_over = |tenure: &Tenure| tenure.whole.start <= at && !tenure.covers(at);
-    change.change == KeyChange::Set && acquires && case.tenure(victim).is_none_or(is_over)
+    let replaces = matches!(change.change, KeyChange::Set | KeyChange::Deleted);
+    replaces && acquires && case.tenure(victim).is_none_or(is_over)
 }
 
 fn same_caller(case: &Case, one: OpId, other: OpId) -> bool {

@@ -14,7 +14,8 @@
 //! free because its caller had dropped the acquire half-way. That excuse ends when the release
 //! reported that it had removed the key, unless the acquire itself had given up that key before it
 //! retried: such a key is excused only while its owner is in another hold that shares it. A key
-//! without a time to live is excused only while its owner is in a hold.
+//! without a time to live is excused only while its owner is in a hold; but one over which another
+//! caller's granted acquire set its own was bounded by what its value says, as by a time to live.
 //!
 //! Only another caller's acquire counts, or one of the owner after its release had reported that
 //! the key was removed.
@@ -26,7 +27,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::time::Instant;
-use lockstorm_platform::trace::Leg;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::case::Case;
 use crate::check::verdict::{Kind, Violation};
@@ -328,7 +329,7 @@ fn is_excused(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
     if leftover.denied.is_some_and(|denied| denied <= moment) {
         return holds.any(|hold| shares(case, leftover.key, hold.grant));
     }
-    if !has_ttl(case, leftover.key, moment) {
+    if !has_ttl(case, leftover.key, moment) && !is_taken_over(case, leftover) {
         return holds.next().is_some();
     }
     let Some(op) = case.op(leftover.owner) else { return false };
@@ -344,6 +345,17 @@ fn shares(case: &Case, key: &Incarnation, acquire: OpId) -> bool {
         .iter()
         .filter(|touch| case.lives.incarnations[touch.met].born == key.born);
     touches.any(|touch| case.history.keys[touch.change].by == Some(acquire))
+}
+
+/// Whether another caller's acquire set the key over this one, and was granted the lock.
+fn is_taken_over(case: &Case, leftover: &Leftover) -> bool {
+    let end = leftover.key.ended.filter(|end| end.change == KeyChange::Set);
+    let by = end.and_then(|end| case.op(end.by?));
+    by.is_some_and(|by| {
+        by.kind == OpKind::Acquire
+            && matches!(by.outcome, Outcome::Granted { .. })
+            && case.caller(by.id) != case.caller(leftover.owner)
+    })
 }
 
 /// Whether the key had an expiry at that moment.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::check::terms::Invariant;
 use lockstorm::check::verdict::{Cause, Kind};
-use lockstorm::history::{Access, AccessKind, Op, OpKind, Outcome, Request};
+use lockstorm::history::{Access, AccessKind, Key, Op, OpKind, Outcome, Request};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
@@ -164,20 +164,20 @@ pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
         let told = grants.first().and_then(|op| op.ret).map(stamp);
         let was_told = grants.is_empty() || told.is_some_and(|told| told <= at);
         let free = was_told && !table.keeps(began, at);
-        let sets = keys[index].change == KeyChange::Set && table.op(by).kind == OpKind::Acquire;
-        (foreign && !(free && sets)).then_some((kind, by, victim))
+        let takes = kind == Kind::ForeignRelease && table.op(by).kind == OpKind::Acquire;
+        (foreign && !(free && takes)).then_some((kind, by, victim))
     });
     harms.collect()
 }
 
 /// The creator of the living key. A key that was only extended has no recorded creation.
-fn creator(table: &Table, born: usize) -> Option<u32> {
+pub fn creator(table: &Table, born: usize) -> Option<u32> {
     let key = &table.history.keys[born];
     key.by.filter(|_| key.change != KeyChange::Extended)
 }
 
 /// The acquire whose key an operation makes: its own, or that of the grant that it extends.
-fn owner_of(table: &Table, by: u32) -> Option<u32> {
+pub fn owner_of(table: &Table, by: u32) -> Option<u32> {
     match table.op(by).kind {
         OpKind::Acquire => Some(by),
         OpKind::Extend { grant, .. } => Some(grant),
@@ -230,6 +230,20 @@ pub fn births<'a>(table: &'a Table) -> impl Iterator<Item = usize> + 'a {
     })
 }
 
+/// Whether the acquire of another, which was granted, replaced the key.
+fn taken_over(table: &Table, born: usize, owner: &str) -> bool {
+    let keys = &table.history.keys;
+    let same = |key: &&Key| key.node == keys[born].node && key.key == keys[born].key;
+    let mut later = keys[born + 1..].iter().filter(same);
+    let end = later.find(|k| ![KeyChange::Extended, KeyChange::Changed].contains(&k.change));
+    let by = end.filter(|end| end.change == KeyChange::Set).and_then(|end| end.by);
+    by.map(|by| table.op(by)).is_some_and(|by| {
+        by.kind == OpKind::Acquire
+            && by.caller != owner
+            && matches!(by.outcome, Outcome::Granted { .. })
+    })
+}
+
 /// Whether the key had no owner, without an excuse, when the refused acquire met it.
 fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let keys = &table.history.keys;
@@ -267,12 +281,12 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         _ => None,
     };
     let Some(over) = over.map(|over| over.max(left)) else { return false };
-    let moment = met_at(table, born, over, victim);
-    let Some(moment) = moment else { return false };
+    let Some(moment) = met_at(table, born, over, victim) else { return false };
     let last = keys.iter().rfind(|key| {
         point(key.at) <= moment && key.node == *node && key.key == table.terms.lock_key
     });
-    let lasts = last.is_some_and(|last| last.until_ms.is_none());
+    let is_taken = || taken_over(table, born, &owner.caller);
+    let lasts = last.is_some_and(|last| last.until_ms.is_none() && !is_taken());
     let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
     let mut own = own.filter(|op| table.holds(op, moment));
     let asked = table.history.ops.iter().any(|op| gives(op, owner.id));
