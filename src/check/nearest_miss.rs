@@ -7,7 +7,8 @@
 //! recently promoted one) has no key of the tenure. So a replica's keys count from its promotion
 //! on, and not earlier. A key counts until its lease expires by its node's wall clock, as if its
 //! owner had sent no release. A key that another caller's command, a restart or an eviction ended
-//! counts until that end.
+//! counts until that end. A tenure has no miss if an older key of another caller keeps everybody out
+//! of the only node that is queried.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,13 +58,32 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
         return None;
     }
     let seats = seats(case);
-    let misses = last.into_iter().filter_map(|(grant, (write, at))| {
-        let (free, node) =
-            free_at(case, grant, at, keys.get(&grant).map_or(&[], Vec::as_slice), &seats)?;
+    let kept_out =
+        |(grant, (_, at)): &(OpId, (usize, Moment))| is_kept_out(case, *grant, *at, &seats);
+    let last = last.into_iter().filter(|tenure| !kept_out(tenure));
+    let misses = last.filter_map(|(grant, (write, at))| {
+        let own = keys.remove(&grant).unwrap_or_default();
+        let (free, node) = free_at(case, grant, at, &own, &seats)?;
         let by = i64::try_from(i128::from(free.at) - i128::from(at.at)).unwrap_or(i64::MAX);
         Some(NearestMiss { by, grant, write, node: node.to_owned() })
     });
     misses.min_by_key(|miss| miss.by)
+}
+
+/// Whether the only node that others query at a tenure's last write had an older key of another
+/// caller from before the grant until after that write: nobody could have been let in.
+fn is_kept_out(case: &Case, grant: OpId, wrote: Moment, seats: &[Vec<Seated>]) -> bool {
+    let ([seat], Some(tenure)) = (seats, case.tenure(grant)) else { return false };
+    let Some((_, leads)) = leader(seat, wrote) else { return false };
+    let start = tenure.whole.start;
+    let mut keys = case.lives.incarnations.iter().filter(|key| key.node == leads);
+    case.terms.site.asked <= 1
+        && keys.any(|key| {
+            let owner = key.by.and_then(|by| case.owner(by));
+            let is_set = case.history.keys[key.born].change == KeyChange::Set;
+            let lasts = is_set && key.from < start && wrote < key.to;
+            lasts && owner.is_some_and(|owner| case.caller(owner) != case.caller(grant))
+        })
 }
 
 /// The last accepted change in each tenure, by the acquire that represents it.

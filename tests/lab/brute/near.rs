@@ -7,7 +7,7 @@ use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::MILLISECOND;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::brute::damage::{births, passes, tenure_of};
+use crate::brute::damage::{births, creator, owner_of, passes, tenure_of};
 use crate::brute::table::{Point, Table, point, stamp};
 
 /// The minimum time from a tenure's last write to the next point at which enough of the queried
@@ -39,6 +39,9 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
     }
     let misses = wrote.into_iter().filter_map(|(began, last)| {
         let lives = mine(began).map(|born| (born, gone(table, began, born))).collect::<Vec<_>>();
+        if is_one && is_kept_out(table, &asked, began, last) {
+            return None;
+        }
         let is_free = |node: &str, at: Point| {
             let has = |(born, gone): &(usize, Point)| {
                 let key = &table.history.keys[*born];
@@ -73,6 +76,21 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
         Some(open?.0 as i64 - last.0 as i64)
     });
     misses.min()
+}
+
+/// Whether an older key of another caller keeps everybody out of the one node.
+fn is_kept_out(table: &Table, asked: &BTreeSet<&str>, began: u32, wrote: Point) -> bool {
+    let granted = stamp(table.op(began).ret.expect("granted"));
+    let up = asked.iter().filter(|node| !is_down(table, node, wrote));
+    let leads = up.max_by_key(|node| (up_since(table, node, wrote), **node));
+    let here = births(table).filter(|born| Some(&&*table.history.keys[*born].node) == leads);
+    let mut older = here.filter(|born| {
+        let key = &table.history.keys[*born];
+        let by = creator(table, *born).and_then(|by| owner_of(table, by));
+        let is_others = by.is_some_and(|by| table.op(by).caller != table.op(began).caller);
+        key.change == KeyChange::Set && is_others && point(key.at) < granted
+    });
+    older.any(|born| wrote < over(table, born))
 }
 
 /// Since when a running node has been up.
@@ -119,6 +137,18 @@ fn gone(table: &Table, began: u32, born: usize) -> Point {
     }
     let passes = until.and_then(|until| passes(table, node, point(keys[set].at), until));
     passes.unwrap_or((u64::MAX, 0)).min(ended)
+}
+
+/// When a key was really over.
+fn over(table: &Table, born: usize) -> Point {
+    let keys = &table.history.keys;
+    let is_same =
+        |index: &usize| keys[*index].node == keys[born].node && keys[*index].key == keys[born].key;
+    let stays = [KeyChange::Extended, KeyChange::Changed];
+    let mut later = (born + 1..keys.len()).filter(is_same);
+    later
+        .find(|index| !stays.contains(&keys[*index].change))
+        .map_or((u64::MAX, 0), |index| point(keys[index].at))
 }
 
 fn outages<'a>(table: &Table<'a>) -> impl Iterator<Item = &'a Condition> {
