@@ -150,8 +150,12 @@ fn met(
     if free >= case.terms.site.quorum as usize {
         let has_set = case.lives.incarnations.iter().any(|key| key.by == Some(op.id));
         let is_answered = requests.iter().all(|request| leg(request, Leg::Delivered).is_some());
+        let waits_for_replicas =
+            requests.iter().any(|request| matches!(&*request.command, "WAIT" | "WAITAOF"));
         return match op.outcome {
-            Outcome::Refused { .. } if has_set => Met { reason: Reason::Unacknowledged, ..waits },
+            Outcome::Refused { .. } if has_set && waits_for_replicas => {
+                Met { reason: Reason::Unacknowledged, ..waits }
+            }
             Outcome::Unknown | Outcome::Pending if !is_answered => {
                 Met { reason: Reason::NoQuorum, ..waits }
             }
