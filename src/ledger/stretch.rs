@@ -3,9 +3,10 @@
 //!
 //! A stretch runs from the call of an acquire to the end of what belongs to it: its refusal, the
 //! return of its release, the loss, the death of its process. A re-entry belongs to the stretch in
-//! which it is called, with any outcome. A pause counts with the part of it that lies in the
-//! stretch, a suspension also with the wait for what it held back; an access counts with the time
-//! beyond what undisturbed links explain. Faults of other clients do not count.
+//! which it is called, with any outcome. A pause that held something back counts with the part of
+//! it that lies in the stretch, a suspension also with the wait for what it held back; an access
+//! counts with the time beyond what undisturbed links explain. Accesses that are too late by
+//! themselves do not count for a pause beside them. Faults of other clients do not count.
 
 use lockstorm_platform::time::Nanos;
 
@@ -91,7 +92,9 @@ fn accesses<'a>(ledger: &Ledger<'a>) -> Accesses<'a> {
 
 fn breaches_of(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch) -> Vec<Breach> {
     let within = (stretch.from, stretch.to);
-    let halts: Vec<Halt> = ledger.reading.halts(stretch.process).collect();
+    // A halt that held nothing back took nothing from the lease.
+    let struck = ledger.reading.halts(stretch.process).filter(|h| h.condition.met != Some(0));
+    let halts: Vec<Halt> = struck.collect();
     let paused = standing(&halts, within);
     let late = lateness(ledger, accesses, stretch, &halts);
     let meets = |halt: &&Halt| halt.from <= within.1 && within.0 <= halt.to;
@@ -100,9 +103,12 @@ fn breaches_of(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch) -> Vec<B
     let delayed =
         above(ledger, Bounded::AccessDelay, late.total.max(late.worst), late.parts.clone());
     let mut found: Vec<Breach> = delayed.into_iter().collect();
-    if paused > 0 {
+    if paused > 0 && found.is_empty() {
         halting.extend(late.parts);
         found.extend(above(ledger, Bounded::ClientPause, paused + late.total, halting));
+    } else {
+        // What is too late by itself is no reason to blame a pause.
+        found.extend(above(ledger, Bounded::ClientPause, paused, halting));
     }
     found
 }

@@ -5,11 +5,13 @@
 //!   or the notification of its loss (by a notice or by an extend of its own), or the death of its
 //!   process; otherwise to the end of the run. A re-entry begins no stretch: it extends the current
 //!   one until the re-entry is over too, which it is at once if it was not granted.
-//! - Paused in a stretch: its true time during which a pause or suspend acted on the client.
+//! - Paused in a stretch: its true time during which a pause or suspend that held anything back
+//!   acted on the client.
 //! - Late in a stretch: the time of its accesses (until they returned, or arrived, whichever is
 //!   later; without pauses) above two messages each and two to connect.
-//! - `client-pause`: paused and late together, in one stretch with a pause. `access-delay`: late
-//!   alone, or the worst single arrival above one message.
+//! - `client-pause`: paused and late together, in one stretch with a pause; paused alone if what is
+//!   late breaches `access-delay` by itself. `access-delay`: late alone, or the worst single arrival
+//!   above one message.
 //! - `client-crash`: deaths inside a stretch. `node-clock-step`, `client-clock-step`: the shift of
 //!   a wall clock between any two moments. `drift`: the maximum difference of rates at one moment.
 //! - `amnesiac-restart`: the minimum time from a death to a start after which keys were lost,
@@ -59,7 +61,8 @@ pub fn broken(book: &Book, promise: &Promise) -> BTreeMap<Bounded, u64> {
             found.extend(shortest.filter(|down| *down < bound).map(|down| (what, down)));
             continue;
         }
-        let worst = book.worst(what);
+        let delay = promise.assumes.iter().find(|a| a.what == Bounded::AccessDelay);
+        let worst = book.worst(what, delay.map_or(u64::MAX, |delay| delay.bound));
         if worst > bound {
             found.insert(what, worst);
         }
@@ -68,11 +71,12 @@ pub fn broken(book: &Book, promise: &Promise) -> BTreeMap<Bounded, u64> {
 }
 
 impl Book<'_> {
-    fn worst(&self, what: Bounded) -> u64 {
+    fn worst(&self, what: Bounded, delay: u64) -> u64 {
         match what {
             Bounded::ClientPause => self.most(|own| {
                 let paused = self.paused(&own.process, own.stretch);
-                if paused > 0 { paused + self.late(own).0 } else { 0 }
+                let (all, single) = self.late(own);
+                if paused > 0 && all.max(single) <= delay { paused + all } else { paused }
             }),
             Bounded::AccessDelay => self.most(|own| {
                 let (all, single) = self.late(own);
@@ -208,6 +212,7 @@ impl Book<'_> {
     /// True time between two points in which the client was paused, edge by edge.
     fn paused(&self, client: &str, (from, to): (Point, Point)) -> u64 {
         let halts = self.on(client).filter(|c| matches!(c.verb, Verb::Pause | Verb::Suspend));
+        let halts = halts.filter(|c| c.met != Some(0));
         let halts: Vec<(Point, Point)> = halts
             .map(|halt| {
                 // A process that died in the meantime and was restarted runs.
