@@ -116,37 +116,51 @@ impl Trials<'_, '_> {
                 sets.into_iter().zip(there).filter(|(_, there)| *there).map(|(set, _)| set),
             );
         }
-        if found.is_empty() {
-            found = self.larger(&all, necessary);
+        if parts.len() > MOST_TOGETHER {
+            self.larger(&all, necessary, &mut found);
         }
         found.into_iter().map(|set| set.into_iter().collect()).collect()
     }
 
-    /// Minimal sets of more parts, at most [`MOST_LARGER`]: one, and one for each part that
-    /// belongs to a minimal set although it is in none of the others.
-    fn larger(&mut self, all: &Out, necessary: &[Part]) -> Vec<Out> {
-        let mut found = vec![self.one_by_one(all, necessary, None)];
-        for part in all {
-            let is_new = !found.iter().any(|set| set.contains(part));
-            if is_new && found.len() < MOST_LARGER {
-                let set = self.one_by_one(all, necessary, Some(*part));
-                found.extend(set.contains(part).then_some(set));
-            }
+    /// Adds minimal sets of more parts, at most [`MOST_LARGER`]: one if there is none yet, and one
+    /// for each fault that belongs to a minimal set although it is in none of the others.
+    fn larger(&mut self, all: &Out, necessary: &[Part], found: &mut Vec<Out>) {
+        let most = found.len() + MOST_LARGER;
+        if found.is_empty() {
+            let set = self.one_by_one(all, necessary, found, None);
+            found.push(set);
         }
-        found
+        for part in all.iter().filter(|part| part.fault().is_some()) {
+            let is_known = found.iter().any(|set| set.contains(part));
+            if is_known || found.len() >= most {
+                continue;
+            }
+            let set = self.one_by_one(all, necessary, found, Some(*part));
+            let is_minimal = !found.iter().any(|known| known.is_subset(&set));
+            found.extend((set.contains(part) && is_minimal).then_some(set));
+        }
     }
 
-    /// Removes parts that are not necessary one at a time until none can be removed; one of them
-    /// only if nothing else can.
-    fn one_by_one(&mut self, all: &Out, necessary: &[Part], last: Option<Part>) -> Out {
+    /// Removes parts that are not necessary one at a time until none can be removed: parts of the
+    /// known sets first, because they may stand in for the others; one of all only if nothing else
+    /// can.
+    fn one_by_one(
+        &mut self,
+        all: &Out,
+        necessary: &[Part],
+        known: &[Out],
+        last: Option<Part>,
+    ) -> Out {
         let mut left = all.clone();
         loop {
-            let others = left.iter().filter(|part| Some(**part) != last);
-            let order = others.chain(last.as_ref().filter(|part| left.contains(part)));
-            let order = order.filter(|part| !necessary.contains(part));
-            let fewer = order.collect::<Vec<_>>().into_iter().find_map(|part| {
+            let can_go = left.iter().filter(|part| !necessary.contains(part));
+            let mut order: Vec<Part> = can_go.copied().collect();
+            order.sort_by_key(|part| {
+                (Some(*part) == last, !known.iter().any(|set| set.contains(part)))
+            });
+            let fewer = order.into_iter().find_map(|part| {
                 let mut fewer = left.clone();
-                fewer.remove(part);
+                fewer.remove(&part);
                 self.is_there(&all.difference(&fewer).copied().collect()).then_some(fewer)
             });
             let Some(fewer) = fewer else { return left };

@@ -9,7 +9,7 @@
 //!   none of them violates a kind of the plan's own run, the kinds that they do violate are named.
 //! - Every other kind is **out-of-model**. A breach made a difference to it if it belongs to a
 //!   minimal set of breaches without whose parts the kind disappears. For a single breach: the kind
-//!   disappears without it. For several: each suffices if the kind remains when, of all breaches,
+//!   disappears without it, and somebody is still granted the lock. For several: each suffices if the kind remains when, of all breaches,
 //!   only the parts of that one are kept; otherwise more than one is needed, and no single one is
 //!   necessary. "Without a breach" means without its parts. The one exception is a node that was
 //!   back too early with keys forgotten: the kind also has to disappear if it stays down for long
@@ -134,7 +134,13 @@ impl Search<'_, '_> {
                 self.mildly(|blamed| blamed.last()),
             ]);
         }
-        found.push(self.parts.iter().copied().collect());
+        let all: Out = self.parts.iter().copied().collect();
+        found.push(all.clone());
+        if self.parts.len() > MAX_PARTS {
+            // Few parts that break nothing may show a bug that the others hide.
+            let kept = [1, 2].into_iter().flat_map(|kept| subsets(&self.parts, kept));
+            found.extend(kept.map(|kept| all.difference(&kept).copied().collect()));
+        }
         let mut size = 1;
         while size <= among.len() && found.len() <= MAX_SUBPLANS {
             found.extend(subsets(&among, size));
@@ -246,14 +252,28 @@ impl Search<'_, '_> {
         BrokenAssumption { goes, stays, ..BrokenAssumption::from(breach) }
     }
 
-    /// The minimal sets of breaches, by index, without whose parts a kind is not violated.
+    /// The minimal sets of breaches, by index, without whose parts a kind is not violated. Runs in
+    /// which nobody is granted the lock count only if no other run tells anything.
     fn smallest(&mut self, breaches: &[Breach], kind: Kind) -> Vec<Vec<usize>> {
+        let found = self.smallest_by(breaches, |search, set| {
+            search.goes(breaches, set, kind) && search.tests_without(breaches, set)
+        });
+        if !found.is_empty() {
+            return found;
+        }
+        self.smallest_by(breaches, |search, set| search.goes(breaches, set, kind))
+    }
+
+    fn smallest_by(
+        &mut self,
+        breaches: &[Breach],
+        mut goes: impl FnMut(&mut Self, &[usize]) -> bool,
+    ) -> Vec<Vec<usize>> {
         let all: Vec<usize> = (0..breaches.len()).collect();
         let most = if all.len() <= MAX_TOGETHER + 1 { all.len() } else { MAX_TOGETHER };
         for size in 1..=most {
             let sets = subsets(&all, size).into_iter().map(|set| set.into_iter().collect());
-            let found: Vec<Vec<usize>> =
-                sets.filter(|set: &Vec<usize>| self.goes(breaches, set, kind)).collect();
+            let found: Vec<Vec<usize>> = sets.filter(|set: &Vec<usize>| goes(self, set)).collect();
             if !found.is_empty() {
                 return found;
             }
@@ -262,12 +282,12 @@ impl Search<'_, '_> {
         for index in (0..whole.len()).rev() {
             let mut fewer = whole.clone();
             fewer.remove(index);
-            if self.goes(breaches, &fewer, kind) {
+            if goes(self, &fewer) {
                 whole = fewer;
             }
         }
         // A set whose complete removal changes nothing is no cause.
-        if self.goes(breaches, &whole, kind) { vec![whole] } else { Vec::new() }
+        if goes(self, &whole) { vec![whole] } else { Vec::new() }
     }
 
     /// Whether these kinds are violated if, of all breaches, only the parts of one are kept.
@@ -285,6 +305,13 @@ impl Search<'_, '_> {
         let left = self.outcome(&out).kinds.clone();
         let has_all = |left: &[Kind]| kinds.iter().all(|kind| left.contains(kind));
         has_all(&left) || later.is_some_and(|later| has_all(&later))
+    }
+
+    /// Whether somebody is granted the lock without these breaches, if somebody is with them.
+    fn tests_without(&mut self, breaches: &[Breach], set: &[usize]) -> bool {
+        let parts = set.iter().flat_map(|index| breaches[*index].parts.iter().copied());
+        let out: Out = parts.collect();
+        self.outcome(&out).grants > 0 || self.outcome(&Out::new()).grants == 0
     }
 
     /// Whether a kind disappears without these breaches.
