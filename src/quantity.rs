@@ -33,6 +33,11 @@ pub fn rate(ppm: u64) -> String {
     if ppm >= 10_000 { format!("{} %", decimal(ppm / 10, 1_000)) } else { format!("{ppm} ppm") }
 }
 
+/// Ten thousandths as a decimal number: `13_2931` is `13.2931`.
+pub fn ten_thousandths(number: u64) -> String {
+    decimal(number, 10_000)
+}
+
 /// Thousandths as a decimal number: `3100` is `3.1`.
 pub fn thousandths(number: u64) -> String {
     decimal(number, 1_000)
@@ -106,7 +111,7 @@ pub fn count(number: u64, noun: &str) -> String {
 
 fn decimal(thousandths: u64, one: u64) -> String {
     let whole = thousandths / one;
-    let part = format!("{:03}", thousandths % one);
+    let part = format!("{:0digits$}", thousandths % one, digits = one.ilog10() as usize);
     match part.trim_end_matches('0') {
         "" => whole.to_string(),
         part => format!("{whole}.{part}"),

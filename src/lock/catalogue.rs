@@ -70,7 +70,8 @@ mod tests {
     use crate::lock::config::LockConfig;
     use crate::promise::{Bounded, Work};
 
-    const WORK: Work = Work { lasts: 2 * SECOND, works: 2 * SECOND, calls: 0, patience: SECOND };
+    const WORK: Work =
+        Work { lasts: 2 * SECOND, works: 2 * SECOND, calls: 0, extends: false, patience: SECOND };
 
     fn bound(name: &str, what: Bounded) -> Option<u64> {
         let config = LockConfig { ttl: Some(10 * SECOND), ..LockConfig::default() };

@@ -3,6 +3,7 @@
 
 use crate::field::{Field, Takes};
 use crate::lock::algorithm::{Algorithm, redisson, wait_replicas};
+use crate::lock::catalogue::ALGORITHMS;
 
 /// An option of a lock.
 pub struct LockOption {
@@ -38,6 +39,13 @@ const RENEWING: Group = Group {
     instead: "take it out, or take token-lua-renewed or redisson",
 };
 
+/// Locks that give back a grant with too little left for the work; and locks of users, which may.
+const CHECKING: Group = Group {
+    has: |lock| lock.asks_all || !ALGORITHMS.iter().any(|catalogued| catalogued.name == lock.name),
+    what: "does not check what is left of its lease",
+    instead: "take it out, or take redlock",
+};
+
 /// The lock that waits for replicas.
 const ACKNOWLEDGED: Group = Group {
     has: |lock| lock.name == wait_replicas::NAME,
@@ -68,7 +76,7 @@ pub const OPTIONS: [LockOption; 21] = [
     of(COUNTING, "quorum", Takes::Count),
     of(ALL, "tries", Takes::Count),
     of(ALL, "retry", Takes::Length),
-    of(ALL, "needs", Takes::Length),
+    of(CHECKING, "needs", Takes::Length),
     of(RENEWING, "renew_every", Takes::Length),
     of(RENEWING, "renew_ttl", Takes::Length),
     of(ALL, "deadline_from", Takes::Word(&["send", "reply"])),

@@ -167,7 +167,7 @@ fn length_of(fault: &Fault, place: &str) -> Checked {
     let what = format!("{} acts in one instant and lasts no time", fault.verb.word());
     let momentary = fault.verb.is_momentary() && fault.length.is_some();
     refuse_if(momentary, &at, what, "take 'for' out")?;
-    refuse_if(fault.length == Some(0), &at, "a fault of no length does nothing", "above 0s")?;
+    refuse_if(fault.length == Some(0), &at, "a fault has to last some time", "above 0s")?;
     in_reach(&at, fault.length.unwrap_or(0))
 }
 

@@ -10,9 +10,11 @@ use crate::length;
 use crate::lock::algorithm::Algorithm;
 use crate::lock::algorithm::wait_replicas::{NAME as WAITS, acks};
 use crate::lock::config::{DiscoveryShape, LockConfig};
+use crate::lock::lease::drift_allowance;
 use crate::lock::options::{LockOption, OPTIONS};
 use crate::plan::contradiction::{Checked, MOST_ROUNDS, in_reach, refuse_if};
 use crate::plan::{Persistence, Plan, TopologyKind};
+use crate::quantity::length as in_words;
 
 /// Checks the lock's table.
 pub fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
@@ -61,7 +63,10 @@ fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(!algorithm.needs_ttl, place, what, "take ttl out, or take another lock")?;
     whole_ttl(place, ttl, algorithm)?;
     let what = "no grant would ever have that much left";
-    refuse_if(needs >= ttl, "lock.needs", what, "less than ttl")
+    let drift = if algorithm.name == "redlock" { drift_allowance(ttl) } else { 0 };
+    let most = ttl.saturating_sub(drift);
+    let mend = format!("less than {}", in_words(most));
+    refuse_if(needs >= most && needs > 0, "lock.needs", what, &mend)
 }
 
 /// Redis accepts a time to live in whole milliseconds, or seconds, above zero.

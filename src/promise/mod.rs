@@ -97,6 +97,9 @@ pub struct Work {
     pub works: Nanos,
     /// The number of calls to the lock within that time; each takes at most one request timeout.
     pub calls: u64,
+    /// Whether the caller extends its grant: then this is the work between two extends, and the
+    /// call before it may be an extend.
+    pub extends: bool,
     /// How long the caller waits for one access before it gives up and releases the lock, ns.
     pub patience: Nanos,
 }

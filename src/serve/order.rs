@@ -297,7 +297,7 @@ impl<'a> Words<'a> {
             return refused(what, format!("take '{}' out", self.left[0]));
         }
         match self.extra("15s")? {
-            0 => refused("a fault of no length does nothing", "above 0s"),
+            0 => refused("a fault has to last some time", "above 0s"),
             length => Ok(Some(length)),
         }
     }

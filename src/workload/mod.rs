@@ -74,6 +74,7 @@ pub fn work(workload: &Workload, links: &Links, ttl: Option<Nanos>) -> Work {
         lasts: works.saturating_add(slowest.saturating_mul(MESSAGES)),
         works,
         calls: u64::from(workload.reenter),
+        extends: workload.extend != Extend::Never,
         // A message that is delayed by less than this still arrives before the caller gives up.
         patience: workload.timeout.saturating_sub(slowest),
     }

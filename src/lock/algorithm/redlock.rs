@@ -214,12 +214,15 @@ pub fn quorum(config: &LockConfig, nodes: usize) -> usize {
 /// keys or step their clocks; it does withstand a minority that is down or cut off.
 fn promise(config: &LockConfig, work: Work) -> Promise {
     let mut choices = DEFAULTS.settle(config);
-    let rounding = drift_allowance(0);
-    let work = Work { lasts: work.lasts.saturating_add(rounding), ..work };
-    // A grant with less validity than the work needs is released, however long the requests took.
-    if let Some(needs) = config.needs {
+    let mut work = Work { lasts: work.lasts.saturating_add(drift_allowance(0)), ..work };
+    // A grant with less validity than the work needs is released, however long its requests took.
+    // An extend, and a re-entry that is refused, may take longer.
+    if let Some(needs) = config.needs.filter(|_| !work.extends) {
         let spent = choices.ttl.saturating_sub(drift_allowance(choices.ttl).saturating_add(needs));
-        choices.timeout = choices.timeout.min(spent);
+        let first = choices.timeout.min(spent);
+        let further = work.calls.saturating_mul(choices.timeout - first);
+        work.lasts = work.lasts.saturating_add(further);
+        choices.timeout = first;
     }
     exclusive(Model::Lease, assumptions::of_lease(config, &choices, DRIFT_PPM, work))
 }
