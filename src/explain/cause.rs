@@ -9,7 +9,7 @@ use crate::explain::experiment::{Causes, Change, Changed, Threshold, Unit};
 use crate::explain::finding::Finding;
 use crate::ledger::part::Part;
 use crate::plan::Plan;
-use crate::quantity::{figure, length, list, rate, signed};
+use crate::quantity::{figure, length, list, signed, ten_thousandths};
 use crate::scenario::tables::PERSISTENCES;
 
 /// What is necessary, what suffices, and what made no difference: one sentence each.
@@ -159,7 +159,8 @@ pub fn amount(unit: Unit, value: i64) -> String {
     match unit {
         Unit::Length => length(value.unsigned_abs()),
         Unit::Shift => signed(value),
-        Unit::Share => rate(value.unsigned_abs()),
+        // A threshold is found to one part per million.
+        Unit::Share => format!("{} %", ten_thousandths(value.unsigned_abs())),
         Unit::Rate => format!("{value:+} ppm"),
     }
 }
@@ -167,7 +168,12 @@ pub fn amount(unit: Unit, value: i64) -> String {
 /// The threshold of a figure: `9.974 s holds, 9.975 s breaks`.
 pub fn threshold_words(threshold: &Threshold) -> String {
     let amount = |value| amount(threshold.unit, value);
-    let (holds, breaks) = (amount(threshold.holds), amount(threshold.breaks));
+    // A crash that lasts no time still is one: for a fault, zero stands for its absence.
+    let subject = |value| match value {
+        0 if threshold.of.starts_with("fault:") => "without the fault it".to_owned(),
+        _ => amount(value),
+    };
+    let (holds, breaks) = (subject(threshold.holds), subject(threshold.breaks));
     let tests = if threshold.is_untested { "tests nothing" } else { "holds" };
     let again = |word: &str, figures: &[i64], far: i64| {
         let at = match figures {
@@ -178,7 +184,7 @@ pub fn threshold_words(threshold: &Threshold) -> String {
             }
             few => list(&few.iter().map(|figure| amount(*figure)).collect::<Vec<_>>()),
         };
-        format!("; of a dozen looked at on to {}, {word} again at {at}", amount(far))
+        format!("; of those looked at on to {}, {word} again at {at}", amount(far))
     };
     let (low, high) = threshold.looked;
     let more = again("holds", &threshold.holds_again, high)

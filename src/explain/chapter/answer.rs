@@ -98,7 +98,8 @@ fn prolonged(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Beat> {
         let is_of = matches!(op.kind, OpKind::Extend { grant, .. } if witness.is_of(hold, grant));
         // An extend after the last release extends nothing of its own.
         let in_time = op.call.instant() < hold.until;
-        is_of && in_time && matches!(op.outcome, Outcome::Kept { .. })
+        let has_effect = || witness.history().keys.iter().any(|key| key.by == Some(op.id));
+        is_of && in_time && matches!(op.outcome, Outcome::Kept { .. }) && has_effect()
     });
     let kept: Vec<&Op> = kept.collect();
     let (first, last) = (kept.first()?, kept.last()?);

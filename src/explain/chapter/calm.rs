@@ -199,7 +199,8 @@ fn renewals(witness: &Witness<'_>) -> Option<Beat> {
             let in_time = op.ret.is_some_and(|ret| ret.instant() < hold.until);
             let is_own =
                 matches!(op.kind, OpKind::Extend { grant, .. } if witness.is_of(hold, grant));
-            kept && in_time && is_own
+            let has_effect = || witness.history().keys.iter().any(|key| key.by == Some(op.id));
+            kept && in_time && is_own && has_effect()
         };
         ops.filter(prolongs).collect()
     };

@@ -19,6 +19,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let shut = |kind: &Kind| witness.of_kind(*kind).next().is_some();
     if [Kind::Stuck, Kind::Leak].iter().any(shut) {
         beats.extend(witness.left().filter_map(|(life, owner)| left_by(witness, life, owner)));
+        beats.extend(given_back(witness));
         let kept_out = kept_out(witness);
         // Told apart only where the sentence about all of them says nothing of it.
         let told: Vec<Evidence> = kept_out.iter().flat_map(|b| b.line.evidence.clone()).collect();
@@ -52,6 +53,23 @@ fn left_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<Beat
     let text = format!("{}'s acquire sets the key on {}{term}; it {end}.", owner.caller, life.node);
     let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
     Some(Beat::new(Weight::Crux, life.from, text, evidence))
+}
+
+/// The releases that left a key behind.
+fn given_back(witness: &Witness<'_>) -> Vec<Beat> {
+    let released = witness.left().filter_map(|(_, owner)| {
+        let mut releases = witness.reading.releases(owner.id);
+        releases.find(|release| release.outcome == Outcome::Released)
+    });
+    let mut beats: Vec<Beat> = released
+        .map(|release| {
+            let text = format!("{} gives the lock back.", release.caller);
+            let evidence = vec![Evidence::Op(release.id)];
+            Beat::new(Weight::Crux, release.call.instant(), text, evidence)
+        })
+        .collect();
+    beats.dedup_by_key(|beat| beat.line.at);
+    beats
 }
 
 /// The acquire that a leak refers to, and what it met.
@@ -133,6 +151,7 @@ fn left_keys(witness: &Witness<'_>) -> Vec<Beat> {
             evidence.push(Evidence::Op(id));
         }
         let term = match life.until_ms {
+            None if life.end.is_some() => "with no time to live".to_owned(),
             None => "with no time to live: nothing will ever remove it".to_owned(),
             Some(_) => "with time to live left".to_owned(),
         };

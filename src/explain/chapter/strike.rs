@@ -230,6 +230,12 @@ fn promoted(
 
 /// Whether a node has the key of the holder at an instant.
 pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [Evidence; 2])> {
+    // A key that nobody owns any more blocks others as well.
+    let mut left = witness.left().filter(|(life, _)| life.node == node && life.from < at);
+    if let Some((life, owner)) = left.find(|(life, _)| witness.is_there(life, at)) {
+        let news = format!("it has {}'s key", owner.caller);
+        return Some((news, [Evidence::Key(life.born), Evidence::Op(owner.id)]));
+    }
     let hold = witness.holds.iter().find(|hold| hold.from < at && at < hold.until)?;
     let owner = Some(hold.grant.id);
     let lives = || witness.lives.iter().filter(|life| life.owner == owner && life.from < at);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::trace::KeyChange;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::{Cause, Kind, Violation};
 use crate::explain::hold::{grant_of, op};
@@ -13,10 +13,10 @@ use crate::explain::mechanism::overlap;
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpId, OpKind, Outcome, Seen};
+use crate::history::{Key, Op, OpId, OpKind, Outcome, PROBE, Request, Seen};
 use crate::ledger::node::SERVES_NOBODY;
 use crate::plan::TopologyKind;
-use crate::quantity::{list, moment};
+use crate::quantity::{count, list, moment};
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
@@ -144,7 +144,10 @@ fn no_leader(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     let gap = gaps.iter().rfind(|(_, to)| *to >= Moment::from(violation.from));
     let Some((from, _)) = gap else {
         let served = nobody_served(witness, violation);
-        return served.or_else(|| left_late(witness)).or_else(|| never_back(witness));
+        return served
+            .or_else(|| left_late(witness))
+            .or_else(|| rejected(witness))
+            .or_else(|| never_back(witness));
     };
     let since = moment(from.at);
     let tilted = witness.history().sightings.iter();
@@ -183,6 +186,23 @@ fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
     );
     let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
     Some(Mechanism::new(How::LeftByDead, text, evidence))
+}
+
+/// A node whose last answer to the probe was an error.
+fn rejected(witness: &Witness<'_>) -> Option<Mechanism> {
+    let history = witness.history();
+    let probes = |id: OpId| op(history, id).is_some_and(|op| op.process == PROBE);
+    let requests = history.requests.iter().enumerate();
+    let mut requests = requests.filter(|(_, request)| probes(request.op));
+    let answered = |request: &Request| request.legs.iter().any(|(leg, _)| *leg == Leg::Delivered);
+    let (index, last) = requests.rfind(|(_, request)| answered(request))?;
+    let what = last.answer.as_deref()?;
+    let alike = history.requests.iter().filter(|request| {
+        probes(request.op) && request.to == last.to && request.answer.as_deref() == Some(what)
+    });
+    let often = count(alike.count() as u64, "time");
+    let text = format!("{} answered the probe's requests with {what}, {often}.", last.to);
+    Some(Mechanism::new(How::Rejected, text, vec![Evidence::Request(index)]))
 }
 
 /// An operation of a living process that never returned.
@@ -261,10 +281,11 @@ pub fn unanswered(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
     let evidence = evidence.into_iter().chain([Evidence::Request(index)]).collect();
     let (command, node) = (&request.command, &request.to);
     if request.declined {
-        let text = format!(
-            "{node} answered {who}'s {command} with an error, and its {asked} went no further."
-        );
-        return Some(Mechanism::new(How::ScriptUnknown, text, evidence));
+        let what = request.answer.as_deref().unwrap_or("an error");
+        let text =
+            format!("{node} answered {who}'s {command} with {what}, and its {asked} ended there.");
+        let how = if what == "NOSCRIPT" { How::ScriptUnknown } else { How::Rejected };
+        return Some(Mechanism::new(how, text, evidence));
     }
     let text = format!("{who}'s {command} to {node} was never answered.");
     Some(Mechanism::new(How::NoAnswer, text, evidence))
@@ -297,60 +318,71 @@ pub fn lost(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     }
 }
 
-/// A counter of fences that a command deleted, or that had a time to live.
-fn counter_gone(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
-    let history = witness.history();
-    let ends = |change| matches!(change, KeyChange::Deleted | KeyChange::Expired);
-    let mut keys = history.keys.iter().enumerate().filter(|(_, key)| {
-        key.key != witness.reading.lock_key && ends(key.change) && key.at <= violation.to
-    });
-    let (index, key) = keys.next_back()?;
+/// The end of a counter of fences on a node.
+fn counter_gone(
+    witness: &Witness<'_>,
+    (index, key): (usize, &Key),
+    mut evidence: Vec<Evidence>,
+) -> Mechanism {
     let at = moment(key.at.at);
-    let by = key.by.and_then(|by| op(history, by));
-    let text = match (key.change, by) {
+    let by = key.by.and_then(|by| op(witness.history(), by));
+    let node = &key.node;
+    let (how, text) = match (key.change, by) {
         (KeyChange::Expired, _) => {
-            format!("The counter of fences expired on {} at {at}.", key.node)
+            (How::CounterGone, format!("The counter of fences expired on {node} at {at}."))
         }
-        (_, Some(op)) => format!(
-            "{}'s {} deleted the counter of fences on {} at {at}.",
-            op.caller,
-            op.kind.asked(),
-            key.node
-        ),
-        (_, None) => format!("The counter of fences was deleted on {} at {at}.", key.node),
+        (KeyChange::Deleted, Some(op)) => {
+            let (who, what) = (&op.caller, op.kind.asked());
+            let text = format!("{who}'s {what} deleted the counter of fences on {node} at {at}.");
+            (How::CounterGone, text)
+        }
+        (KeyChange::Deleted, None) => {
+            (How::CounterGone, format!("The counter of fences was deleted on {node} at {at}."))
+        }
+        _ => (How::CounterForgotten, format!("{node} lost the counter of fences at {at}.")),
     };
-    let evidence = violation.ops.iter().map(|id| Evidence::Op(*id)).chain([Evidence::Key(index)]);
-    Some(Mechanism::new(How::CounterGone, text, evidence.collect()))
+    evidence.push(Evidence::Key(index));
+    Mechanism::new(how, text, evidence)
 }
 
-/// A fence number that is not larger than the previous one.
+/// A fence number that is not larger than the previous one: on the node that gave it, the counter
+/// was gone after the larger number, or never had it.
 pub fn fence(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let history = witness.history();
-    let mut keys = history.keys.iter().enumerate();
-    let forgotten = keys.find(|(_, key)| {
-        let lost = matches!(
-            key.change,
-            KeyChange::LostAtRestart | KeyChange::LostAtFailover | KeyChange::Evicted
-        );
-        key.key != witness.reading.lock_key && lost && key.at <= violation.to
-    });
     let evidence: Vec<Evidence> = violation.ops.iter().map(|id| Evidence::Op(*id)).collect();
-    if let Some(gone) = counter_gone(witness, violation) {
-        return Some(gone);
-    }
-    if let Some((index, key)) = forgotten {
-        let text = format!("{} lost the counter of fences at {}.", key.node, moment(key.at.at));
-        let evidence = evidence.into_iter().chain([Evidence::Key(index)]).collect();
-        return Some(Mechanism::new(How::CounterForgotten, text, evidence));
-    }
-    if let Some(led) = leaders::promoted(&witness.reading).iter().find(|led| led.at <= violation.to)
-    {
-        let text = format!(
-            "{} was made master at {} with an older counter of fences.",
-            led.by,
-            moment(led.at.at)
-        );
-        return Some(Mechanism::new(How::CounterForgotten, text, evidence));
+    let (larger, smaller) = (violation.ops.first()?, violation.ops.last()?);
+    let ends = |key: &Key| {
+        use KeyChange::{Deleted, Evicted, Expired, LostAtFailover, LostAtRestart};
+        matches!(key.change, Deleted | Evicted | Expired | LostAtFailover | LostAtRestart)
+    };
+    let counters = || {
+        let keys = history.keys.iter().enumerate();
+        keys.filter(|(_, key)| key.key != witness.reading.lock_key)
+    };
+    let count = |by: &OpId, on: Option<&str>| {
+        counters().find(|(_, key)| {
+            key.by == Some(*by) && !ends(key) && on.is_none_or(|node| key.node == node)
+        })
+    };
+    if let Some((given, number)) = count(smaller, None) {
+        let reached = count(larger, Some(&number.node)).filter(|(index, _)| *index < given);
+        let gone = reached.and_then(|(reached, _)| {
+            let mut between = counters().filter(|(index, _)| (reached..given).contains(index));
+            between.rfind(|(_, key)| key.node == number.node && ends(key))
+        });
+        if let Some(gone) = gone {
+            return Some(counter_gone(witness, gone, evidence));
+        }
+        let promoted = leaders::promoted(&witness.reading);
+        let mut led = promoted.iter().filter(|led| led.by == number.node && led.at <= number.at);
+        if let (None, Some(led)) = (reached, led.next_back()) {
+            let text = format!(
+                "{} was made master at {} with an older counter of fences.",
+                led.by,
+                moment(led.at.at)
+            );
+            return Some(Mechanism::new(How::CounterForgotten, text, evidence));
+        }
     }
     let text = "The fences do not grow in the order of the grants.".to_owned();
     Some(Mechanism::new(How::CounterApart, text, evidence))
@@ -390,6 +422,26 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     let mut tenures = witness.tenures.iter().filter(|hold| {
         ops().any(|op| grant_of(op).is_some_and(|grant| witness.is_of(hold, grant)))
     });
-    let past = tenures.find(|hold| hold.bare_from().is_some())?;
+    let Some(past) = tenures.find(|hold| hold.bare_from().is_some()) else {
+        return undone(witness, violation.ops.iter().copied());
+    };
     Some(belief(witness, past, Moment::from(past.until)))
+}
+
+/// A release that returned as released and deleted nothing.
+fn undone(witness: &Witness<'_>, mut ops: impl Iterator<Item = OpId>) -> Option<Mechanism> {
+    let history = witness.history();
+    let release = ops.find_map(|id| {
+        let release = op(history, id)?;
+        let is_release = matches!(release.kind, OpKind::Release { .. });
+        let has_effect = history.keys.iter().any(|key| key.by == Some(id));
+        let lied = is_release && release.outcome == Outcome::Released && !has_effect;
+        lied.then_some(release)
+    })?;
+    let text = format!(
+        "{}'s release of {} returned as done, and deleted nothing.",
+        release.caller,
+        moment(release.call.at)
+    );
+    Some(Mechanism::new(How::NothingDeleted, text, vec![Evidence::Op(release.id)]))
 }

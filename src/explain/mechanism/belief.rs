@@ -1,5 +1,7 @@
 //! Why a holder continued although its key had expired at its own time.
 
+use lockstorm_platform::time::Nanos;
+
 use crate::explain::hold::Hold;
 use crate::explain::incarnation::Incarnation;
 use crate::explain::mechanism::ending::disturbed;
@@ -7,7 +9,7 @@ use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::took_over;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Condition, Op, OpKind, Outcome};
+use crate::history::{Op, OpKind, Outcome};
 use crate::ledger::overwork::overworked;
 use crate::quantity::{length, moment};
 use crate::reading::hold::Ended;
@@ -22,9 +24,9 @@ pub fn belief(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Mechanism {
     let died = matches!(hold.end, Ended::Died(_)) && hold.until.at < at.at;
     let is_covered = covers || died && hold.lease.is_some_and(|lease| at.at < lease);
     let found = match is_covered {
-        true => lied(witness, hold, at)
+        true => lied(witness, hold, (Moment::default(), at))
             .or_else(|| unreplicated(witness, hold, at))
-            .or_else(|| clock(witness, hold)),
+            .or_else(|| clock(witness, hold, at)),
         false => still(witness, hold, at)
             .or_else(|| renewal(witness, hold, at))
             .or_else(|| waiting(witness, hold, at)),
@@ -52,11 +54,16 @@ fn ops<'a>(witness: &'a Witness<'_>, hold: &Hold<'_>) -> Vec<&'a Op> {
     all.into_iter().flat_map(|grant| witness.reading.ops_of(grant)).collect()
 }
 
-/// Whether the last renewal before that moment returned as kept but extended nothing.
-fn lied(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
+/// Whether the last renewal between two moments returned as kept but extended nothing.
+pub fn lied(
+    witness: &Witness<'_>,
+    hold: &Hold<'_>,
+    (from, to): (Moment, Moment),
+) -> Option<Mechanism> {
     let is_kept = |op: &&Op| {
         matches!(op.outcome, Outcome::Kept { .. })
-            && op.ret.is_some_and(|ret| Moment::from(ret) <= at)
+            && from <= op.call.into()
+            && op.ret.is_some_and(|ret| Moment::from(ret) <= to)
     };
     let mut kept = ops(witness, hold).into_iter().filter(is_kept);
     let last = kept.rfind(|op| matches!(op.kind, OpKind::Extend { .. }))?;
@@ -104,23 +111,41 @@ fn unreplicated(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Me
     Some(Mechanism::new(How::NeverReached, text, evidence))
 }
 
-fn clock(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Mechanism> {
+/// Whether its own clock is to blame: at its true rate and without steps, it would have reached
+/// every deadline by that moment.
+fn clock(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
     let process = &hold.grant.process;
-    let suspended = |(index, condition): (usize, &Condition)| {
-        (condition.strikes(process) && condition.verb.halts()).then_some(Evidence::Condition(index))
-    };
-    let conditions = witness.history().conditions.iter().enumerate();
-    let disturbance =
-        disturbed(witness, process).or_else(|| conditions.filter_map(suspended).next());
-    let is_skewed = || {
-        let clock = witness.finding.plan.clocks.get(process);
-        clock.is_some_and(|clock| clock.rate_ppm != 0)
-    };
-    if disturbance.is_none() && !is_skewed() {
+    let grants = witness.reading.together(hold.grant.id);
+    let mut known = ops(witness, hold);
+    known.extend(grants.into_iter().filter_map(|grant| witness.reading.op(grant)));
+    let known = known.iter().filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) <= at));
+    let named = known.filter_map(|op| match op.outcome {
+        Outcome::Granted { deadline, .. } | Outcome::Kept { deadline } => {
+            Some((Moment::from(op.call), deadline))
+        }
+        _ => None,
+    });
+    let due = named.map(|(call, deadline)| {
+        let (clock, deadline) = deadline?;
+        let reading = witness.reading.clocks.line(process, clock, call)?.at(call.at);
+        Some((call, call.at.saturating_add(deadline.saturating_sub(reading))))
+    });
+    let due: Vec<(Moment, Nanos)> = due.collect::<Option<_>>()?;
+    let first = due.iter().map(|(call, _)| *call).min()?;
+    if due.iter().any(|(_, due)| *due > at.at) {
         return None;
     }
     let who = &hold.grant.caller;
     let text = format!("{who}'s lease ran out, and by its own clock it had not.");
+    // A suspended machine does not count the time that it misses.
+    let mut halts = witness.reading.halts(process).filter(|halt| halt.from < at && halt.to > first);
+    let suspended = || {
+        let halt = halts.next()?;
+        let mut conditions = witness.history().conditions.iter();
+        let index = conditions.position(|condition| std::ptr::eq(condition, halt.condition))?;
+        Some(Evidence::Condition(index))
+    };
+    let disturbance = disturbed(witness, process, (first, at)).or_else(suspended);
     let evidence = [Evidence::Op(hold.grant.id)].into_iter().chain(disturbance).collect();
     Some(Mechanism::new(How::HolderClock, text, evidence))
 }
@@ -172,14 +197,16 @@ fn renewal(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechani
     let refused = requests.rfind(|(_, request)| request.op == last.id && request.declined);
     let who = &hold.grant.caller;
     if let Some((index, request)) = refused {
+        let what = request.answer.as_deref().unwrap_or("an error");
         let text = format!(
-            "{} answered the {} of {who}'s renewal of {} with an error, and its lease ran out.",
+            "{} answered the {} of {who}'s renewal of {} with {what}, and its lease ran out.",
             request.to,
             request.command,
             moment(last.call.at)
         );
         let evidence = vec![Evidence::Op(last.id), Evidence::Request(index)];
-        return Some(Mechanism::new(How::ScriptUnknown, text, evidence));
+        let how = if what == "NOSCRIPT" { How::ScriptUnknown } else { How::RenewalFailed };
+        return Some(Mechanism::new(how, text, evidence));
     }
     let what = match last.outcome {
         Outcome::Lost => "was refused",

@@ -10,7 +10,7 @@ use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Key, Op, OpId, Seen};
+use crate::history::{Condition, Key, Op, OpId, Seen};
 use crate::quantity::{length, moment};
 use crate::reading::moment::Moment;
 
@@ -127,7 +127,7 @@ fn time(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment) -> E
     let node = &life.node;
     let mut evidence = vec![Evidence::Op(owner), Evidence::Key(life.born)];
     evidence.extend(life.end.map(Evidence::Key));
-    evidence.extend(disturbed(witness, node));
+    evidence.extend(disturbed(witness, node, (life.from.into(), gone)));
     let (how, text) = if set.on == *node {
         let text = format!("By {node}'s clock {whose}'s key was over {early} early.");
         (How::NodeClock, text)
@@ -142,12 +142,20 @@ fn time(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment) -> E
     Ending::Taken(Mechanism::new(how, text, evidence))
 }
 
-/// What disturbed the clocks of a host.
-pub fn disturbed(witness: &Witness<'_>, host: &str) -> Option<Evidence> {
+/// What disturbed the clocks of a host between two moments.
+pub fn disturbed(
+    witness: &Witness<'_>,
+    host: &str,
+    (from, to): (Moment, Moment),
+) -> Option<Evidence> {
     let conditions = witness.history().conditions.iter().enumerate();
     let strains = |strains| matches!(strains, Strains::WallClock | Strains::Rate);
+    let is_between = |condition: &Condition| {
+        Moment::from(condition.from) < to
+            && condition.to.is_none_or(|over| Moment::from(over) >= from)
+    };
     let mut own = conditions.filter(|(_, c)| c.strikes(host) && strains(c.verb.row().strains));
-    own.next().map(|(index, _)| Evidence::Condition(index))
+    own.find(|(_, condition)| is_between(condition)).map(|(index, _)| Evidence::Condition(index))
 }
 
 /// When the last expiry of a key was set, for how long, and by which node's clock.

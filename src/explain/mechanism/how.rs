@@ -119,8 +119,11 @@ pub enum How {
     RenewalLate,
     /// No node was a master: nodes reported none from then on.
     NoLeader,
-    /// The node rejected the command: the reply to the operation's last request was an error.
+    /// The node did not know the script: the reply to the operation's last request was NOSCRIPT.
     ScriptUnknown,
+    /// The node rejected the command: the reply to the operation's last request was another error,
+    /// or all requests of the callers were answered so.
+    Rejected,
     /// A request got no reply: no reply to the operation's last request was delivered.
     NoAnswer,
     /// The holder ran and was not notified: its process was not halted between the loss and the

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::Violation;
 use crate::explain::hold::Hold;
 use crate::explain::incarnation::Incarnation;
-use crate::explain::mechanism::belief::belief;
+use crate::explain::mechanism::belief::{belief, lied};
 use crate::explain::mechanism::ending::{Ending, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::took_over;
@@ -66,17 +67,23 @@ fn opened(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option<
         return Some(shared);
     }
     let mut is_out = false;
-    let mut found = None;
+    let mut found: Option<(Instant, Mechanism)> = None;
     for (_, key) in &set {
         let Some(life) = life_of(witness, first, key) else { continue };
         match ending(witness, life, life.owner?, key.at.into()) {
-            Ending::Taken(mechanism) => found = found.or(Some(mechanism)),
+            // The key that went last had kept the other out until then.
+            Ending::Taken(mechanism) => {
+                let is_later = found.as_ref().is_none_or(|(until, _)| *until < life.until);
+                found = if is_later { Some((life.until, mechanism)) } else { found };
+            }
             Ending::RanOut => is_out = true,
             Ending::There => {}
         }
     }
-    if let Some(mechanism) = found {
-        return Some(mechanism);
+    if let Some((gone, mechanism)) = found {
+        // The holder could have learned that its key was gone.
+        let lied = lied(witness, first, (gone.into(), second.from.into()));
+        return lied.or(Some(mechanism));
     }
     if is_out {
         return Some(belief(witness, first, second.from.into()));

@@ -75,7 +75,8 @@ fn ended(facts: &Facts, told: &Told, outcome: &Outcome) -> Truth {
 fn prolonged(facts: &Facts, told: &Told) -> Truth {
     let kept = |op: &&Op| {
         let is_own = op.caller == told.words[0] && matches!(op.kind, OpKind::Extend { .. });
-        is_own && matches!(op.outcome, Outcome::Kept { .. })
+        let has_effect = || facts.history.keys.iter().any(|key| key.by == Some(op.id));
+        is_own && matches!(op.outcome, Outcome::Kept { .. }) && has_effect()
     };
     let kept = facts.history.ops.iter().filter(kept);
     let times: Vec<_> =

@@ -22,6 +22,13 @@ pub const TEMPLATES: &[Template] = &[
         "From here on {list} both have the lock within their leases, for {length}, until {who}'s lease is over at {moment}.",
         within,
     ),
+    ("{who} gives the lock back.", |facts, told| {
+        let found = facts.history.ops.iter().any(|op| {
+            let is_release = matches!(op.kind, OpKind::Release { .. });
+            is_release && op.caller == told.words[0] && op.call.instant() == told.at
+        });
+        ensure(found, "no release of that caller begins then")
+    }),
     ("{who} gives the lock back, without an access since another was let in.", |facts, told| {
         idle(facts, told, How::Released)
     }),
@@ -132,15 +139,19 @@ fn term(facts: &Facts, hold: &Held, text: &str) -> Truth {
 fn overlap(facts: &Facts, told: &Told, of_more: bool) -> Truth {
     let [span, why, until] = [1, 2, 3];
     let who = list(told.words[0]);
+    // The probe gives the lock back in the instant in which it is granted.
+    let goes_on = |h: &&Held| {
+        told.at < h.until || told.words[span] == "an instant" && h.until.at == told.at.at
+    };
     let held = |name: &String| {
-        let mut holds = facts.holds.iter();
-        holds.any(|h| h.op.caller == *name && h.from.at <= told.at.at && told.at < h.until)
+        let mut holds = facts.holds.iter().filter(goes_on);
+        holds.any(|h| h.op.caller == *name && h.from.at <= told.at.at)
     };
     let holding = who.iter().filter(|name| held(name)).count();
     ensure(holding >= 2, "fewer than two hold it then")?;
     let begins = facts.holds.iter().any(|h| who.contains(&h.op.caller) && h.from.at == told.at.at);
     ensure(begins, "no grant of theirs begins it")?;
-    let near = facts.holds.iter().filter(|h| who.contains(&h.op.caller) && told.at < h.until);
+    let near = facts.holds.iter().filter(|h| who.contains(&h.op.caller)).filter(goes_on);
     let until = |at: Nanos| is_moment(told.words[until], at);
     let near: Vec<_> = near.filter(|h| h.from.at <= told.at.at || of_more).collect();
     let (name, how) = match told.words[why] {

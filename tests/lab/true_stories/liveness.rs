@@ -45,6 +45,7 @@ pub const TEMPLATES: &[Template] = &[
         |f, t| still(f, t, true),
     ),
     ("{who}'s key is still on {node}, with time to live left.", |f, t| still(f, t, false)),
+    ("{who}'s key is still on {node}, with no time to live.", |f, t| still(f, t, true)),
     (
         "Faults are healed and the clients have stopped; the probe asks {number} {word} from here to {moment} and is let in only then.",
         |f, t| probe(f, t, true),
