@@ -1,6 +1,8 @@
 //! Everything that a report needs about one plan: it is run, judged, classified, and compared with
 //! the expectation of its scenario.
 
+use lockstorm_platform::time::Nanos;
+
 use crate::check::judge::Judgement;
 use crate::check::signature::Signature;
 use crate::check::verdict::{Kind, Verdict};
@@ -14,7 +16,7 @@ use crate::explore::budget::{Budget, Spending};
 use crate::explore::cause::causes;
 use crate::explore::class::classify_in;
 use crate::explore::knob::{Knob, knobs, knobs_of, turned};
-use crate::explore::remedy::{on_fresh, remedies};
+use crate::explore::remedy::{self, on_fresh, remedies};
 use crate::explore::rerun::Reruns;
 use crate::explore::threshold::{Found, thresholds};
 use crate::explore::trial::{Trial, attempt, calm};
@@ -22,6 +24,7 @@ use crate::ledger::part::{Part, Strikes, strikes};
 use crate::plan::Plan;
 use crate::promise::Bounded;
 use crate::promise::contract::Clause;
+use crate::reading::hold;
 use crate::run::Lab;
 use crate::scenario::Scenario;
 use crate::scenario::expectation::{self, Met};
@@ -125,7 +128,10 @@ pub fn explained(
         let found = instead(lab, (plan, &struck), threshold, (told, how));
         threshold.instead = found.unwrap_or_default();
     }
-    let remedies = remedies(lab, (plan, &struck), how, named, &spending);
+    let acting = causes.acting();
+    let longest_hold = longest_hold(&finding);
+    let violated = remedy::Violated { struck: &struck, how, acting: &acting, longest_hold };
+    let remedies = remedies(lab, (plan, &violated), named, &spending);
     let on_fresh = (!remedies.is_empty()).then(|| on_fresh(lab, plan));
     let fresh = remedies.iter().map(|remedied| remedied.on_fresh.runs + 1).sum::<u32>();
     let runs = runs + fresh + on_fresh.map_or(0, |fresh| fresh.runs);
@@ -231,6 +237,20 @@ fn instead(
     (other != how).then(|| other.word())
 }
 
+/// The maximum time from the call of an acquire to the end of its hold by its caller.
+fn longest_hold(finding: &Finding) -> Nanos {
+    let witness = Witness::of(finding);
+    let reading = &witness.reading;
+    let is_over =
+        |hold: &&hold::Hold| matches!(hold.ended, hold::Ended::Released(_) | hold::Ended::Lost(_));
+    let lasted = reading
+        .holds
+        .iter()
+        .filter(is_over)
+        .filter_map(|hold| Some(hold.end.at.saturating_sub(reading.op(hold.grant)?.call.at)));
+    lasted.max().unwrap_or(0)
+}
+
 /// Thresholds with the bound that the lock's promise gives for the figure: from below it is a
 /// maximum; for a down time, from above, a minimum.
 fn with_bounds(
@@ -241,7 +261,13 @@ fn with_bounds(
     let bound = class.and_then(|class| bound(class, knob));
     found.into_iter().map(move |threshold| {
         let is_least = threshold.holds > threshold.breaks;
-        let bound = bound.filter(|(_, least)| *least == is_least).map(|(bound, _)| bound);
+        // The promise is about more than this figure if the figure breaks it while within it.
+        let is_about = |bound: i64| match is_least {
+            true => threshold.breaks < bound,
+            false => threshold.breaks.saturating_abs() > bound,
+        };
+        let bound = bound.filter(|(bound, least)| *least == is_least && is_about(*bound));
+        let bound = bound.map(|(bound, _)| bound);
         Threshold { bound, ..threshold }
     })
 }

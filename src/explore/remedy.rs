@@ -1,8 +1,10 @@
 //! Remedies that are run: those that apply to a mechanism, on the plan itself with everything else
 //! equal, and on fresh seeds of it.
 
-use lockstorm_platform::fault::{Anchor, Target, Verb};
-use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
+mod diff;
+
+use lockstorm_platform::fault::{Anchor, MAX_LENGTH, Target, Verb};
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::judge::Judgement;
@@ -11,24 +13,58 @@ use crate::check::verdict::Verdict;
 use crate::explain::experiment::{Fresh, Remedied, Service};
 use crate::explain::mechanism::how::How;
 use crate::explore::budget::Spending;
+use crate::explore::remedy::diff::diff;
 use crate::explore::trial::{attempt, judgement};
-use crate::ledger::part::{Strikes, strikes};
+use crate::ledger::part::{Part, Strikes, strikes};
 use crate::lock::catalogue::ALGORITHMS;
 use crate::lock::config::{DeadlineFrom, DiscoveryShape, LockConfig, ReleaseShape, ScriptShape};
 use crate::plan::extend::Extend;
-use crate::plan::{FenceMode, FenceOn, MinReplicas, Persistence, Plan, TopologyKind, is_count};
+use crate::plan::{FenceMode, FenceOn, MinReplicas, Persistence, Plan, TopologyKind};
 use crate::run::Lab;
 
 /// The number of fresh seeds on which a remedy is run.
 const FRESH: u64 = 50;
+
+/// The run that is to be remedied.
+pub struct Violated<'a> {
+    /// When each of its faults struck.
+    pub struck: &'a Strikes,
+    /// How it became possible.
+    pub how: How,
+    /// What made the difference to it.
+    pub acting: &'a [Part],
+    /// The maximum time from the call of an acquire to the end of its hold, of those that the
+    /// caller ended itself, ns.
+    pub longest_hold: Nanos,
+}
+
+impl Violated<'_> {
+    /// Its mechanism, and those that what made the difference stands for.
+    fn mechanisms(&self, plan: &Plan) -> Vec<How> {
+        let halts = |part: &Part| {
+            let fault = part.fault().and_then(|id| plan.faults.iter().find(|fault| fault.id == id));
+            fault.is_some_and(|fault| {
+                let nodes = plan.nodes();
+                fault.verb.halts()
+                    && matches!(&fault.target, Target::Host(host) if !nodes.contains(host))
+            })
+        };
+        let of_part = |part: &Part| match part {
+            Part::Work(bound) if *bound > 0 => Some(How::Overworked),
+            part if halts(part) => Some(How::StoodStill),
+            _ => None,
+        };
+        [self.how].into_iter().chain(self.acting.iter().filter_map(of_part)).collect()
+    }
+}
 
 /// A change that may remove a violation.
 struct Remedy {
     name: &'static str,
     /// The mechanisms against which it may help.
     heals: &'static [How],
-    /// The plan with it; `None` if it has it or cannot have it. Receives when each fault struck.
-    apply: fn(&Plan, &Strikes) -> Option<Plan>,
+    /// The plan with it; `None` if it has it or cannot have it.
+    apply: fn(&Plan, &Violated) -> Option<Plan>,
 }
 
 /// Holders that continue past their lease.
@@ -61,6 +97,9 @@ const FENCED: &[How] = &[
     How::WriteInFlight,
 ];
 
+/// The remedy whose own change is the extends.
+const EXTENDS: &str = "extends while the work lasts";
+
 static REMEDIES: [Remedy; 19] = [
     Remedy {
         name: "a fence that the resource checks on every access",
@@ -87,10 +126,10 @@ static REMEDIES: [Remedy; 19] = [
     Remedy {
         name: "a lease that is longer than what the holder takes",
         heals: &[How::StoodStill, How::Overworked, How::AccessesLate],
-        apply: |plan, _| longer_lease(plan),
+        apply: longer_lease,
     },
     Remedy {
-        name: "extends while the work lasts",
+        name: EXTENDS,
         heals: &[How::Overworked],
         apply: |plan, _| changed(plan, |p| p.workload.extend = "1/2".parse().unwrap_or_default()),
     },
@@ -192,23 +231,31 @@ static REMEDIES: [Remedy; 19] = [
 /// The results of each remedy of a plan: the named ones, and those that apply to a mechanism.
 pub fn remedies(
     lab: &Lab,
-    (plan, struck): (&Plan, &Strikes),
-    how: How,
+    (plan, violated): (&Plan, &Violated),
     named: &[Plan],
     spending: &Spending,
 ) -> Vec<Remedied> {
+    let mechanisms = violated.mechanisms(plan);
     let apply = |remedy: &Remedy| {
-        let with = remedy.heals.contains(&how).then(|| (remedy.apply)(plan, struck))??;
+        let is_for_it = mechanisms.iter().any(|how| remedy.heals.contains(how));
+        let with = is_for_it.then(|| (remedy.apply)(plan, violated))??;
         let is_named = named.iter().any(|named| diff(plan, named) == diff(plan, &with));
         let fits = !is_named && with.validate_with(&lab.locks).is_ok();
-        fits.then(|| (remedy.name.to_owned(), with))
+        let extends = |plan: &Plan| plan.workload.extend != Extend::Never;
+        let adds_extends = remedy.name != EXTENDS && extends(&with) && !extends(plan);
+        let name = match adds_extends {
+            true => format!("{}, and extends instead of the renewal", remedy.name),
+            false => remedy.name.to_owned(),
+        };
+        fits.then_some((name, with))
     };
     let of_names = named.iter().map(|with| (format!("scenario {}", with.name), with.clone()));
     let known = of_names.chain(REMEDIES.iter().filter_map(apply)).enumerate();
     let within = |(index, (name, with)): (usize, (String, Plan))| {
         let scenario_plan = if index < named.len() { with.digest() } else { String::new() };
         let what = format!("the remedy '{name}'");
-        let remedied = spending.within(&what, || tried(lab, (plan, struck), &name, &with))?;
+        let remedied =
+            spending.within(&what, || tried(lab, (plan, violated.struck), &name, &with))?;
         Some(Remedied { scenario_plan, ..remedied })
     };
     known.filter_map(within).collect()
@@ -269,14 +316,15 @@ fn changed(plan: &Plan, change: impl FnOnce(&mut Plan)) -> Option<Plan> {
 }
 
 /// The plan with another lock of the catalogue, with the settings common to all locks. `None` if
-/// the lock is the user's own: replacing that is no remedy.
-/// The plan with another lock. If only the previous one renewed its lease in the background, the
-/// caller extends it: otherwise the work would outlast the lease, whatever else the lock heals.
+/// the lock is the user's own: replacing that is no remedy. If only the previous lock renewed its
+/// lease in the background, the caller extends it: otherwise the work would outlast the lease,
+/// whatever else the lock heals.
 fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
     let renews =
         |name: &str| ALGORITHMS.iter().find(|lock| lock.name == name).map(|lock| lock.renews);
     let extends = renews(&plan.lock.algorithm)? && !renews(algorithm)?;
     changed(plan, |plan| {
+        let probed = plan.longest_ttl();
         if extends && plan.workload.extend == Extend::Never {
             plan.workload.extend = "1/2".parse().unwrap_or_default();
         }
@@ -290,6 +338,8 @@ fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
             retry: own.retry,
             ..LockConfig::default()
         };
+        // The probe waits for the maximum lease, and the previous lock may have had none.
+        plan.until += plan.longest_ttl().saturating_sub(probed);
     })
 }
 
@@ -309,13 +359,14 @@ fn fenced(plan: &Plan) -> Option<Plan> {
     fence(&plan, FenceMode::RejectSmaller)
 }
 
-/// Three times the previous lease: a pause, or work, of twice the lease fits.
-fn longer_lease(plan: &Plan) -> Option<Plan> {
+/// A lease of at least three times the previous one, in which the longest hold fits twice.
+fn longer_lease(plan: &Plan, violated: &Violated) -> Option<Plan> {
     let ttl = plan.lock.ttl?;
-    let tripled = ttl.saturating_mul(3);
-    let longer = tripled - ttl;
+    let takes = violated.longest_hold.saturating_mul(2).div_ceil(SECOND).saturating_mul(SECOND);
+    let most = ttl.saturating_mul(3).max(takes).min(MAX_LENGTH);
+    let longer = most.checked_sub(ttl).filter(|longer| *longer > 0)?;
     changed(plan, |plan| {
-        plan.lock.ttl = Some(tripled);
+        plan.lock.ttl = Some(most);
         plan.until = plan.until.saturating_add(longer);
     })
 }
@@ -339,7 +390,7 @@ fn slewed(plan: &Plan) -> Option<Plan> {
     })
 }
 
-fn delayed_restart(plan: &Plan, struck: &Strikes) -> Option<Plan> {
+fn delayed_restart(plan: &Plan, violated: &Violated) -> Option<Plan> {
     let least = plan.longest_ttl().saturating_add(SECOND);
     let nodes = plan.nodes();
     let mut later = changed(plan, |plan| {
@@ -356,7 +407,8 @@ fn delayed_restart(plan: &Plan, struck: &Strikes) -> Option<Plan> {
             }
         }
     })?;
-    let over = later.faults.iter().filter_map(|f| Some(struck.get(&f.id)? + f.length?)).max();
+    let over =
+        later.faults.iter().filter_map(|f| Some(violated.struck.get(&f.id)? + f.length?)).max();
     let more = (over.unwrap_or(0) + 15 * SECOND).saturating_sub(later.heal_at);
     later.heal_at += more;
     later.until += more;
@@ -392,77 +444,6 @@ fn own_token(plan: &Plan) -> Option<Plan> {
     let foreign =
         ["none", "check-then-set", "setnx", "setnx-expire", "px-constant", "token-get-del"];
     foreign.contains(&&*plan.lock.algorithm).then(|| with_lock(plan, "token-lua"))?
-}
-
-/// The differences between two plans, one line each: `lock.algorithm: token-lua, then fenced`.
-fn diff(plan: &Plan, with: &Plan) -> Vec<String> {
-    let flat = |plan: &Plan| {
-        let value = serde_json::to_value(plan).expect("a plan is plain data");
-        let mut flat = Vec::new();
-        flatten("", &value, &mut flat);
-        flat
-    };
-    let (before, after) = (flat(plan), flat(with));
-    let of = |flat: &[(String, String)], path: &str| {
-        flat.iter().find(|(own, _)| own == path).map_or("-".to_owned(), |(_, value)| value.clone())
-    };
-    let mut paths: Vec<&String> = before.iter().chain(&after).map(|(path, _)| path).collect();
-    paths.sort_unstable();
-    paths.dedup();
-    let shown = paths.into_iter().filter(|path| !["name", "until"].contains(&&***path));
-    let pairs = shown.map(|path| (path, of(&before, path), of(&after, path)));
-    let differing = pairs.filter(|(path, before, after)| before != after && !is_anchor(path));
-    let differing =
-        differing.map(|(path, before, after)| format!("{path}: {before}, then {after}"));
-    differing.chain(moved(plan, with)).collect()
-}
-
-/// A figure in the notation of a scenario.
-fn figure(path: &str, number: &serde_json::Number) -> String {
-    if is_count(path) || path.ends_with("_per_million") || path.ends_with("_ppm") {
-        return number.to_string();
-    }
-    match (number.as_u64(), number.as_i64()) {
-        (Some(ns), _) => crate::length::write(ns),
-        (None, Some(ns)) => format!("-{}", crate::length::write(ns.unsigned_abs())),
-        (None, None) => number.to_string(),
-    }
-}
-
-fn is_anchor(path: &str) -> bool {
-    path.starts_with("faults.") && path.contains(".anchor.")
-}
-
-/// The faults that are no longer anchored to an event.
-fn moved<'a>(plan: &'a Plan, with: &'a Plan) -> impl Iterator<Item = String> {
-    let numbered = (1..).zip(plan.faults.iter().zip(&with.faults));
-    numbered.filter_map(|(number, (before, after))| match (&before.anchor, &after.anchor) {
-        (before, after) if before == after => None,
-        (_, Anchor::At(at)) => {
-            Some(format!("faults.{number}.at: when it did, {}", crate::length::write(*at)))
-        }
-        _ => Some(format!("faults.{number}.after: another event")),
-    })
-}
-
-fn flatten(path: &str, value: &serde_json::Value, flat: &mut Vec<(String, String)>) {
-    let below = |name: &str| match path {
-        "" => name.to_owned(),
-        path => format!("{path}.{name}"),
-    };
-    match value {
-        serde_json::Value::Object(fields) => {
-            fields.iter().for_each(|(name, value)| flatten(&below(name), value, flat));
-        }
-        serde_json::Value::Array(items) => {
-            let numbered = items.iter().enumerate();
-            numbered.for_each(|(at, value)| flatten(&below(&(at + 1).to_string()), value, flat));
-        }
-        serde_json::Value::Null => {}
-        serde_json::Value::Number(number) => flat.push((path.to_owned(), figure(path, number))),
-        serde_json::Value::String(text) => flat.push((path.to_owned(), text.clone())),
-        other => flat.push((path.to_owned(), other.to_string())),
-    }
 }
 
 #[cfg(test)]

@@ -198,6 +198,8 @@ impl Dial<'_> {
             (true, true) => (own, last),
             (true, false) => (own.saturating_mul(2), last),
         };
+        let holds_again = self.wrong((breaks, beyond), (holds, breaks), true);
+        let breaks_again = self.wrong((holds, last), (holds, breaks), false);
         Threshold {
             of,
             unit,
@@ -205,12 +207,19 @@ impl Dial<'_> {
             holds,
             is_untested: self.untested.contains(&holds),
             breaks,
-            looked: (last, beyond),
-            holds_again: self.wrong((breaks, beyond), (holds, breaks), true),
-            breaks_again: self.wrong((holds, last), (holds, breaks), false),
+            looked: (self.farthest(breaks, last), self.farthest(breaks, beyond)),
+            holds_again,
+            breaks_again,
             instead: String::new(),
             bound: None,
         }
+    }
+
+    /// The value that is farthest on the way from one to another and makes a valid plan.
+    fn farthest(&self, from: i64, to: i64) -> i64 {
+        let valid = self.known.iter().filter(|(_, there)| there.is_some()).map(|(value, _)| *value);
+        let between = valid.filter(|value| (from.min(to)..=from.max(to)).contains(value));
+        if from < to { between.max() } else { between.min() }.unwrap_or(from)
     }
 
     /// Of a dozen values in a range, those whose result differs from the expected one, in order.

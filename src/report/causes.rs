@@ -77,7 +77,7 @@ fn remedy(tried: &Remedied) -> Vec<String> {
 pub fn fresh_words(fresh: Fresh) -> String {
     let unknown = match fresh.unknown {
         0 => String::new(),
-        some => format!(", {some} unknown"),
+        some => format!(" ({some} unknown)"),
     };
     format!("{} of {}{unknown}", fresh.held, fresh.runs)
 }

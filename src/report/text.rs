@@ -107,18 +107,27 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     let tried = finding.experiments.iter().flat_map(|tried| &tried.remedies);
     let (healed, others): (Vec<_>, Vec<_>) =
         tried.filter(|tried| !tried.is_unknown).partition(|tried| tried.kinds.is_empty());
-    for (index, tried) in healed.into_iter().enumerate() {
-        let lead = if index == 0 { "  heals:  " } else { "          " };
-        let (name, fresh) = (&tried.name, causes::fresh_words(tried.on_fresh));
-        wrapped(&mut out, lead, &format!("{name}; it held on {fresh} fresh seeds"));
+    // What is violated on another seed of the same plan heals this run, and is no cure.
+    let cures = |tried: &&Remedied| {
+        let fresh = tried.on_fresh;
+        fresh.held > 0 && fresh.held + fresh.unknown == fresh.runs
+    };
+    let (cures, helps): (Vec<_>, Vec<_>) = healed.into_iter().partition(cures);
+    for (word, remedies) in [("heals:", cures), ("helps:", helps)] {
+        for (index, tried) in remedies.into_iter().enumerate() {
+            let lead = if index == 0 { format!("  {word}  ") } else { " ".repeat(10) };
+            let (name, fresh) = (&tried.name, causes::fresh_words(tried.on_fresh));
+            let here = if word == "helps:" { "here and " } else { "" };
+            wrapped(&mut out, &lead, &format!("{name}; it held {here}on {fresh} fresh seeds"));
+        }
     }
     if finding.experiments.as_ref().is_some_and(|tried| tried.undone.is_empty())
         && matches!(finding.judgement.verdict, Verdict::Violated(_))
-        && !out.contains("  heals:")
+        && !["  heals:", "  helps:"].iter().any(|word| out.contains(word))
     {
         let what = match finding.experiments.iter().any(|tried| !tried.remedies.is_empty()) {
             true => "none of the remedies that were tried",
-            false => "no remedy is known for this mechanism",
+            false => "no known remedy applies here",
         };
         wrapped(&mut out, "  heals:  ", what);
     }

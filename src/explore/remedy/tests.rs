@@ -3,7 +3,8 @@
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
-use super::{delayed_restart, diff, fenced, longer_lease, more_votes, own_token, slewed};
+use super::{Violated, delayed_restart, diff, fenced, longer_lease, more_votes, own_token, slewed};
+use crate::explain::mechanism::how::How;
 use crate::explore::ground::ground;
 use crate::ledger::part::Strikes;
 use crate::plan::{Plan, TopologyKind};
@@ -11,6 +12,10 @@ use crate::plan::{Plan, TopologyKind};
 fn fault(target: &str, verb: Verb, length: Option<Nanos>) -> Fault {
     let anchor = Anchor::At(5 * SECOND);
     Fault { id: 1, anchor, length, verb, target: Target::Host(target.to_owned()) }
+}
+
+fn of(struck: &Strikes, longest_hold: Nanos) -> Violated<'_> {
+    Violated { struck, how: How::StoodStill, acting: &[], longest_hold }
 }
 
 fn redlock(faults: Vec<Fault>) -> Plan {
@@ -22,16 +27,16 @@ fn a_node_that_stays_down_longer_has_the_time_for_it() {
     let struck: Strikes = [(1, 25 * SECOND)].into();
     for (verb, length) in [(Verb::Crash, Some(SECOND)), (Verb::Restart, None)] {
         let plan = redlock(vec![fault("n1", verb, length)]);
-        let with = delayed_restart(&plan, &struck).expect("it is back too early");
+        let with = delayed_restart(&plan, &of(&struck, 0)).expect("it is back too early");
         let least = plan.longest_ttl() + SECOND;
         assert_eq!(with.faults, [fault("n1", Verb::Crash, Some(least))]);
         assert!(with.heal_at > 25 * SECOND + least, "the heal would end it");
         assert_eq!(with.until - with.heal_at, plan.until - plan.heal_at, "the probe has its time");
     }
     let late = redlock(vec![fault("n1", Verb::Crash, Some(60 * SECOND))]);
-    assert_eq!(delayed_restart(&late, &Strikes::new()), None, "it is down for long enough");
+    assert_eq!(delayed_restart(&late, &of(&Strikes::new(), 0)), None, "it is down for long enough");
     let client = redlock(vec![fault("c1", Verb::Crash, Some(SECOND))]);
-    assert_eq!(delayed_restart(&client, &struck), None, "a client is no node");
+    assert_eq!(delayed_restart(&client, &of(&struck, 0)), None, "a client is no node");
 }
 
 #[test]
@@ -58,8 +63,11 @@ fn only_clocks_of_nodes_are_slewed() {
 #[test]
 fn a_diff_has_what_a_person_would_change() {
     let plan = ground("token-lua", TopologyKind::Single);
-    let longer = longer_lease(&plan).expect("there is a lease");
-    assert_eq!(diff(&plan, &longer), ["lock.ttl: 3s, then 9s"]);
+    for (longest_hold, ttl) in [(SECOND, "9s"), (11 * SECOND, "22s")] {
+        let struck = Strikes::new();
+        let longer = longer_lease(&plan, &of(&struck, longest_hold)).expect("there is a lease");
+        assert_eq!(diff(&plan, &longer), [format!("lock.ttl: 3s, then {ttl}")]);
+    }
     let fenced = fenced(&plan).expect("one node draws fences");
     assert_eq!(
         diff(&plan, &fenced),
