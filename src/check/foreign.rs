@@ -1,8 +1,8 @@
 //! Foreign releases and extends: a command of one caller removed, overwrote or extended the key
 //! that another caller's acquire, or an extend of its grant, had created. An acquire may set or
 //! delete the key of a grant whose lease or caller has ended, and the key of an acquire that was
-//! never granted, on which no caller relies. If several callers may hold, they can share one key, so it
-//! does not show who may change it.
+//! never granted, on which no caller relies. If several callers may hold, they can share one key,
+//! so it does not show who may change it.
 
 use std::collections::BTreeMap;
 

@@ -7,8 +7,8 @@
 //! recently promoted one) has no key of the tenure. So a replica's keys count from its promotion
 //! on, and not earlier. A key counts until its lease expires by its node's wall clock, as if its
 //! owner had sent no release. A key that another caller's command, a restart or an eviction ended
-//! counts until that end. A tenure has no miss if an older key of another caller keeps everybody out
-//! of the only node that is queried.
+//! counts until that end. A tenure has no miss if an older key of another caller keeps everybody
+//! out of the only node that is queried.
 
 use std::collections::{BTreeMap, BTreeSet};
 
