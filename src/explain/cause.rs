@@ -44,8 +44,9 @@ fn enough(plan: &Plan, causes: &Causes) -> Option<String> {
     let each: Vec<String> = causes.sufficient.iter().map(|set| list(&names(plan, set))).collect();
     Some(match &causes.sufficient[..] {
         [] => return None,
+        [set] if set.is_empty() && causes.idle.is_empty() => "Nothing is needed for it.".to_owned(),
         [set] if set.is_empty() => {
-            "Nothing is needed for it: it happens with all of these taken out.".to_owned()
+            "Nothing is needed for it: it happens without all that makes no difference.".to_owned()
         }
         [set] if *set == causes.necessary && set.len() == 1 => "It is enough by itself.".to_owned(),
         [set] if *set == causes.necessary => "Together they are enough.".to_owned(),

@@ -209,14 +209,25 @@ pub fn changed(plan: &Plan, change: Change, struck: &Strikes) -> Option<Plan> {
     match change {
         Change::Without(part) => return Some(without(plan, &[part].into(), struck)),
         Change::Halved(id) => scale(fault(id)?, (1, 2), heal_at, struck)?,
-        Change::Doubled(id) => scale(fault(id)?, (2, 1), heal_at, struck)?,
+        Change::Doubled(id) => {
+            let fault = fault(id)?;
+            let own = fault.length.unwrap_or(0);
+            scale(fault, (2, 1), heal_at, struck)?;
+            let longer = fault.length.unwrap_or(0).saturating_sub(own);
+            // Otherwise the heal would cut it short, or come sooner after it than in the plan.
+            changed.heal_at += longer;
+            changed.until += longer;
+        }
         Change::Earlier(id, by) => match &mut fault(id)?.anchor {
             Anchor::At(at) => *at = at.checked_sub(by)?,
             Anchor::After { plus, .. } => *plus = plus.checked_sub(by)?,
         },
         Change::Later(id, by) => match &mut fault(id)?.anchor {
             Anchor::At(at) => *at = at.checked_add(by).filter(|at| *at < heal_at)?,
-            Anchor::After { plus, .. } => *plus = plus.checked_add(by)?,
+            Anchor::After { plus, .. } => {
+                struck.get(&id)?.checked_add(by).filter(|at| *at < heal_at)?;
+                *plus = plus.checked_add(by)?;
+            }
         },
     }
     Some(changed)

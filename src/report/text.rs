@@ -125,9 +125,11 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
         && matches!(finding.judgement.verdict, Verdict::Violated(_))
         && !["  heals:", "  helps:"].iter().any(|word| out.contains(word))
     {
-        let what = match finding.experiments.iter().any(|tried| !tried.remedies.is_empty()) {
-            true => "none of the remedies that were tried",
-            false => "no known remedy applies here",
+        let tried = || finding.experiments.iter().flat_map(|tried| &tried.remedies);
+        let what = match (tried().next(), tried().all(|tried| tried.is_unknown)) {
+            (None, _) => "no known remedy applies here",
+            (_, true) => "with the remedies that were tried, nothing is tested",
+            (_, false) => "none of the remedies that were tried",
         };
         wrapped(&mut out, "  heals:  ", what);
     }

@@ -106,8 +106,15 @@ fn ended(
     lives: &[&Incarnation],
 ) -> Option<Beat> {
     let whose = witness.caller(owner)?;
-    let nodes: Vec<String> = lives.iter().map(|life| life.node.clone()).collect();
+    let mut nodes: Vec<String> = Vec::new();
+    for life in lives.iter().filter(|life| life.end.is_some()) {
+        // Several lives on one node may end by one operation.
+        if !nodes.contains(&life.node) {
+            nodes.push(life.node.clone());
+        }
+    }
     let on = list(&nodes);
+    let is_one = nodes.len() == 1;
     let mut evidence = vec![Evidence::Op(owner)];
     let (hand, sent) = match ending {
         Ending::DeletedBy(id) | Ending::OverwrittenBy(id) | Ending::Own(id) => {
@@ -128,13 +135,20 @@ fn ended(
     };
     let text = match ending {
         Ending::Change(KeyChange::Expired) => format!("{whose}'s key expires on {on}."),
-        Ending::Change(KeyChange::Evicted) => format!("{on} removes {whose}'s key."),
-        Ending::Change(KeyChange::LostAtRestart) => {
-            format!("{on} comes back without {whose}'s key.")
+        Ending::Change(KeyChange::Evicted) => {
+            let removes = if is_one { "removes" } else { "remove" };
+            format!("{on} {removes} {whose}'s key.")
         }
-        Ending::Change(_) => format!("{on} loses {whose}'s key: its master does not have it."),
+        Ending::Change(KeyChange::LostAtRestart) => {
+            let comes = if is_one { "comes" } else { "come" };
+            format!("{on} {comes} back without {whose}'s key.")
+        }
+        Ending::Change(_) if is_one => {
+            format!("{on} loses {whose}'s key: its master does not have it.")
+        }
+        Ending::Change(_) => format!("{on} lose {whose}'s key: their master does not have it."),
         Ending::RanOut => {
-            let are = if nodes.len() == 1 { "is" } else { "are" };
+            let are = if is_one { "is" } else { "are" };
             format!("{on} {are} back; {whose}'s key has run out meanwhile.")
         }
         Ending::Own(_) => format!("{hand} deletes its own key on {on}."),

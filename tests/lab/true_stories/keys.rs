@@ -27,6 +27,9 @@ pub const TEMPLATES: &[Template] = &[
     ("{list} removes {who}'s key.", |f, t| {
         ended(f, t, t.words[1], t.words[0], &|_, _, key| is(key, KeyChange::Evicted))
     }),
+    ("{list} remove {who}'s key.", |f, t| {
+        ended(f, t, t.words[1], t.words[0], &|_, _, key| is(key, KeyChange::Evicted))
+    }),
     ("{list} comes back without {who}'s key.", |f, t| {
         ended(f, t, t.words[1], t.words[0], &|facts, _, key| {
             is(key, KeyChange::LostAtRestart)?;
@@ -34,7 +37,17 @@ pub const TEMPLATES: &[Template] = &[
             ensure(facts.was_down(&key.node, earlier, key.at), "the node was never down")
         })
     }),
+    ("{list} come back without {who}'s key.", |f, t| {
+        ended(f, t, t.words[1], t.words[0], &|facts, _, key| {
+            is(key, KeyChange::LostAtRestart)?;
+            let earlier = facts.history.keys[0].at;
+            ensure(facts.was_down(&key.node, earlier, key.at), "the node was never down")
+        })
+    }),
     ("{list} loses {who}'s key: its master does not have it.", |f, t| {
+        ended(f, t, t.words[1], t.words[0], &|_, _, key| is(key, KeyChange::LostAtFailover))
+    }),
+    ("{list} lose {who}'s key: their master does not have it.", |f, t| {
         ended(f, t, t.words[1], t.words[0], &|_, _, key| is(key, KeyChange::LostAtFailover))
     }),
     ("{any} deletes its own {word} on {list}.", |f, t| {
