@@ -11,6 +11,7 @@ use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpKind, Outcome};
 use crate::ledger::overwork::overworked;
+use crate::plan::extend::Extend;
 use crate::quantity::{length, moment};
 use crate::reading::hold::Ended;
 use crate::reading::index::{Halt, standing};
@@ -150,14 +151,13 @@ fn clock(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism
     Some(Mechanism::new(How::HolderClock, text, evidence))
 }
 
-/// Whether its process was halted before that moment, and for how long in all.
+/// Whether its process was halted in the lease that ran out, and for how long in all.
 fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
-    let call = Moment::from(hold.grant.call);
-    let halts = witness.reading.halts(&hold.grant.process);
-    let struck = halts.filter(|halt| halt.condition.met != Some(0));
-    let halts: Vec<Halt> = struck.filter(|halt| halt.from <= at && halt.to > call).collect();
+    let term = Term::of(witness, hold, at)?;
+    let halts: Vec<Halt> = term.halts.iter().copied().filter(|halt| halt.from <= at).collect();
     let (first, last) = (halts.first()?, halts.iter().map(|halt| halt.to).max()?);
-    if overworks_anyway(witness, hold) {
+    // Without the halts it would have run out all the same, or a renewal had failed by then.
+    if !term.fits(term.ran()) || term.failed.is_some() {
         return None;
     }
     let lasted = standing(&halts, (first.from, last));
@@ -165,7 +165,7 @@ fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism
     let mut conditions = witness.history().conditions.iter();
     let index = conditions.position(|condition| std::ptr::eq(condition, longest.condition))?;
     let who = &hold.grant.caller;
-    let text = format!("{who} stood still for {}, and its lease ran out.", length(lasted));
+    let text = format!("{who} was paused for {}, and its lease ran out.", length(lasted));
     Some(Mechanism::new(
         How::StoodStill,
         text,
@@ -173,18 +173,109 @@ fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism
     ))
 }
 
-/// Whether a tenure would also have outlasted its lease if its process had never been halted: by
-/// what it worked while it ran, or by the work that the plan gives it. A halt does not lengthen
-/// work that only waits.
-fn overworks_anyway(witness: &Witness<'_>, hold: &Hold<'_>) -> bool {
-    let halts: Vec<Halt> = witness.reading.halts(&hold.grant.process).collect();
-    let inside = standing(&halts, (hold.from.into(), hold.until.into()));
-    let ran = hold.until.at.saturating_sub(hold.from.at).saturating_sub(inside);
-    let overwork = overworked(&witness.finding.plan, &witness.finding.promise);
-    let planned = overwork.map_or(0, |overwork| overwork.actual);
-    let planned = planned.min(hold.until.at.saturating_sub(hold.from.at));
-    let works = ran.max(planned);
-    hold.lease.is_some_and(|lease| hold.from.at.saturating_add(works) > lease)
+/// The last lease that a holder knew of at a moment, and what it did with it.
+struct Term<'a> {
+    /// When the acquire or the extend that gave it returned.
+    from: Moment,
+    /// When the holder's clock reached its end.
+    lease: Nanos,
+    /// When the holder was done with it. One that extends had until the end of the lease to do so.
+    until: Moment,
+    /// The halts that took something from it.
+    halts: Vec<Halt<'a>>,
+    /// The accesses that took longer than undisturbed, and by how much, without the halts.
+    late: Vec<(&'a Op, Nanos)>,
+    /// How long the plan makes a caller work under one lease, if that is more than the lock allows.
+    planned: Nanos,
+    /// The first renewal that failed in it.
+    failed: Option<&'a Op>,
+}
+
+impl<'a> Term<'a> {
+    fn of(witness: &Witness<'a>, hold: &Hold<'_>, at: Moment) -> Option<Term<'a>> {
+        let process = &hold.grant.process;
+        let acquires = witness.reading.together(hold.grant.id);
+        let mut known: Vec<&'a Op> = acquires.iter().filter_map(|id| witness.reading.op(*id)).collect();
+        known.extend(acquires.iter().flat_map(|id| witness.reading.ops_of(*id)));
+        let gives = |op: &&'a Op| match op.outcome {
+            Outcome::Granted { deadline, .. } | Outcome::Kept { deadline } => {
+                Some((Moment::from(op.ret?), Moment::from(op.call), deadline?))
+            }
+            _ => None,
+        };
+        let given = known.iter().filter_map(gives).filter(|(ret, ..)| *ret <= at);
+        let (from, call, (clock, deadline)) = given.max_by_key(|(_, call, _)| *call)?;
+        let lease = witness.reading.clocks.reaches(process, clock, call, deadline)?.at;
+        let extends = |op: &&&'a Op| matches!(op.kind, OpKind::Extend { .. });
+        let is_extended = witness.finding.plan.workload.extend != Extend::Never
+            || known.iter().any(|op| extends(&op));
+        let whole = Moment::from(hold.until);
+        let until = if is_extended { whole.min(Moment::passing(lease)) } else { whole };
+        let halts = witness.reading.halts(process).filter(|halt| halt.condition.met != Some(0));
+        let halts: Vec<Halt<'a>> =
+            halts.filter(|halt| halt.from < until && halt.to > call).collect();
+        let has_failed = |op: &&&'a Op| {
+            let is_there = extends(op)
+                && matches!(op.outcome, Outcome::Lost | Outcome::Unknown)
+                && Moment::from(op.call) >= from;
+            is_there && op.ret.is_some_and(|ret| ret.at <= lease)
+        };
+        let overwork = overworked(&witness.finding.plan, &witness.finding.promise);
+        Some(Term {
+            failed: known.iter().find(has_failed).copied(),
+            late: late(witness, hold, &halts, (call, at)),
+            planned: overwork.map_or(0, |overwork| overwork.actual),
+            from,
+            lease,
+            until,
+            halts,
+        })
+    }
+
+    /// How long its holder was busy while its process ran.
+    fn ran(&self) -> Nanos {
+        let lasted = self.until.at.saturating_sub(self.from.at);
+        lasted.saturating_sub(standing(&self.halts, (self.from, self.until)))
+    }
+
+    /// How long it would have been busy with undisturbed accesses.
+    fn worked(&self) -> Nanos {
+        let late = self.late.iter().map(|(_, late)| *late).sum();
+        self.ran().saturating_sub(late)
+    }
+
+    /// Whether the lease would have sufficed for this long, and for what the plan makes callers do.
+    fn fits(&self, busy: Nanos) -> bool {
+        let planned = self.planned.min(self.until.at.saturating_sub(self.from.at));
+        self.from.at.saturating_add(busy.max(planned)) <= self.lease
+    }
+}
+
+/// The accesses of a tenure between two moments that took longer than undisturbed, and by how much
+/// beside the halts.
+fn late<'a>(
+    witness: &Witness<'a>,
+    hold: &Hold<'_>,
+    halts: &[Halt],
+    (from, to): (Moment, Moment),
+) -> Vec<(&'a Op, Nanos)> {
+    let message = crate::workload::slowest_message(&witness.finding.plan.links);
+    let is_own = |op: &&Op| {
+        let grant = crate::explain::hold::grant_of(op);
+        grant.is_some_and(|grant| witness.reading.are_one(grant, hold.grant.id))
+    };
+    let accesses = witness.history().ops.iter().filter(|op| {
+        matches!(op.kind, OpKind::Read { .. } | OpKind::Write { .. } | OpKind::Append { .. })
+    });
+    let own = accesses.filter(is_own).filter(|op| from <= op.call.into() && to >= op.call.into());
+    let late = own.filter_map(|op| {
+        let end = Moment::from(op.ret.map_or(hold.until, |ret| ret.instant()));
+        let halted = standing(halts, (op.call.into(), end));
+        let took = end.at.saturating_sub(op.call.at).saturating_sub(halted);
+        // A connect, a request and its reply.
+        (took > message.saturating_mul(6)).then(|| (op, took - message.saturating_mul(2)))
+    });
+    late.collect()
 }
 
 /// Whether a renewal had failed.
@@ -193,6 +284,9 @@ fn renewal(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechani
         .into_iter()
         .filter(|op| matches!(op.kind, OpKind::Extend { .. }) && Moment::from(op.call) < at);
     let last = extends.next_back()?;
+    if matches!(last.outcome, Outcome::Kept { .. }) {
+        return None;
+    }
     let mut requests = witness.history().requests.iter().enumerate();
     let refused = requests.rfind(|(_, request)| request.op == last.id && request.declined);
     let who = &hold.grant.caller;
@@ -218,27 +312,20 @@ fn renewal(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechani
     Some(Mechanism::new(How::RenewalFailed, text, vec![Evidence::Op(last.id)]))
 }
 
-/// Whether one of its accesses took longer than undisturbed.
+/// Whether its accesses took so much longer than undisturbed that the lease ran out meanwhile.
 fn waiting(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
-    let site_message = crate::workload::slowest_message(&witness.finding.plan.links);
-    let usual = site_message.saturating_mul(6);
-    let is_own = |op: &&Op| {
-        crate::explain::hold::grant_of(op)
-            .is_some_and(|grant| witness.reading.are_one(grant, hold.grant.id))
-    };
-    let accesses = witness.history().ops.iter().filter(|op| {
-        matches!(op.kind, OpKind::Read { .. } | OpKind::Write { .. } | OpKind::Append { .. })
-    });
-    let took = |op: &Op| op.ret.map_or(witness.history().end.at, |ret| ret.at) - op.call.at;
-    let mut late =
-        accesses.filter(is_own).filter(|op| Moment::from(op.call) <= at && took(op) > usual);
-    let late = late.next()?;
-    let who = &hold.grant.caller;
+    let term = Term::of(witness, hold, at)?;
+    let (op, _) = term.late.iter().rev().max_by_key(|(_, late)| *late)?;
+    if !term.fits(term.worked()) {
+        return None;
+    }
+    let end = op.ret.map_or(witness.history().end, |ret| ret.instant());
     let text = format!(
-        "{who}'s {} of {} took {}, and its lease ran out.",
-        late.kind.asked(),
-        moment(late.call.at),
-        length(took(late))
+        "{}'s {} at {} took {}, and its lease ran out meanwhile.",
+        hold.grant.caller,
+        op.kind.asked(),
+        moment(op.call.at),
+        length(end.at.saturating_sub(op.call.at))
     );
-    Some(Mechanism::new(How::AccessesLate, text, vec![Evidence::Op(late.id)]))
+    Some(Mechanism::new(How::AccessesLate, text, vec![Evidence::Op(op.id)]))
 }

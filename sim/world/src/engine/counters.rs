@@ -1,7 +1,7 @@
 //! Counts of what faults met, taken where they act: the evidence that a fault had an effect.
 //!
-//! Each count only grows, and only while a fault is active; the difference of two readings is what
-//! one fault met. Nothing here enters the trace or decides anything.
+//! Each count but `waiting` only grows, and only while a fault is active; the difference of two
+//! readings is what one fault met. Nothing here enters the trace or decides anything.
 
 use lockstorm_platform::host::Slowness;
 
@@ -27,6 +27,8 @@ pub struct LinkCounters {
 pub struct MachineCounters {
     /// Tasks and messages that had to wait while the machine was halted.
     pub waited: u64,
+    /// Those of its tasks that wait now: a further halt holds them back too.
+    pub waiting: u64,
     /// Readings of its clocks by its processes, and sleeps until a time of day.
     pub looks: u64,
     /// Sleeps for a length.
@@ -53,6 +55,12 @@ pub struct DiskCounters {
 }
 
 impl MachineCounters {
+    /// Counts a task that has to wait until the machine is no longer halted.
+    pub fn hold_back(&mut self) {
+        self.waited += 1;
+        self.waiting += 1;
+    }
+
     /// Counts a command or a script that a fault slowed.
     pub fn slow(&mut self, by: Slowness) {
         self.commands += u64::from(by.command > 0);

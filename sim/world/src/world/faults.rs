@@ -63,7 +63,7 @@ impl Faults {
         let last = self.struck.last();
         debug_assert!(last.is_none_or(|last| last.strike.from < from), "faults strike in turn");
         // The counts are read before the verb acts: its immediate effects are part of what it met.
-        let before = machines.met_by(&fault);
+        let before = machines.met_by(&fault) - machines.held_already(&fault);
         machines.apply(&fault, true);
         let lasts = !fault.verb.is_momentary();
         let to = (!lasts).then_some(from);

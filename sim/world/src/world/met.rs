@@ -83,6 +83,14 @@ impl Machines {
         }
     }
 
+    /// The tasks that wait on a halted machine when a further halt strikes it: it met them too.
+    pub fn held_already(&self, fault: &Fault) -> u64 {
+        let (Verb::Pause | Verb::Suspend, Target::Host(name)) = (&fault.verb, &fault.target) else {
+            return 0;
+        };
+        self.engine.state().machine(self.id(name)).counters.waiting
+    }
+
     fn on_host(&self, state: &mut State, verb: &Verb, host: HostId) -> u64 {
         let met = state.machine(host).counters;
         let disk = state.machine(host).disk.borrow().counters;

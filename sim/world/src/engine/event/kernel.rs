@@ -77,7 +77,7 @@ impl Kernel {
     /// Makes a task wait until its host is no longer halted.
     pub fn park(&mut self, host: HostId, task: TaskId) {
         self.host(host).parked.push(task);
-        self.state.machine(host).counters.waited += 1;
+        self.state.machine(host).counters.hold_back();
     }
 
     /// A name for the next task of a host: tasks are numbered in the order of spawning.

@@ -46,7 +46,9 @@ impl EventShared {
         // Dropped while nothing is borrowed: tasks close their streams and free their timers.
         let tasks = self.executor.borrow_mut().take_of(host);
         drop(tasks);
-        self.kernel.borrow_mut().host(host).parked.clear();
+        let mut kernel = self.kernel.borrow_mut();
+        kernel.host(host).parked.clear();
+        kernel.state.machine(host).counters.waiting = 0;
     }
 
     /// Drops what is left of processes that have exited on their own.
@@ -100,6 +102,7 @@ impl EventShared {
         if kernel.state.machine(host).is_halted() {
             return;
         }
+        kernel.state.machine(host).counters.waiting = 0;
         let parked = std::mem::take(&mut kernel.host(host).parked);
         self.executor.borrow_mut().unpark(&mut kernel, parked);
     }

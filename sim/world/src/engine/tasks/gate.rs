@@ -48,7 +48,7 @@ impl Gate {
         }
         let machine = state.machine(self.host);
         if machine.is_halted() {
-            machine.counters.waited += 1;
+            machine.counters.hold_back();
             drop(state);
             self.tasks.life(self.host, |life| life.park(cx.waker()));
             return true;

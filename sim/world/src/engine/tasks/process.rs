@@ -29,6 +29,7 @@ impl Tasks {
 
     /// See [`crate::engine::interface::Engine::kill`].
     pub fn kill(&self, host: HostId) {
+        self.state().machine(host).counters.waiting = 0;
         self.life(host, Life::kill);
     }
 
@@ -78,7 +79,11 @@ impl Tasks {
 
     /// Wakes the parked tasks of a machine that is no longer halted.
     fn unpark(&self, host: HostId) {
-        if !self.state().machine(host).is_halted() {
+        let mut state = self.state();
+        let machine = state.machine(host);
+        if !machine.is_halted() {
+            machine.counters.waiting = 0;
+            drop(state);
             self.life(host, Life::unpark);
         }
     }
