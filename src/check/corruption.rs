@@ -135,7 +135,8 @@ fn violation(case: &Case, harmed: &[usize], index: usize) -> Violation {
     Violation { ops, accesses, cause, ..Violation::new(Kind::Corruption, at, at) }
 }
 
-/// The access's own fault first, then what is wrong with the holds, then the harmed access's fault.
+/// The access's own fault first, then an overlap of the tenures that are involved, then the harmed
+/// access's own fault, then an overlap with any other tenure.
 fn cause(case: &Case, harmed: &[usize], access: &Access) -> Cause {
     let harmed = harmed.iter().map(|index| &case.history.accesses[*index]).collect::<Vec<_>>();
     let own = own_fault(case, access);
@@ -143,11 +144,18 @@ fn cause(case: &Case, harmed: &[usize], access: &Access) -> Cause {
         return own;
     }
     let grants = harmed.iter().filter_map(|harmed| harmed.grant).chain(access.grant);
-    if grants.into_iter().any(|grant| overlapped_before(case, grant, access.at.into())) {
+    let involved: Vec<&Hold> = grants.filter_map(|grant| held(case, grant)).collect();
+    let at = Moment::from(access.at);
+    let has_met = |hold: &&&Hold| involved.iter().any(|other| overlapped_before(hold, other, at));
+    if involved.iter().find(has_met).is_some() {
         return Cause::Overlap;
     }
-    let faults = harmed.into_iter().map(|harmed| own_fault(case, harmed));
-    faults.into_iter().find(|fault| *fault != Cause::None).unwrap_or(Cause::None)
+    let mut faults = harmed.into_iter().map(|harmed| own_fault(case, harmed));
+    if let Some(fault) = faults.find(|fault| *fault != Cause::None) {
+        return fault;
+    }
+    let met_any = |hold: &&&Hold| case.holds.iter().any(|other| overlapped_before(hold, other, at));
+    involved.iter().find(met_any).map_or(Cause::None, |_| Cause::Overlap)
 }
 
 /// Whether an access was sent without a grant, or arrived after its tenure had ended.
@@ -162,9 +170,6 @@ fn held<'a>(case: &'a Case, grant: OpId) -> Option<&'a Hold> {
     case.tenure(grant).filter(|_| case.is_granted(grant)).map(|tenure| &tenure.whole)
 }
 
-fn overlapped_before(case: &Case, grant: OpId, moment: Moment) -> bool {
-    let Some(hold) = held(case, grant) else { return false };
-    case.holds.iter().any(|other| {
-        other.owner != hold.owner && other.overlaps(hold) && other.start.max(hold.start) < moment
-    })
+fn overlapped_before(hold: &Hold, other: &Hold, moment: Moment) -> bool {
+    other.owner != hold.owner && other.overlaps(hold) && other.start.max(hold.start) < moment
 }

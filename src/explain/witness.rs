@@ -1,5 +1,7 @@
 //! The evidence of a finding: the violation that is told, and its grants.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
 
 use crate::check::verdict::{Kind, Verdict, Violation};
@@ -7,6 +9,7 @@ use crate::explain::finding::Finding;
 use crate::explain::hold::{Hold, grant_of, holds, op, tenures};
 use crate::explain::incarnation::{Incarnation, incarnations};
 use crate::history::{Condition, History, Op, OpId, OpKind, Outcome};
+use crate::plan::TopologyKind;
 use crate::reading::history::Reading;
 use crate::reading::hold::Ended;
 use crate::reading::tenure;
@@ -174,6 +177,23 @@ impl<'a> Witness<'a> {
             named.contains(&life.born) || stuck.is_some_and(outlasts)
         });
         lives.filter_map(|life| Some((life, op(self.history(), life.owner?)?)))
+    }
+
+    /// How many nodes have to grant: with several independent nodes, of those that one acquire
+    /// queried.
+    pub fn quorum(&self) -> u32 {
+        let plan = &self.finding.plan;
+        if plan.topology.kind != TopologyKind::Independent {
+            return 1;
+        }
+        let mut asked: BTreeMap<OpId, BTreeSet<&str>> = BTreeMap::new();
+        let acquires = self.history().ops.iter().filter(|op| op.kind == OpKind::Acquire);
+        let acquires: BTreeSet<OpId> = acquires.map(|op| op.id).collect();
+        for request in self.history().requests.iter().filter(|r| acquires.contains(&r.op)) {
+            asked.entry(request.op).or_default().insert(&request.to);
+        }
+        let most = asked.values().map(BTreeSet::len).max().unwrap_or(1);
+        plan.lock.quorum.unwrap_or(u32::try_from(most).unwrap_or(u32::MAX) / 2 + 1)
     }
 
     /// When the faults were healed.

@@ -81,7 +81,8 @@ fn cause(ledger: &Ledger, host: &str, moment: Moment) -> Part {
         matches!(condition.verb, Verb::ClockRate { .. })
             && condition.strikes(host)
             && from.at <= moment.at
-            && moment <= to
+            // When it ends, its host's rate is that of before.
+            && moment.at < to.at
     });
     conditions.next_back().map_or(Part::Clocks, strike::part)
 }

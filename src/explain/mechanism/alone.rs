@@ -1,6 +1,6 @@
 //! Mechanisms of violations that involve one caller, or one key.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use lockstorm_platform::trace::{KeyChange, Leg};
 
@@ -15,7 +15,6 @@ use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, OpKind, Outcome, PROBE, Request, Seen};
 use crate::ledger::node::SERVES_NOBODY;
-use crate::plan::TopologyKind;
 use crate::quantity::{count, list, moment};
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
@@ -30,8 +29,20 @@ pub fn contract(witness: &Witness<'_>) -> Option<Mechanism> {
 
 /// A resource that was corrupted without two simultaneous holders.
 pub fn corruption(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
-    let index = *violation.accesses.last()?;
-    let access = witness.history().accesses.get(index)?;
+    let access = |index: usize| witness.history().accesses.get(index);
+    let is_guilty = |index: &&usize| {
+        let Some(access) = access(**index) else { return false };
+        let tenure = access.grant.and_then(|grant| witness.reading.tenure(grant));
+        match violation.cause {
+            Some(Cause::InFlight) => {
+                tenure.is_some_and(|tenure| tenure.whole.end <= access.at.into())
+            }
+            Some(Cause::Caller) => tenure.is_none(),
+            _ => true,
+        }
+    };
+    let index = *violation.accesses.iter().rev().find(is_guilty)?;
+    let access = access(index)?;
     let evidence = vec![Evidence::Access(index)];
     let who = &access.caller;
     match violation.cause? {
@@ -139,7 +150,7 @@ fn no_leader(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     if violation.kind != Kind::Stuck {
         return None;
     }
-    let quorum = quorum(witness);
+    let quorum = witness.quorum();
     let gaps = leaders::leaderless(&witness.reading, quorum);
     let gap = gaps.iter().rfind(|(_, to)| *to >= Moment::from(violation.from));
     let Some((from, _)) = gap else {
@@ -229,22 +240,6 @@ fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
     Some(Mechanism::new(How::NoLeader, text, vec![Evidence::Request(index)]))
 }
 
-/// How many nodes have to grant: with several independent nodes, of those that one acquire queried.
-fn quorum(witness: &Witness<'_>) -> u32 {
-    let plan = &witness.finding.plan;
-    if plan.topology.kind != TopologyKind::Independent {
-        return 1;
-    }
-    let mut asked: BTreeMap<OpId, BTreeSet<&str>> = BTreeMap::new();
-    let acquires = witness.history().ops.iter().filter(|op| op.kind == OpKind::Acquire);
-    let acquires: BTreeSet<OpId> = acquires.map(|op| op.id).collect();
-    for request in witness.history().requests.iter().filter(|r| acquires.contains(&r.op)) {
-        asked.entry(request.op).or_default().insert(&request.to);
-    }
-    let most = asked.values().map(BTreeSet::len).max().unwrap_or(1);
-    plan.lock.quorum.unwrap_or(u32::try_from(most).unwrap_or(u32::MAX) / 2 + 1)
-}
-
 /// A renewal that took effect after its release.
 pub fn renewal(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let mut ops = violation.ops.iter().filter_map(|id| op(witness.history(), *id));
@@ -260,9 +255,13 @@ pub fn renewal(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
             moment(extend.call.at),
             moment(back.at)
         ),
-        None => {
-            format!("{who}'s renewal was under way when the lock was given back, and came later.")
+        None if witness.release(violation).is_none() => {
+            let at = moment(extend.call.at);
+            format!("{who}'s renewal of {at} set the key again after it had ended.")
         }
+        None => format!(
+            "{who}'s renewal was in flight when {who} released the lock, and was applied afterwards."
+        ),
     };
     Some(Mechanism::new(How::RenewalLate, text, evidence))
 }
@@ -296,8 +295,7 @@ pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let grant = violation.ops.iter().find_map(|id| grant_of(op(witness.history(), *id)?))?;
     let tenure = witness.tenures.iter().find(|hold| witness.is_of(hold, grant))?;
     let found = belief(witness, tenure, violation.to.into());
-    let is_why = matches!(found.how, How::StoodStill | How::RenewalFailed | How::AccessesLate);
-    if is_why {
+    if !matches!(found.how, How::Overworked | How::DeadlineTooLate) {
         return Some(found);
     }
     let who = &tenure.grant.caller;
@@ -350,7 +348,8 @@ fn counter_gone(
 pub fn fence(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let history = witness.history();
     let evidence: Vec<Evidence> = violation.ops.iter().map(|id| Evidence::Op(*id)).collect();
-    let (larger, smaller) = (violation.ops.first()?, violation.ops.last()?);
+    let [larger, smaller] = witness.regress(violation)?.map(|(op, _)| op.id);
+    let (larger, smaller) = (&larger, &smaller);
     let ends = |key: &Key| {
         use KeyChange::{Deleted, Evicted, Expired, LostAtFailover, LostAtRestart};
         matches!(key.change, Deleted | Evicted | Expired | LostAtFailover | LostAtRestart)

@@ -195,7 +195,8 @@ impl<'a> Term<'a> {
     fn of(witness: &Witness<'a>, hold: &Hold<'_>, at: Moment) -> Option<Term<'a>> {
         let process = &hold.grant.process;
         let acquires = witness.reading.together(hold.grant.id);
-        let mut known: Vec<&'a Op> = acquires.iter().filter_map(|id| witness.reading.op(*id)).collect();
+        let mut known: Vec<&'a Op> =
+            acquires.iter().filter_map(|id| witness.reading.op(*id)).collect();
         known.extend(acquires.iter().flat_map(|id| witness.reading.ops_of(*id)));
         let gives = |op: &&'a Op| match op.outcome {
             Outcome::Granted { deadline, .. } | Outcome::Kept { deadline } => {

@@ -107,7 +107,8 @@ fn hand(change: KeyChange, by: &Op, is_own: bool, whose: &str, node: &str) -> (H
     }
 }
 
-fn passes(witness: &Witness<'_>, life: &Incarnation) -> Moment {
+/// When a key expires by its node's clock.
+pub fn passes(witness: &Witness<'_>, life: &Incarnation) -> Moment {
     let lives = &witness.reading.lives.incarnations;
     let own = lives.iter().find(|own| own.born == life.born);
     own.map_or(Moment::NEVER, |own| witness.reading.passes(own))

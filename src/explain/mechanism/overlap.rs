@@ -2,20 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::check::verdict::Violation;
+use crate::check::verdict::{Kind, Violation};
 use crate::explain::hold::Hold;
 use crate::explain::incarnation::Incarnation;
 use crate::explain::mechanism::belief::{belief, lied};
-use crate::explain::mechanism::ending::{Ending, ending};
+use crate::explain::mechanism::ending::{Ending, ending, passes};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::took_over;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId};
+use crate::plan::TopologyKind;
 use crate::quantity::{length, list, moment};
+use crate::reading::moment::Moment;
 
 /// How the second grant of an overlap became possible.
 pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
@@ -39,11 +40,35 @@ fn pair<'a, 'b>(
         violation.ops.iter().any(|op| witness.reading.are_one(*op, hold.grant.id))
     };
     let named: Vec<&Hold<'_>> = witness.tenures.iter().filter(is_named).collect();
+    if let Some(covered) = covered_pair(witness, violation, &named) {
+        return Some(covered);
+    }
     let second = named.iter().rfind(|hold| hold.from <= violation.from)?;
     let mut earlier = named.iter().filter(|hold| {
         hold.grant.id != second.grant.id && hold.from <= second.from && second.from < hold.until
     });
     Some((earlier.next_back()?, second))
+}
+
+/// The first two tenures of a double grant that were covered at once: earlier in the stretch, one of
+/// two may have been past its lease.
+fn covered_pair<'a, 'b>(
+    witness: &'b Witness<'a>,
+    violation: &Violation,
+    named: &[&'b Hold<'a>],
+) -> Option<(&'b Hold<'a>, &'b Hold<'a>)> {
+    let covers = |hold: &Hold<'_>, at: Moment| {
+        witness.reading.tenure(hold.grant.id).is_some_and(|tenure| tenure.covers(at))
+    };
+    let is_double = violation.kind == Kind::DoubleGrant;
+    named.iter().filter(|_| is_double).find_map(|second| {
+        let at = Moment::from(second.from);
+        let mut earlier = named.iter().filter(|hold| {
+            hold.grant.id != second.grant.id && hold.from <= second.from && covers(hold, at)
+        });
+        let first = earlier.next_back().filter(|_| covers(second, at))?;
+        Some((*first, *second))
+    })
 }
 
 fn dead(hold: &Hold<'_>) -> Option<Mechanism> {
@@ -66,29 +91,39 @@ fn opened(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option<
     {
         return Some(shared);
     }
-    let mut is_out = false;
-    let mut found: Option<(Instant, Mechanism)> = None;
-    for (_, key) in &set {
-        let Some(life) = life_of(witness, first, key) else { continue };
-        match ending(witness, life, life.owner?, key.at.into()) {
-            // The key that went last had kept the other out until then.
-            Ending::Taken(mechanism) => {
-                let is_later = found.as_ref().is_none_or(|(until, _)| *until < life.until);
-                found = if is_later { Some((life.until, mechanism)) } else { found };
-            }
-            Ending::RanOut => is_out = true,
-            Ending::There => {}
+    match decisive(witness, first, &set) {
+        Some((gone, Ending::Taken(mechanism))) => {
+            // The holder could have learned that its key was gone.
+            let lied = lied(witness, first, (gone, second.from.into()));
+            lied.or(Some(mechanism))
         }
+        Some(_) => Some(belief(witness, first, second.from.into())),
+        None => apart(witness, first, second, &set),
     }
-    if let Some((gone, mechanism)) = found {
-        // The holder could have learned that its key was gone.
-        let lied = lied(witness, first, (gone.into(), second.from.into()));
-        return lied.or(Some(mechanism));
-    }
-    if is_out {
-        return Some(belief(witness, first, second.from.into()));
-    }
-    apart(witness, first, second, &set)
+}
+
+/// How and when the key of a tenure ended whose end let the other in: with several independent
+/// nodes, the one that made as many free as a quorum needs; otherwise the last. `None` if that many
+/// nodes never had a key of the tenure.
+fn decisive(
+    witness: &Witness<'_>,
+    first: &Hold<'_>,
+    set: &[(usize, &Key)],
+) -> Option<(Moment, Ending)> {
+    let freed = |(_, key): &(usize, &Key)| {
+        let life = life_of(witness, first, key)?;
+        let ending = ending(witness, life, life.owner?, key.at.into());
+        let gone = Moment::from(life.until).min(passes(witness, life));
+        (ending != Ending::There).then_some((gone, ending))
+    };
+    let mut freed: Vec<Option<(Moment, Ending)>> = set.iter().map(freed).collect();
+    freed.sort_by_key(|freed| freed.as_ref().map(|(gone, _)| *gone));
+    let needs = match witness.finding.plan.topology.kind {
+        TopologyKind::Independent => witness.quorum() as usize,
+        _ => set.len(),
+    };
+    freed.truncate(needs.max(1));
+    freed.pop()?
 }
 
 /// The keys that the acquire of a tenure set or found as its own on the nodes that it queried: the

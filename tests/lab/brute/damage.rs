@@ -118,16 +118,23 @@ fn cause(table: &Table, harmed: &[usize], access: &Access) -> Cause {
     };
     let involved = harmed.iter().map(|index| &table.history.accesses[*index]).chain([access]);
     let grants = involved.filter_map(|access| Some(table.op(access.grant?)));
-    let mut grants = grants.filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
+    let grants = grants.filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
+    let grants: Vec<&Op> = grants.collect();
     let earlier = table.points.iter().filter(|at| **at < point(access.at)).collect::<Vec<_>>();
-    let overlapped = grants.any(|op| {
-        table.grants().into_iter().filter(|other| other.caller != op.caller).any(|other| {
-            let began = table.began(op.id);
-            earlier.iter().any(|at| table.has(began, **at) && table.holds(other, **at))
-        })
-    });
-    let theirs = harmed.iter().find_map(|index| fault(&table.history.accesses[*index]));
-    fault(access).or(overlapped.then_some(Cause::Overlap)).or(theirs).unwrap_or(Cause::None)
+    let both = |one: &Op, at: &Point, other: &Op| {
+        let has = |op: &Op| table.has(table.began(op.id), *at);
+        one.caller != other.caller && has(one) && has(other)
+    };
+    let met = |others: &[&Op]| {
+        let mut pairs = grants.iter().flat_map(|one| others.iter().map(move |other| (one, other)));
+        pairs.any(|(one, other)| earlier.iter().any(|at| both(one, at, other)))
+    };
+    let theirs = || harmed.iter().find_map(|index| fault(&table.history.accesses[*index]));
+    fault(access)
+        .or_else(|| met(&grants).then_some(Cause::Overlap))
+        .or_else(theirs)
+        .or_else(|| met(&table.grants()).then_some(Cause::Overlap))
+        .unwrap_or(Cause::None)
 }
 
 /// The change that created the key that is alive on a node just before a change.
