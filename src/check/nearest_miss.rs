@@ -4,11 +4,11 @@
 //!
 //! Another caller can acquire the lock if a quorum of seats is free. A seat is a single node, or a
 //! group of nodes that replicate each other. It is free while its master (of several, the most
-//! recently promoted one) has no key of the tenure. So a replica's keys count from its promotion
+//! recently promoted one) has no such key. So a replica's keys count from its promotion
 //! on, and not earlier. A key counts until its lease expires by its node's wall clock, as if its
 //! owner had sent no release. A key that another caller's command, a restart or an eviction ended
-//! counts until that end. A tenure has no miss if an older key of another caller keeps everybody
-//! out of the only node that is queried.
+//! counts until that end. So does a key from before the grant that is not the tenure's own, whoever
+//! set it: while it exists, nobody can be let in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,32 +58,26 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
         return None;
     }
     let seats = seats(case);
-    let kept_out =
-        |(grant, (_, at)): &(OpId, (usize, Moment))| is_kept_out(case, *grant, *at, &seats);
-    let last = last.into_iter().filter(|tenure| !kept_out(tenure));
-    let misses = last.filter_map(|(grant, (write, at))| {
-        let own = keys.remove(&grant).unwrap_or_default();
-        let (free, node) = free_at(case, grant, at, &own, &seats)?;
+    let misses = last.into_iter().filter_map(|(grant, (write, at))| {
+        let mut known = keys.remove(&grant).unwrap_or_default();
+        known.extend(older(case, grant));
+        let (free, node) = free_at(case, grant, at, &known, &seats)?;
         let by = i64::try_from(i128::from(free.at) - i128::from(at.at)).unwrap_or(i64::MAX);
         Some(NearestMiss { by, grant, write, node: node.to_owned() })
     });
     misses.min_by_key(|miss| miss.by)
 }
 
-/// Whether the only node that others query at a tenure's last write had an older key of another
-/// caller from before the grant until after that write: nobody could have been let in.
-fn is_kept_out(case: &Case, grant: OpId, wrote: Moment, seats: &[Vec<Seated>]) -> bool {
-    let ([seat], Some(tenure)) = (seats, case.tenure(grant)) else { return false };
-    let Some((_, leads)) = leader(seat, wrote) else { return false };
-    let start = tenure.whole.start;
-    let mut keys = case.lives.incarnations.iter().filter(|key| key.node == leads);
-    case.terms.site.asked <= 1
-        && keys.any(|key| {
-            let owner = key.by.and_then(|by| case.owner(by));
-            let is_set = case.history.keys[key.born].change == KeyChange::Set;
-            let lasts = is_set && key.from < start && wrote < key.to;
-            lasts && owner.is_some_and(|owner| case.caller(owner) != case.caller(grant))
-        })
+/// The keys from before a tenure's grant that are not its own, each with its real end: as long as
+/// one exists on the node that leads, it keeps everybody out.
+fn older<'c, 'a>(case: &'c Case<'a>, grant: OpId) -> Vec<(&'c Incarnation<'a>, Moment)> {
+    let Some(tenure) = case.tenure(grant) else { return Vec::new() };
+    let older = case.lives.incarnations.iter().filter(|key| {
+        let owner = key.by.and_then(|by| case.owner(by)).map(|owner| case.outermost(owner));
+        let is_set = case.history.keys[key.born].change == KeyChange::Set;
+        is_set && key.from < tenure.whole.start && owner.is_some_and(|owner| owner != grant)
+    });
+    older.map(|key| (key, case.passes(key).min(key.to))).collect()
 }
 
 /// The last accepted change in each tenure, by the acquire that represents it.

@@ -12,6 +12,7 @@ use crate::history::{Condition, History, Op, OpId, OpKind, Outcome};
 use crate::plan::TopologyKind;
 use crate::reading::history::Reading;
 use crate::reading::hold::Ended;
+use crate::reading::moment::Moment;
 use crate::reading::tenure;
 
 /// A finding with the derived values that sentences and pictures need repeatedly.
@@ -208,6 +209,13 @@ impl<'a> Witness<'a> {
         let is_past = life.until_ms.zip(wall_ms).is_some_and(|(until, now)| until < now);
         let is_removed = life.end.is_some() && life.until <= at;
         life.from <= at && !is_removed && !is_past
+    }
+
+    /// When a key expires by its node's clock.
+    pub fn passes(&self, life: &Incarnation) -> Moment {
+        let lives = &self.reading.lives.incarnations;
+        let own = lives.iter().find(|own| own.born == life.born);
+        own.map_or(Moment::NEVER, |own| self.reading.passes(own))
     }
 
     /// The stretch in which more than the allowed number hold the lock, if that is the told

@@ -1,6 +1,8 @@
 //! The nearest miss of a run, as an event: the write, and what kept it safe.
 
+use crate::check::nearest_miss::NearestMiss;
 use crate::explain::hold::Hold;
+use crate::explain::incarnation::Incarnation;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Access, AccessKind};
@@ -28,6 +30,21 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     if let Some(life) = life {
         evidence.push(Evidence::Key(life.born));
     }
+    if let Some(older) = older(witness, hold, access, nearest) {
+        evidence.push(Evidence::Key(older.born));
+        let text = match nearest.by < 0 {
+            true => format!(
+                "The nearest miss: {who} writes {by} after an older key on {node} was over; nobody \
+                 else was let in."
+            ),
+            false => format!(
+                "The nearest miss: {who} writes {by} before an older key on {node} is over, under \
+                 its grant of {}.",
+                moment(hold.from.at)
+            ),
+        };
+        return Some(Beat::new(Weight::Crux, access.at, text, evidence));
+    }
     let text = match life.is_some() {
         true if nearest.by < 0 => format!(
             "The nearest miss: {who} writes {by} after its key on {node} was over; nobody else \
@@ -49,6 +66,22 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
         ),
     };
     Some(Beat::new(Weight::Crux, access.at, text, evidence))
+}
+
+/// The key from before a grant whose end let others in, if it was not the tenure's own.
+fn older<'b>(
+    witness: &'b Witness<'_>,
+    hold: &Hold<'_>,
+    wrote: &Access,
+    nearest: &NearestMiss,
+) -> Option<&'b Incarnation> {
+    let free = wrote.at.at.checked_add_signed(nearest.by)?;
+    let mut lives = witness.lives.iter().filter(|life| life.node == nearest.node);
+    lives.find(|life| {
+        let gone = witness.passes(life).min(life.until.into());
+        let is_others = life.owner.is_some_and(|owner| !witness.is_of(hold, owner));
+        is_others && life.from < hold.from && gone.at == free
+    })
 }
 
 fn last_write<'a>(witness: &Witness<'a>, hold: &Hold<'_>) -> Option<(usize, &'a Access)> {

@@ -34,7 +34,7 @@ pub fn ending(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment
     let ended = life.end.filter(|_| Moment::from(life.until) <= by);
     let Some((index, key)) = ended.and_then(|end| Some((end, witness.history().keys.get(end)?)))
     else {
-        return if passes(witness, life) <= by {
+        return if witness.passes(life) <= by {
             time(witness, life, owner, by)
         } else {
             Ending::There
@@ -107,13 +107,6 @@ fn hand(change: KeyChange, by: &Op, is_own: bool, whose: &str, node: &str) -> (H
     }
 }
 
-/// When a key expires by its node's clock.
-pub fn passes(witness: &Witness<'_>, life: &Incarnation) -> Moment {
-    let lives = &witness.reading.lives.incarnations;
-    let own = lives.iter().find(|own| own.born == life.born);
-    own.map_or(Moment::NEVER, |own| witness.reading.passes(own))
-}
-
 /// A key that expired: whether at its own time, or by a clock's error.
 fn time(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment) -> Ending {
     let Some(set) = last_set(witness, life) else { return Ending::RanOut };
@@ -122,7 +115,7 @@ fn time(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment) -> E
     if due <= by.at {
         return Ending::RanOut;
     }
-    let gone = passes(witness, life).min(life.until.into());
+    let gone = witness.passes(life).min(life.until.into());
     let whose = witness.caller(owner).unwrap_or("somebody");
     let early = length(due.saturating_sub(gone.at));
     let node = &life.node;

@@ -8,7 +8,7 @@ use crate::check::verdict::{Kind, Violation};
 use crate::explain::hold::Hold;
 use crate::explain::incarnation::Incarnation;
 use crate::explain::mechanism::belief::{belief, lied};
-use crate::explain::mechanism::ending::{Ending, ending, passes};
+use crate::explain::mechanism::ending::{Ending, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::took_over;
 use crate::explain::story::Evidence;
@@ -113,7 +113,7 @@ fn decisive(
     let freed = |(_, key): &(usize, &Key)| {
         let life = life_of(witness, first, key)?;
         let ending = ending(witness, life, life.owner?, key.at.into());
-        let gone = Moment::from(life.until).min(passes(witness, life));
+        let gone = Moment::from(life.until).min(witness.passes(life));
         (ending != Ending::There).then_some((gone, ending))
     };
     let mut freed: Vec<Option<(Moment, Ending)>> = set.iter().map(freed).collect();

@@ -178,13 +178,13 @@ pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
 }
 
 /// The creator of the living key. A key that was only extended has no recorded creation.
-pub fn creator(table: &Table, born: usize) -> Option<u32> {
+fn creator(table: &Table, born: usize) -> Option<u32> {
     let key = &table.history.keys[born];
     key.by.filter(|_| key.change != KeyChange::Extended)
 }
 
 /// The acquire whose key an operation makes: its own, or that of the grant that it extends.
-pub fn owner_of(table: &Table, by: u32) -> Option<u32> {
+fn owner_of(table: &Table, by: u32) -> Option<u32> {
     match table.op(by).kind {
         OpKind::Acquire => Some(by),
         OpKind::Extend { grant, .. } => Some(grant),

@@ -7,7 +7,7 @@ use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::MILLISECOND;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::brute::damage::{births, creator, owner_of, passes, tenure_of};
+use crate::brute::damage::{births, passes, tenure_of};
 use crate::brute::table::{Point, Table, point, stamp};
 
 /// The minimum time from a tenure's last write to the next point at which enough of the queried
@@ -38,10 +38,9 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
         return None;
     }
     let misses = wrote.into_iter().filter_map(|(began, last)| {
-        let lives = mine(began).map(|born| (born, gone(table, began, born))).collect::<Vec<_>>();
-        if is_one && is_kept_out(table, &asked, began, last) {
-            return None;
-        }
+        let mut lives =
+            mine(began).map(|born| (born, gone(table, began, born))).collect::<Vec<_>>();
+        lives.extend(older(table, began).into_iter().map(|born| (born, over(table, born))));
         let is_free = |node: &str, at: Point| {
             let has = |(born, gone): &(usize, Point)| {
                 let key = &table.history.keys[*born];
@@ -78,19 +77,15 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
     misses.min()
 }
 
-/// Whether an older key of another caller keeps everybody out of the one node.
-fn is_kept_out(table: &Table, asked: &BTreeSet<&str>, began: u32, wrote: Point) -> bool {
+/// The keys from before a tenure that are not its own.
+fn older(table: &Table, began: u32) -> Vec<usize> {
     let granted = stamp(table.op(began).ret.expect("granted"));
-    let up = asked.iter().filter(|node| !is_down(table, node, wrote));
-    let leads = up.max_by_key(|node| (up_since(table, node, wrote), **node));
-    let here = births(table).filter(|born| Some(&&*table.history.keys[*born].node) == leads);
-    let mut older = here.filter(|born| {
+    let older = births(table).filter(|born| {
         let key = &table.history.keys[*born];
-        let by = creator(table, *born).and_then(|by| owner_of(table, by));
-        let is_others = by.is_some_and(|by| table.op(by).caller != table.op(began).caller);
+        let is_others = tenure_of(table, *born).is_some_and(|owner| owner != began);
         key.change == KeyChange::Set && is_others && point(key.at) < granted
     });
-    older.any(|born| wrote < over(table, born))
+    older.collect()
 }
 
 /// Since when a running node has been up.
@@ -145,10 +140,14 @@ fn over(table: &Table, born: usize) -> Point {
     let is_same =
         |index: &usize| keys[*index].node == keys[born].node && keys[*index].key == keys[born].key;
     let stays = [KeyChange::Extended, KeyChange::Changed];
-    let mut later = (born + 1..keys.len()).filter(is_same);
-    later
-        .find(|index| !stays.contains(&keys[*index].change))
-        .map_or((u64::MAX, 0), |index| point(keys[index].at))
+    let later: Vec<usize> = (born + 1..keys.len()).filter(is_same).collect();
+    let end = later.iter().position(|index| !stays.contains(&keys[*index].change));
+    let ended = end.map_or((u64::MAX, 0), |place| point(keys[later[place]].at));
+    let set = later[..end.unwrap_or(later.len())].last().copied().unwrap_or(born);
+    let until = keys[set].until_ms;
+    let passes =
+        until.and_then(|until| passes(table, &keys[born].node, point(keys[set].at), until));
+    passes.unwrap_or((u64::MAX, 0)).min(ended)
 }
 
 fn outages<'a>(table: &Table<'a>) -> impl Iterator<Item = &'a Condition> {

@@ -192,22 +192,27 @@ fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
 }
 
 /// The forms of the nearest miss, and whether the writer has a key on the named node.
-const NEAREST: [(&str, bool); 5] = [
-    ("{who} writes {length} after its key on {node} was over; nobody else was let in", true),
-    ("{who} writes {length} after {node} led without its key; nobody else was let in", false),
+const NEAREST: [(&str, Option<bool>); 7] = [
+    ("{who} writes {length} after an older key on {node} was over; nobody else was let in", None),
+    (
+        "{who} writes {length} before an older key on {node} is over, under its grant of {moment}",
+        None,
+    ),
+    ("{who} writes {length} after its key on {node} was over; nobody else was let in", Some(true)),
+    ("{who} writes {length} after {node} led without its key; nobody else was let in", Some(false)),
     (
         "{who} writes {length} before its key on {node} would have been over, under its grant of \
          {moment}",
-        true,
+        Some(true),
     ),
     (
         "{who} writes {length} before {node} leads without its key, under its grant of {moment}",
-        false,
+        Some(false),
     ),
     (
         "{who} writes {length} after its grant, and nothing would have kept another out since; \
          nobody came",
-        false,
+        Some(false),
     ),
 ];
 
@@ -234,7 +239,10 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
             _ => false,
         };
         let mut owners = keys.filter_map(|key| owner(key.by?));
-        ensure(owners.any(is_own) == keyed, "its key is there otherwise")?;
+        match keyed {
+            Some(keyed) => ensure(owners.any(is_own) == keyed, "its key is there otherwise")?,
+            None => ensure(owners.any(|op| !is_own(op)), "no older key is there")?,
+        }
     }
     ensure(is_length(length, miss.unsigned_abs()), "it is another length")?;
     let wrote = facts.history.accesses.iter().any(|access| {
