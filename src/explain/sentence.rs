@@ -15,6 +15,7 @@ use crate::ledger::part::Part;
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
 use crate::quantity::{count, figure, length, list, rate, row, signed, span};
+use crate::reading::hold::Ended;
 
 /// The verdict in one sentence.
 pub fn verdict(witness: &Witness<'_>) -> String {
@@ -175,8 +176,15 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
         Kind::Stuck => stuck(witness),
         Kind::NeverSettles => format!("{first} never got an answer"),
         Kind::LateLoss => {
-            let late = violation.late.map_or_else(|| "too late".to_owned(), late);
-            format!("{first} was told of its loss {late}")
+            let mut holds = violation.ops.iter().filter_map(|id| witness.hold(*id));
+            let is_told = holds.any(|hold| matches!(hold.end, Ended::Lost(_)));
+            match violation.late {
+                Some(late) if !is_told => {
+                    format!("{first} was not told of its loss, and held on for {}", length(late))
+                }
+                Some(by) => format!("{first} was told of its loss {}", late(by)),
+                None => format!("{first} was told of its loss too late"),
+            }
         }
         Kind::LostEarly => format!("{first} lost its key before its lease had ended"),
         Kind::FenceRegress => {
@@ -334,7 +342,14 @@ fn either_sentence(finding: &Finding, class: &Class, either: &Either) -> String 
 fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
     let condition = |id: &u32| finding.history.conditions.iter().find(|c| c.fault == *id);
     let faults = broken.faults.iter().filter_map(condition);
-    let mut deeds: Vec<String> = faults.map(|condition| deed(broken, condition)).collect();
+    let faults: Vec<&Condition> = faults.collect();
+    let each = faults.iter().map(|condition| {
+        let strikes = faults.iter().filter(|other| other.target == condition.target).count();
+        deed(broken, condition, strikes)
+    });
+    let mut deeds: Vec<String> = each.collect();
+    // Outages of one node that overlap are one.
+    deeds.dedup();
     deeds.extend(broken.initial.iter().filter_map(|part| match part {
         Part::Clocks => Some("clocks ran at a wrong rate from the start".to_owned()),
         Part::Loss => Some("links lost messages from the start".to_owned()),
@@ -415,13 +430,18 @@ fn amount(what: Bounded, amount: u64) -> String {
 }
 
 /// A fault that breached the assumption, in the past tense.
-fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
+fn deed(broken: &BrokenAssumption, condition: &Condition, strikes: usize) -> String {
     let (who, word) = (&condition.target, condition.verb.word());
     let lasted = condition.to.map(|to| to.at.saturating_sub(condition.from.at));
     match broken.what {
         Bounded::ClientPause if matches!(who, Target::Links { .. }) => format!("{word} on {who}"),
         Bounded::ClientPause => {
             let (lasted, most) = (lasted.unwrap_or(broken.actual), length(broken.actual));
+            // The end of its process ends a pause, too.
+            let lasted = match condition.verb {
+                Verb::Pause => lasted.min(broken.actual),
+                _ => lasted,
+            };
             match (condition.verb == Verb::Suspend, lasted > broken.bound) {
                 (false, _) => format!("{who} stood still for {}", length(lasted)),
                 (true, true) => format!("{who}'s machine slept for {}", length(lasted)),
@@ -445,7 +465,8 @@ fn deed(broken: &BrokenAssumption, condition: &Condition) -> String {
             format!("{who}'s disk was full, and it came back without keys")
         }
         Bounded::AmnesiacRestart => {
-            format!("{who} was back after {}", length(lasted.unwrap_or(broken.actual)))
+            let lasted = lasted.filter(|_| strikes == 1).unwrap_or(broken.actual);
+            format!("{who} was back after {}", length(lasted))
         }
         Bounded::Failover if condition.verb == Verb::Failover => format!("{who} was made master"),
         Bounded::Failover => format!("{word} of {who} led to a failover"),

@@ -120,7 +120,9 @@ pub fn knobs(plan: &Plan) -> Vec<Knob> {
         if !matches!(fault.verb.figure(), Figure::None | Figure::Key(_)) {
             knobs.push(Knob::Figure(fault.id));
         }
-        if !fault.verb.is_momentary() {
+        // What is down for good has no length: no end, however late, is the same.
+        let is_for_good = plan.topology.keep_down && fault.verb.kills() && fault.length.is_none();
+        if !fault.verb.is_momentary() && !is_for_good {
             knobs.push(Knob::Lasts(fault.id));
         }
     }

@@ -2,7 +2,7 @@
 //! have it. The default of an omitted option is in [`crate::lock::defaults::Defaults`].
 
 use crate::field::{Field, Takes};
-use crate::lock::algorithm::{Algorithm, redisson, wait_replicas};
+use crate::lock::algorithm::{Algorithm, redisson, token_get_del, wait_replicas};
 use crate::lock::catalogue::ALGORITHMS;
 
 /// An option of a lock.
@@ -46,6 +46,25 @@ const CHECKING: Group = Group {
     instead: "take it out, or take redlock",
 };
 
+/// Locks that send a request again; and locks of users, which may.
+const RETRYING: Group = Group {
+    has: |lock| repeats(lock) || lock.name == redisson::NAME,
+    what: "tries each request once",
+    instead: "take it out, or take token-get-del, redlock or redisson",
+};
+
+/// Locks that wait before they try again: those, and the one that renews.
+const PAUSING: Group = Group {
+    has: |lock| repeats(lock) || lock.renews,
+    what: "does not try again by itself",
+    instead: "take it out, or write [workload] retry: how long a client waits after a refusal",
+};
+
+fn repeats(lock: &Algorithm) -> bool {
+    let is_known = ALGORITHMS.iter().any(|catalogued| catalogued.name == lock.name);
+    lock.asks_all || lock.name == token_get_del::ALGORITHM.name || !is_known
+}
+
 /// The lock that waits for replicas.
 const ACKNOWLEDGED: Group = Group {
     has: |lock| lock.name == wait_replicas::NAME,
@@ -74,8 +93,8 @@ pub const OPTIONS: [LockOption; 21] = [
     of(ALL, "ttl", Takes::Length),
     of(ALL, "timeout", Takes::Length),
     of(COUNTING, "quorum", Takes::Count),
-    of(ALL, "tries", Takes::Count),
-    of(ALL, "retry", Takes::Length),
+    of(RETRYING, "tries", Takes::Count),
+    of(PAUSING, "retry", Takes::Length),
     of(CHECKING, "needs", Takes::Length),
     of(RENEWING, "renew_every", Takes::Length),
     of(RENEWING, "renew_ttl", Takes::Length),

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lockstorm::explain::cause::sentences;
+use lockstorm::explain::finding::Finding;
 use lockstorm::explain::mechanism::by_kind::mechanism;
-use lockstorm::explain::mechanism::how::How;
+use lockstorm::explain::mechanism::how::{How, Mechanism};
 use lockstorm::explain::witness::Witness;
 use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground;
@@ -92,29 +93,45 @@ fn drawn_violations_have_a_mechanism() {
         Some(Hunt { lab: lab.clone(), base, alphabet, seeds: 1..=seeds })
     });
     let hunts: Vec<Hunt> = hunts.collect();
-    let found: Vec<(String, How)> = hunts
+    let found: Vec<(String, Mechanism, Option<String>)> = hunts
         .into_par_iter()
         .flat_map_iter(|hunt| (1..=seeds).filter_map(move |seed| told(&hunt, seed)))
         .collect();
     let mut counts: BTreeMap<How, u32> = BTreeMap::new();
-    for (_, how) in &found {
-        *counts.entry(*how).or_default() += 1;
+    for (_, how, _) in &found {
+        *counts.entry(how.how).or_default() += 1;
     }
     println!("{} violated plans: {counts:?}", found.len());
     let unclear: Vec<&String> =
-        found.iter().filter(|(_, how)| *how == How::Unclear).map(|(what, _)| what).collect();
+        found.iter().filter(|(_, how, _)| how.how == How::Unclear).map(|(what, ..)| what).collect();
+    let doubts = found.iter().filter_map(|(what, _, doubt)| Some((what, doubt.as_ref()?)));
+    let doubts: Vec<String> = doubts.map(|(what, doubt)| format!("{what}: {doubt}")).collect();
+    assert!(doubts.is_empty(), "these contradict the class:\n{}", doubts.join("\n"));
     assert!(unclear.is_empty(), "{} of {}:\n{unclear:#?}", unclear.len(), found.len());
     assert!(counts.len() > 10, "few mechanisms are met: {counts:?}");
 }
 
 /// The mechanism of the plan that a seed draws, if it is violated.
-fn told(hunt: &Hunt, seed: u64) -> Option<(String, How)> {
+fn told(hunt: &Hunt, seed: u64) -> Option<(String, Mechanism, Option<String>)> {
     let plan = draw(hunt, seed).current();
     let trial = attempt(&hunt.lab, &plan);
     let finding = examine::once(&hunt.lab, &plan, trial);
     let how = mechanism(&Witness::of(&finding))?;
-    let first = finding.judgement.verdict;
-    let kind = lockstorm::explain::witness::kinds(&first);
+    let kind = lockstorm::explain::witness::kinds(&finding.judgement.verdict);
     let (lock, topology) = (&plan.lock.algorithm, plan.topology.kind);
-    Some((format!("{lock} {topology:?} seed {seed}: {kind:?}"), how.how))
+    let doubt = doubt(&finding, &how);
+    Some((format!("{lock} {topology:?} seed {seed}: {kind:?}"), how, doubt))
+}
+
+/// Why a mechanism contradicts the class, if it does: it breaches none of the assumptions that made
+/// the difference.
+fn doubt(finding: &Finding, how: &Mechanism) -> Option<String> {
+    let class = finding.class.as_ref()?;
+    let told = Witness::of(finding).primary?.kind;
+    let broken: Vec<_> = class.broken.iter().filter(|b| b.goes.contains(&told)).collect();
+    let strains = how.how.strains();
+    let fits = broken.iter().any(|broken| strains.contains(&broken.what));
+    let is_sure = class.out_of_model.contains(&told) && !broken.is_empty() && !strains.is_empty();
+    let names = broken.iter().map(|broken| format!("{:?}", broken.what)).collect::<Vec<_>>();
+    (is_sure && !fits).then(|| format!("{} against {}", how.sentence, names.join(", ")))
 }

@@ -18,7 +18,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let of = |op: &&Op| grant_of(op).is_some_and(|grant| grants.contains(&grant));
     let ops: Vec<&Op> = witness.history().ops.iter().filter(of).collect();
     let begun = witness.primary.map_or_else(Instant::default, |primary| primary.from);
-    let mut beats: Vec<Beat> = ops.iter().filter_map(|op| ended(op, begun)).collect();
+    let mut beats: Vec<Beat> = ops.iter().filter_map(|op| ended(witness, op, begun)).collect();
     beats.extend(ops.iter().flat_map(|op| refused(witness, op)));
     beats.extend(ops.iter().flat_map(|op| again(witness, op)));
     for hold in witness.tenures.iter().filter(|hold| grants.contains(&hold.grant.id)) {
@@ -29,7 +29,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 }
 
 /// An operation that failed, or whose outcome is unknown.
-fn ended(op: &Op, begun: Instant) -> Option<Beat> {
+fn ended(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
     let ret = op.ret?.instant();
     let (what, of_grant) = match op.kind {
         OpKind::Acquire => ("acquire", false),
@@ -39,6 +39,7 @@ fn ended(op: &Op, begun: Instant) -> Option<Beat> {
         _ => return None,
     };
     let came = match op.outcome {
+        Outcome::Unknown if is_answered(witness, op) => "returns with an unknown outcome",
         Outcome::Unknown => "ends without an answer: nobody knows whether it took effect",
         Outcome::Lost if of_grant => "finds the lock lost",
         Outcome::NotMine => "finds nothing of its own",
@@ -48,6 +49,13 @@ fn ended(op: &Op, begun: Instant) -> Option<Beat> {
     // Events after the harm began did not lead to it.
     let weight = if ret <= begun { Weight::Cause } else { Weight::Minor };
     Some(Beat::new(weight, ret, text, vec![Evidence::Op(op.id)]))
+}
+
+/// Whether all requests of an operation were answered, if only with errors.
+fn is_answered(witness: &Witness<'_>, op: &Op) -> bool {
+    let mut own = witness.history().requests.iter().filter(|request| request.op == op.id);
+    let answered = |request: &Request| request.legs.iter().any(|(leg, _)| *leg == Leg::Delivered);
+    own.clone().next().is_some() && own.all(answered)
 }
 
 /// The errors that nodes returned to an operation, each once.

@@ -84,6 +84,14 @@ fn returns(witness: &Witness<'_>) -> Vec<Beat> {
 
 fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Option<Beat> {
     let back = condition.to?;
+    let mut others = witness.history().conditions.iter();
+    let stays_down = others.any(|other| {
+        let lasts = other.from <= back && other.to.is_none_or(|to| back < to);
+        other.verb.kills() && other.target == condition.target && lasts
+    });
+    if stays_down {
+        return None;
+    }
     let life = witness.lives.iter().rfind(|life| {
         condition.strikes(&life.node) && life.from < condition.from && condition.from < life.until
     })?;

@@ -54,6 +54,11 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
             "The nearest miss: {who} writes {by} after {node} led without its key; nobody else was \
              let in."
         ),
+        true if life.is_some_and(|life| is_early(witness, life, access, nearest)) => format!(
+            "The nearest miss: {who} writes {by} before {node} leads again without its key, under \
+             its grant of {}.",
+            moment(hold.from.at),
+        ),
         true => format!(
             "The nearest miss: {who} writes {by} before its key on {node} would have been over, \
              under its grant of {}.",
@@ -66,6 +71,17 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
         ),
     };
     Some(Beat::new(Weight::Crux, access.at, text, evidence))
+}
+
+/// Whether a key was over before its node let others in: the node did not lead then.
+fn is_early(
+    witness: &Witness<'_>,
+    life: &Incarnation,
+    wrote: &Access,
+    nearest: &NearestMiss,
+) -> bool {
+    let free = wrote.at.at.saturating_add_signed(nearest.by);
+    witness.passes(life).at < free
 }
 
 /// The key from before a grant whose end let others in, if it was not the tenure's own.

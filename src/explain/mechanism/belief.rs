@@ -1,5 +1,6 @@
 //! Why a holder continued although its key had expired at its own time.
 
+use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::Nanos;
 
 use crate::explain::hold::Hold;
@@ -165,7 +166,8 @@ fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism
     let mut conditions = witness.history().conditions.iter();
     let index = conditions.position(|condition| std::ptr::eq(condition, longest.condition))?;
     let who = &hold.grant.caller;
-    let text = format!("{who} was paused for {}, and its lease ran out.", length(lasted));
+    let was = if longest.condition.verb == Verb::Suspend { "suspended" } else { "paused" };
+    let text = format!("{who} was {was} for {}, and its lease ran out.", length(lasted));
     Some(Mechanism::new(
         How::StoodStill,
         text,

@@ -9,8 +9,15 @@ use crate::true_stories::templates::{Template, Told};
 
 pub const TEMPLATES: &[Template] = &[
     ("{who}'s {word} ends without an answer: nobody knows whether it took effect.", |f, t| {
-        ended(f, t, &Outcome::Unknown)
+        ended(f, t, &Outcome::Unknown)?;
+        let is_it =
+            |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|r| r.instant() == t.at);
+        let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
+        let own: Vec<_> = f.history.requests.iter().filter(|r| r.op == op.id).collect();
+        let lacks = own.iter().any(|r| r.legs.iter().all(|(leg, _)| *leg != Leg::Delivered));
+        ensure(own.is_empty() || lacks, "every request was answered")
     }),
+    ("{who}'s {word} returns with an unknown outcome.", |f, t| ended(f, t, &Outcome::Unknown)),
     ("{who}'s {word} finds the lock lost.", |f, t| ended(f, t, &Outcome::Lost)),
     ("{who}'s {word} finds nothing of its own.", |f, t| ended(f, t, &Outcome::NotMine)),
     ("{node} answers {who}'s {word} with {word}.", |facts, told| {

@@ -192,7 +192,12 @@ fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
 }
 
 /// The forms of the nearest miss, and whether the writer has a key on the named node.
-const NEAREST: [(&str, Option<bool>); 7] = [
+const NEAREST: [(&str, Option<bool>); 8] = [
+    (
+        "{who} writes {length} before {node} leads again without its key, under its grant of \
+         {moment}",
+        Some(true),
+    ),
     ("{who} writes {length} after an older key on {node} was over; nobody else was let in", None),
     (
         "{who} writes {length} before an older key on {node} is over, under its grant of {moment}",
