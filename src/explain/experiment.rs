@@ -8,7 +8,8 @@
 //! - A set of parts **suffices** if it contains all necessary parts, and the violation occurs with
 //!   these alone, all others removed; it is minimal if no part of it can be removed. A violation
 //!   that occurs without a necessary part, once others are removed as well, is another violation.
-//!   Sets of up to three parts are tried; if none suffices, one that cannot be made smaller.
+//!   All sets of up to three parts are tried; of larger ones, one that cannot be made smaller if
+//!   none of those suffices, and one for each fault that is in none of the sets found so far.
 //! - A part that is neither necessary nor in a minimal set made no difference.
 //! - A run in which nobody is granted the lock tests nothing: a part whose removal leads to one is
 //!   none of these.

@@ -210,13 +210,13 @@ fn told_late(witness: &Witness<'_>) -> Vec<Beat> {
     for violation in witness.of_kind(Kind::LateLoss) {
         let holds = violation.ops.iter().filter_map(|id| witness.hold(*id));
         for hold in holds {
-            let (told, mut evidence) = match hold.end {
-                Ended::Lost(id) => ("is told of its loss", vec![Evidence::Op(id)]),
-                _ => ("was never told of its loss", Vec::new()),
+            let (told, by, mut evidence) = match hold.end {
+                Ended::Lost(id) => ("is told of its loss", ",", vec![Evidence::Op(id)]),
+                _ => ("is never told of its loss, and holds on", " for", Vec::new()),
             };
             evidence.push(Evidence::Op(hold.grant.id));
             let late = violation.late.map_or_else(String::new, |late| {
-                format!(", {} after its lease ended", length(late))
+                format!("{by} {} after its lease ended", length(late))
             });
             let text = format!("{} {told}{late}.", hold.grant.caller);
             beats.push(Beat::new(Weight::Crux, hold.until, text, evidence));

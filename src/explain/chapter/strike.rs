@@ -10,6 +10,7 @@ use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind};
 use crate::ledger::part::Part;
+use crate::plan::TopologyKind;
 use crate::quantity::{figure, length, list, moment};
 use crate::reading::moment::Moment;
 
@@ -248,7 +249,10 @@ pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [
             let topology = &witness.finding.plan.topology;
             let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
             let there = lives().find(|life| master(&life.node) == master(node));
-            let there = there.or_else(|| lives().next())?;
+            // The master of another slot, or of another independent group, never gets the key.
+            let is_apart =
+                matches!(topology.kind, TopologyKind::Cluster | TopologyKind::Independent);
+            let there = there.or_else(|| lives().next().filter(|_| !is_apart))?;
             (format!("{who}'s key on {} has not come to it", there.node), there)
         }
     };

@@ -158,7 +158,8 @@ fn no_leader(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
         return served
             .or_else(|| left_late(witness))
             .or_else(|| rejected(witness))
-            .or_else(|| never_back(witness));
+            .or_else(|| never_back(witness))
+            .or_else(|| unreached(witness));
     };
     let since = moment(from.at);
     let tilted = witness.history().sightings.iter();
@@ -225,6 +226,18 @@ fn never_back(witness: &Witness<'_>) -> Option<Mechanism> {
     let text =
         format!("{}'s {} of {} never returned.", op.caller, op.kind.asked(), moment(op.call.at));
     Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(op.id)]))
+}
+
+/// A probe of which no request was answered in time, or even sent.
+fn unreached(witness: &Witness<'_>) -> Option<Mechanism> {
+    let history = witness.history();
+    let last = history.ops.iter().rfind(|op| op.process == PROBE && op.kind == OpKind::Acquire)?;
+    let mut requests = history.requests.iter().filter(|request| request.op == last.id);
+    if requests.any(|request| request.legs.iter().any(|(leg, _)| *leg == Leg::Delivered)) {
+        return None;
+    }
+    let text = "No request of the probe was answered within its time-out.".to_owned();
+    Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(last.id)]))
 }
 
 /// Nodes that report that they serve no client.

@@ -71,10 +71,11 @@ pub const TEMPLATES: &[Template] = &[
         ensure(found, "no such operation is without an answer")
     }),
     ("{who} is told of its loss, {length} after its lease ended.", |f, t| told_late(f, t, true)),
-    ("{who} was never told of its loss.", never_told),
-    ("{who} was never told of its loss, {length} after its lease ended.", |f, t| {
-        told_late(f, t, false)
-    }),
+    ("{who} is never told of its loss, and holds on.", never_told),
+    (
+        "{who} is never told of its loss, and holds on for {length} after its lease ended.",
+        |f, t| told_late(f, t, false),
+    ),
 ];
 
 fn left_by(facts: &Facts, told: &Told) -> Truth {
