@@ -7,6 +7,7 @@
 pub mod argument;
 pub mod cause;
 pub(crate) mod chapter;
+mod deed;
 pub mod experiment;
 pub mod explanation;
 pub mod finding;

@@ -1,20 +1,18 @@
 //! The verdict in one sentence, and a sentence for each breached assumption.
 
-use lockstorm_platform::fault::verbs::Figure;
-use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Nanos;
 
 use crate::check::verdict::{Cause, Kind, Verdict, Violation};
 use crate::explain::cause::part_words;
+use crate::explain::deed::{amount, deeds};
 use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
 use crate::explain::mechanism::how::How;
 use crate::explain::witness::{Witness, kinds};
-use crate::history::{Condition, Outcome, PROBE};
-use crate::ledger::part::Part;
+use crate::history::{Outcome, PROBE};
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
-use crate::quantity::{count, figure, length, list, rate, row, signed, span};
+use crate::quantity::{count, length, list, row, span};
 use crate::reading::hold::Ended;
 
 /// The verdict in one sentence.
@@ -338,36 +336,6 @@ fn either_sentence(finding: &Finding, class: &Class, either: &Either) -> String 
     format!("{head}{each}; one of these alone is enough{what}.")
 }
 
-/// The faults that breached an assumption.
-fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
-    let condition = |id: &u32| finding.history.conditions.iter().find(|c| c.fault == *id);
-    let faults = broken.faults.iter().filter_map(condition);
-    let faults: Vec<&Condition> = faults.collect();
-    let each = faults.iter().map(|condition| {
-        let strikes = faults.iter().filter(|other| other.target == condition.target).count();
-        deed(broken, condition, strikes)
-    });
-    let mut deeds: Vec<String> = each.collect();
-    // Outages of one node that overlap are one.
-    deeds.dedup();
-    deeds.extend(broken.initial.iter().filter_map(|part| match part {
-        Part::Clocks => Some("clocks ran at a wrong rate from the start".to_owned()),
-        Part::Loss => Some("links lost messages from the start".to_owned()),
-        Part::Work(_) if broken.bound == 0 => {
-            Some("the time-out of a request leaves nothing of it for work".to_owned())
-        }
-        Part::Work(_) => Some(format!("a caller works for {}", length(broken.actual))),
-        _ => None,
-    }));
-    let adds_up = matches!(broken.what, Bounded::ClientPause | Bounded::AccessDelay);
-    match deeds.len() {
-        0 => amount(broken.what, broken.actual),
-        1 => deeds.remove(0),
-        _ if adds_up => format!("{}, {} in one hold", list(&deeds), length(broken.actual)),
-        _ => list(&deeds),
-    }
-}
-
 /// The assumption itself.
 pub fn bound(what: Bounded, bound: u64) -> String {
     let most = amount(what, bound);
@@ -409,76 +377,6 @@ pub fn bound(what: Bounded, bound: u64) -> String {
         (Bounded::AccessDelay, _) => {
             format!("no access reaches the resource more than {most} late")
         }
-    }
-}
-
-fn amount(what: Bounded, amount: u64) -> String {
-    match what {
-        Bounded::ClientPause
-        | Bounded::NodeClockStep
-        | Bounded::ClientClockStep
-        | Bounded::AmnesiacRestart
-        | Bounded::Work
-        | Bounded::Leaderless
-        | Bounded::Unreplicated
-        | Bounded::AccessDelay => length(amount),
-        Bounded::Drift => rate(amount),
-        Bounded::ClientCrash => count(amount, "death"),
-        Bounded::Failover => count(amount, "failover"),
-        Bounded::KeyRemoval => count(amount, "removal"),
-    }
-}
-
-/// A fault that breached the assumption, in the past tense.
-fn deed(broken: &BrokenAssumption, condition: &Condition, strikes: usize) -> String {
-    let (who, word) = (&condition.target, condition.verb.word());
-    let lasted = condition.to.map(|to| to.at.saturating_sub(condition.from.at));
-    match broken.what {
-        Bounded::ClientPause if matches!(who, Target::Links { .. }) => format!("{word} on {who}"),
-        Bounded::ClientPause => {
-            let (lasted, most) = (lasted.unwrap_or(broken.actual), length(broken.actual));
-            // The end of its process ends a pause, too.
-            let lasted = match condition.verb {
-                Verb::Pause => lasted.min(broken.actual),
-                _ => lasted,
-            };
-            match (condition.verb == Verb::Suspend, lasted > broken.bound) {
-                (false, _) => format!("{who} stood still for {}", length(lasted)),
-                (true, true) => format!("{who}'s machine slept for {}", length(lasted)),
-                (true, false) => format!(
-                    "{who}'s machine slept for {}, and what it missed comes up to {most} late",
-                    length(lasted)
-                ),
-            }
-        }
-        Bounded::ClientCrash => format!("{who} died ({word})"),
-        Bounded::NodeClockStep | Bounded::ClientClockStep => match condition.verb.figure() {
-            Figure::Shift(by) => format!("{who}'s clock stepped by {}", signed(by)),
-            _ => {
-                format!("{who}'s clock stood still for {}", length(lasted.unwrap_or(broken.actual)))
-            }
-        },
-        Bounded::Drift => {
-            format!("{who}'s clocks ran {} off", figure(&condition.verb.figure()))
-        }
-        Bounded::AmnesiacRestart if condition.verb == Verb::FullDisk => {
-            format!("{who}'s disk was full, and it came back without keys")
-        }
-        Bounded::AmnesiacRestart => {
-            let lasted = lasted.filter(|_| strikes == 1).unwrap_or(broken.actual);
-            format!("{who} was back after {}", length(lasted))
-        }
-        Bounded::Failover if condition.verb == Verb::Failover => format!("{who} was made master"),
-        Bounded::Failover => format!("{word} of {who} led to a failover"),
-        Bounded::Leaderless => {
-            format!("{word} of {who} left no node that leads, for {}", length(broken.actual))
-        }
-        Bounded::Unreplicated => format!(
-            "{word} of {who} kept replicas from their master until {} after the heal",
-            length(broken.actual)
-        ),
-        Bounded::KeyRemoval => format!("{word} struck {who}"),
-        Bounded::Work | Bounded::AccessDelay => format!("{word} on {who}"),
     }
 }
 

@@ -273,7 +273,8 @@ pub fn renewal(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
             format!("{who}'s renewal of {at} set the key again after it had ended.")
         }
         None => format!(
-            "{who}'s renewal was in flight when {who} released the lock, and was applied afterwards."
+            "{who}'s renewal was in flight when {who} released the lock, and was applied \
+             afterwards."
         ),
     };
     Some(Mechanism::new(How::RenewalLate, text, evidence))

@@ -50,8 +50,8 @@ fn pair<'a, 'b>(
     Some((earlier.next_back()?, second))
 }
 
-/// The first two tenures of a double grant that were covered at once: earlier in the stretch, one of
-/// two may have been past its lease.
+/// The first two tenures of a double grant that were covered at once: earlier in the stretch, one
+/// of two may have been past its lease.
 fn covered_pair<'a, 'b>(
     witness: &'b Witness<'a>,
     violation: &Violation,
