@@ -15,7 +15,7 @@
 //! reported that it had removed the key, unless the acquire itself had given up that key before it
 //! retried: such a key is excused only while its owner is in another hold that shares it. A key
 //! without a time to live is excused only while its owner is in a hold; but one over which another
-//! caller's granted acquire set its own was bounded by what its value says, as by a time to live.
+//! granted acquire set its own was bounded by what its value says, as by a time to live.
 //!
 //! Only another caller's acquire counts, or one of the owner after its release had reported that
 //! the key was removed.
@@ -158,6 +158,13 @@ fn was_missed(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool 
     is_new && (returned || applied(release.id).any(|at| Moment::from(at) < key.from))
 }
 
+/// Commands that name no key and change none: a release that sends one afterwards did not meet a
+/// key by it.
+const KEYLESS: [&str; 12] = [
+    "MULTI", "DISCARD", "UNWATCH", "PING", "WAIT", "WAITAOF", "SCRIPT", "CLIENT", "HELLO", "AUTH",
+    "SELECT", "ROLE",
+];
+
 /// Whether a release reached the node of a key while the key existed, and the reply was no error.
 fn came(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
     let returned = release.ret.map_or(Moment::NEVER, Moment::from);
@@ -165,6 +172,7 @@ fn came(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
     sent.any(|request| {
         let applied = leg(request, Leg::Applied).map(Moment::from);
         !request.declined
+            && !KEYLESS.contains(&&*request.command)
             && applied.is_some_and(|applied| key.from <= applied && applied <= returned)
     })
 }
@@ -347,14 +355,14 @@ fn shares(case: &Case, key: &Incarnation, acquire: OpId) -> bool {
     touches.any(|touch| case.history.keys[touch.change].by == Some(acquire))
 }
 
-/// Whether another caller's acquire set the key over this one, and was granted the lock.
+/// Whether another acquire, of any caller, set the key over this one and was granted the lock.
 fn is_taken_over(case: &Case, leftover: &Leftover) -> bool {
     let end = leftover.key.ended.filter(|end| end.change == KeyChange::Set);
     let by = end.and_then(|end| case.op(end.by?));
     by.is_some_and(|by| {
         by.kind == OpKind::Acquire
+            && by.id != leftover.owner
             && matches!(by.outcome, Outcome::Granted { .. })
-            && case.caller(by.id) != case.caller(leftover.owner)
     })
 }
 

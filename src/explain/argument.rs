@@ -133,7 +133,9 @@ fn vain(history: &History, grant: OpId) -> String {
     let mut ops = history.ops.iter();
     let release =
         ops.find(|op| op.kind == OpKind::Release { grant } && op.outcome == Outcome::NotMine);
-    release.map_or_else(String::new, |op| format!("{} found nothing of its own, and ", name(op)))
+    release.map_or_else(String::new, |op| {
+        format!("{} reported that nothing was its own, and ", name(op))
+    })
 }
 
 /// By how much one instant precedes another.

@@ -42,7 +42,7 @@ fn ended(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
         Outcome::Unknown if is_answered(witness, op) => "returns with an unknown outcome",
         Outcome::Unknown => "ends without an answer: nobody knows whether it took effect",
         Outcome::Lost if of_grant => "finds the lock lost",
-        Outcome::NotMine => "finds nothing of its own",
+        Outcome::NotMine => "reports that nothing was its own",
         _ => return None,
     };
     let text = format!("{}'s {what} {came}.", op.caller);

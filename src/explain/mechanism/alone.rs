@@ -126,7 +126,7 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
         (_, None, Some(release)) => {
             evidence.push(Evidence::Op(release.id));
             let what = match release.outcome {
-                Outcome::NotMine => "found nothing of its own",
+                Outcome::NotMine => "reported that nothing was its own",
                 _ => "was not answered",
             };
             let text = format!("{who}'s release {what}, and its key on {node} stayed.");
@@ -261,10 +261,11 @@ pub fn renewal(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
     evidence.extend(violation.keys.iter().map(|index| Evidence::Key(*index)));
     let who = &extend.caller;
     let OpKind::Extend { grant, .. } = extend.kind else { return None };
-    let given_back = witness.reading.releases(grant).map(|release| release.call.instant()).min();
+    let done = |release: &Op| Some(release.ret?.instant());
+    let given_back = witness.reading.releases(grant).filter_map(done).min();
     let text = match given_back.filter(|back| *back < extend.call.instant()) {
         Some(back) => format!(
-            "{who}'s renewal of {} began after it had given the lock back at {}.",
+            "{who}'s renewal of {} began after its release had returned at {}.",
             moment(extend.call.at),
             moment(back.at)
         ),

@@ -34,7 +34,13 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let sent = sent.filter(|r| !is_asked || r.to == key.node);
     let mut requests = sent.filter(|r| applied(r).is_some_and(|at| at.at <= key.at.at));
     let last = requests.next_back()?;
-    let has_looked = requests.any(|request| LOOKS.contains(&request.command.as_str()));
+    // A look at the key itself was no outdated one, whatever was done with it.
+    let born = witness.lives.iter().rfind(|life| life.node == key.node && life.from < key.at);
+    let born = born.map(|life| life.from);
+    let has_looked = requests.any(|request| {
+        let is_before = applied(request).is_some_and(|at| born.is_none_or(|born| at < born.into()));
+        LOOKS.contains(&request.command.as_str()) && is_before
+    });
     let late = took(last).filter(|ns| *ns >= LATE);
     let way = late.map_or_else(String::new, |ns| format!(", {} on its way,", length(ns)));
     let (command, node) = (&last.command, &key.node);

@@ -29,7 +29,7 @@ pub enum Said {
 pub fn said(answer: &Answer) -> Said {
     match answer {
         Ok(Reply::Error(why)) => Said::Refused(String::from_utf8_lossy(why).into_owned()),
-        Ok(Reply::Nil | Reply::Integer(0)) => Said::No,
+        Ok(Reply::Nil | Reply::NilArray | Reply::Integer(0)) => Said::No,
         Ok(_) => Said::Yes,
         Err(error) => error.refusal().map_or(Said::Unknown, Said::Refused),
     }

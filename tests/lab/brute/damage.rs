@@ -237,8 +237,8 @@ pub fn births<'a>(table: &'a Table) -> impl Iterator<Item = usize> + 'a {
     })
 }
 
-/// Whether the acquire of another, which was granted, replaced the key.
-fn taken_over(table: &Table, born: usize, owner: &str) -> bool {
+/// Whether another acquire, which was granted, replaced the key.
+fn taken_over(table: &Table, born: usize, owner: u32) -> bool {
     let keys = &table.history.keys;
     let same = |key: &&Key| key.node == keys[born].node && key.key == keys[born].key;
     let mut later = keys[born + 1..].iter().filter(same);
@@ -246,7 +246,7 @@ fn taken_over(table: &Table, born: usize, owner: &str) -> bool {
     let by = end.filter(|end| end.change == KeyChange::Set).and_then(|end| end.by);
     by.map(|by| table.op(by)).is_some_and(|by| {
         by.kind == OpKind::Acquire
-            && by.caller != owner
+            && by.id != owner
             && matches!(by.outcome, Outcome::Granted { .. })
     })
 }
@@ -292,7 +292,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let last = keys.iter().rfind(|key| {
         point(key.at) <= moment && key.node == *node && key.key == table.terms.lock_key
     });
-    let is_taken = || taken_over(table, born, &owner.caller);
+    let is_taken = || taken_over(table, born, owner.id);
     let lasts = last.is_some_and(|last| last.until_ms.is_none() && !is_taken());
     let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
     let mut own = own.filter(|op| table.holds(op, moment));
@@ -388,8 +388,24 @@ fn meets(table: &Table, born: usize, op: &Op) -> bool {
     let (key, returned) = (&table.history.keys[born], op.ret.map_or((u64::MAX, 0), stamp));
     table.history.requests.iter().any(|request| {
         let applied = leg(request, Leg::Applied).map(point);
+        let names_none = matches!(
+            request.command.as_str(),
+            "MULTI"
+                | "DISCARD"
+                | "UNWATCH"
+                | "PING"
+                | "WAIT"
+                | "WAITAOF"
+                | "SCRIPT"
+                | "CLIENT"
+                | "HELLO"
+                | "AUTH"
+                | "SELECT"
+                | "ROLE"
+        );
         (request.op, &request.to) == (op.id, &key.node)
             && !request.declined
+            && !names_none
             && applied.is_some_and(|at| point(key.at) <= at && at <= returned)
     })
 }

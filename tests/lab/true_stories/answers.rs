@@ -19,7 +19,7 @@ pub const TEMPLATES: &[Template] = &[
     }),
     ("{who}'s {word} returns with an unknown outcome.", |f, t| ended(f, t, &Outcome::Unknown)),
     ("{who}'s {word} finds the lock lost.", |f, t| ended(f, t, &Outcome::Lost)),
-    ("{who}'s {word} finds nothing of its own.", |f, t| ended(f, t, &Outcome::NotMine)),
+    ("{who}'s {word} reports that nothing was its own.", |f, t| ended(f, t, &Outcome::NotMine)),
     ("{node} answers {who}'s {word} with {word}.", |facts, told| {
         let [node, who, command, word] = told.words[..] else { return Err("places".into()) };
         let found = facts.history.requests.iter().any(|request| {
