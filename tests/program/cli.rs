@@ -190,7 +190,7 @@ fn explain_says_how_why_and_from_where_on() {
     let folder = Folder::new("explain").with("pause.toml", paused());
     let explain = ["explain", "pause.toml", "--report", "out"];
     let texts = [
-        "c1 stood still for 15 s, and its lease ran out. (stood-still)",
+        "c1 was paused for 15 s, and its lease ran out. (stood-still)",
         "why:    Necessary: c1's pause of 15 s.",
         "fault:1.for (15 s here): 9.587 s holds, 9.588 s breaks",
         "report: out/gc-pause-outlives-lease.md",

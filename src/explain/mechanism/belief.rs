@@ -187,6 +187,8 @@ struct Term<'a> {
     halts: Vec<Halt<'a>>,
     /// The accesses that took longer than undisturbed, and by how much, without the halts.
     late: Vec<(&'a Op, Nanos)>,
+    /// The same of accesses that began when others could be let in already, in all.
+    later: Nanos,
     /// How long the plan makes a caller work under one lease, if that is more than the lock allows.
     planned: Nanos,
     /// The first renewal that failed in it.
@@ -227,6 +229,7 @@ impl<'a> Term<'a> {
         Some(Term {
             failed: known.iter().find(has_failed).copied(),
             late: late(witness, hold, &halts, (call, at)),
+            later: late(witness, hold, &halts, (at, Moment::NEVER)).iter().map(|(_, ns)| ns).sum(),
             planned: overwork.map_or(0, |overwork| overwork.actual),
             from,
             lease,
@@ -238,7 +241,8 @@ impl<'a> Term<'a> {
     /// How long its holder was busy while its process ran.
     fn ran(&self) -> Nanos {
         let lasted = self.until.at.saturating_sub(self.from.at);
-        lasted.saturating_sub(standing(&self.halts, (self.from, self.until)))
+        let halted = standing(&self.halts, (self.from, self.until));
+        lasted.saturating_sub(halted).saturating_sub(self.later)
     }
 
     /// How long it would have been busy with undisturbed accesses.
