@@ -8,7 +8,7 @@ pub mod asked;
 pub mod evidence;
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
@@ -88,6 +88,8 @@ pub struct Lab {
     pub locks: Locks,
     /// The progress of runs, visible from outside.
     pub progress: Progress,
+    /// The faults that need not strike anything, by number.
+    pub excused: BTreeSet<u32>,
 }
 
 impl Lab {
@@ -108,6 +110,13 @@ impl Lab {
         let needs_tokio = self.locks.find(&plan.lock.algorithm).is_some_and(|lock| lock.runs_tokio);
         let engine = if needs_tokio { self.engine } else { EngineKind::Event };
         Lab { engine, ..self.clone() }
+    }
+
+    /// The same lab for experiments with a plan in whose own run these faults struck nothing: what
+    /// is compared with that run must not be called untested for it.
+    #[must_use]
+    pub fn excusing(self, faults: BTreeSet<u32>) -> Lab {
+        Lab { excused: faults, ..self }
     }
 
     /// The same lab with a user's own lock in addition. A lock that runs tokio's tasks moves the
@@ -182,7 +191,7 @@ impl Lab {
                 WorkloadKind::Ledger => Invariant::Ledger,
             },
             contends: plan.workload.clients > 1,
-            faults: plan.faults.iter().map(|fault| fault.id).collect(),
+            faults: self.to_strike(plan),
             reenters: plan.workload.reenter,
             site: Site {
                 nodes: plan.nodes(),
@@ -196,6 +205,12 @@ impl Lab {
             grants_without_faults: None,
             is_drawn: plan.is_drawn,
         }
+    }
+
+    /// The faults of a plan that must strike something, by number.
+    fn to_strike(&self, plan: &Plan) -> Vec<u32> {
+        let faults = plan.faults.iter().map(|fault| fault.id);
+        faults.filter(|fault| !self.excused.contains(fault)).collect()
     }
 
     /// The lock that a plan names.

@@ -9,19 +9,30 @@
 //! faults strike nothing: there, one that strikes something is enough. Neither rule removes a
 //! violation: they decide only between `Holds` and `Unknown`.
 
+use std::collections::BTreeSet;
+
 use crate::check::case::Case;
 use crate::history::{Condition, PROBE};
 use crate::reading::moment::Moment;
 
 /// Why the faults make the run test nothing: a reason for each fault that tested nothing.
 pub fn reasons(case: &Case) -> Vec<String> {
-    let over = work_is_over(case);
-    let faults = &case.terms.faults;
-    let found: Vec<String> = faults.iter().filter_map(|fault| reason(case, *fault, over)).collect();
-    if case.terms.is_drawn && found.len() < faults.len() {
+    let found: Vec<String> = found(case).into_iter().map(|(_, reason)| reason).collect();
+    if case.terms.is_drawn && found.len() < case.terms.faults.len() {
         return Vec::new();
     }
     found
+}
+
+/// The faults that tested nothing, by number.
+pub fn faults(case: &Case) -> BTreeSet<u32> {
+    found(case).into_iter().map(|(fault, _)| fault).collect()
+}
+
+fn found(case: &Case) -> Vec<(u32, String)> {
+    let over = work_is_over(case);
+    let faults = case.terms.faults.iter();
+    faults.filter_map(|fault| Some((*fault, reason(case, *fault, over)?))).collect()
 }
 
 /// Why a fault tested nothing; `None` if it tested something.

@@ -125,6 +125,11 @@ pub fn examine_plan(lab: &Lab, budget: Option<Budget>, plan: &Plan) -> Finding {
     examine::with_margins(lab, budget, explained)
 }
 
+/// Runs a plan, for a verdict.
+pub fn judge_plan(lab: &Lab, plan: &Plan) -> Finding {
+    examine::classified(lab, plan)
+}
+
 /// Runs a plan twice. `None` if both runs have the same trace; otherwise the first difference, in
 /// words: a bug in lockstorm.
 pub fn divergence(lab: &Lab, plan: &Plan) -> Option<String> {

@@ -87,17 +87,29 @@ pub struct RunArguments {
     /// Folder for reports; without it none are written. Foreign files are never replaced
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
+    /// Time limit for explaining each scenario; skipped work is reported
+    #[arg(long, value_name = "LENGTH", default_value = BUDGET, value_parser = length)]
+    pub budget: Option<Nanos>,
     /// Whether lockstorm was started without arguments.
     #[arg(skip)]
     pub is_main_job: bool,
 }
 
 impl RunArguments {
-    /// The arguments that `lockstorm` alone stands for.
+    /// The arguments that `lockstorm` alone stands for. Its reports are whole, however long they
+    /// take.
     pub fn main_job(engine: EngineChoice) -> RunArguments {
         let report = (engine == EngineChoice::Event).then(|| REPORTS.into());
         let inputs = vec![SCENARIOS.into()];
-        RunArguments { inputs, seed: None, seeds: None, engine, report, is_main_job: true }
+        RunArguments {
+            inputs,
+            seed: None,
+            seeds: None,
+            engine,
+            report,
+            budget: None,
+            is_main_job: true,
+        }
     }
 }
 

@@ -16,7 +16,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<Ending, Refusal> {
     let (lab, plan) = (watched(arguments.engine.lab()), input::plan(&arguments.plan)?);
     let what = format!("seed {}, plan {}", plan.seed, plan.digest());
     say(&format!("lockstorm {}: {what}", env!("CARGO_PKG_VERSION")));
-    let finding = act::examine_plan(&lab, None, &plan);
+    let finding = act::judge_plan(&lab, &plan);
     say(&format!("{}: {}", plan.name, found(&finding)));
     let trace = finding.trace_hash;
     // First, because a trace that differs from run to run cannot be compared with the given one.

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use comfy_table::{ContentArrangement, Table, presets};
+use lockstorm_platform::time::Nanos;
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::verdict::{Kind, Verdict};
 use crate::cli::args::RunArguments;
 use crate::cli::kept::Kept;
-use crate::cli::{act, kept, progress};
+use crate::cli::{act, clock, kept, progress};
 use crate::edge::ending::Ending;
 use crate::edge::page::Page;
 use crate::edge::terminal::{complain, say};
@@ -34,7 +35,7 @@ struct Ran<'a> {
     met: Met,
     /// The difference between two runs of the plan, if any; checked on the first seed.
     diverged: Option<String>,
-    /// The whole finding, for the first seed of each scenario only: reports need it.
+    /// The whole finding, if it was explained: that of the first seed of a scenario.
     finding: Option<Finding>,
 }
 
@@ -45,19 +46,24 @@ pub fn run(lab: &Lab, arguments: &RunArguments) -> Result<Ending, Refusal> {
     let plans = plans(&scenarios, arguments)?;
     look_ahead(arguments, &scenarios)?;
     let kept = Kept::read(arguments.report.as_deref());
+    let is_alone = scenarios.len() == 1;
+    let explains = is_alone || arguments.report.is_some();
     let what = headline(&plans);
     say(&format!("lockstorm {}: {what}", env!("CARGO_PKG_VERSION")));
     let bar = progress::bar(plans.len().try_into().unwrap_or(u64::MAX), "running");
     let ran: Vec<Ran> = plans
         .par_iter()
         .map(|planned| {
-            let ran = run_one(lab, planned, &kept);
+            let ran = run_one(lab, planned, explains.then_some((arguments.budget, &kept)));
             bar.inc(1);
             ran
         })
         .collect();
     bar.finish_and_clear();
     say(&table(&ran).trim_fmt());
+    if let (true, Some(finding)) = (is_alone, ran.iter().find_map(|ran| ran.finding.as_ref())) {
+        act::in_short(finding).iter().for_each(|line| say(line));
+    }
     write(arguments, &ran, kept)?;
     for difference in ran.iter().filter_map(|ran| ran.diverged.as_ref()) {
         complain(difference);
@@ -81,17 +87,25 @@ pub struct Planned<'a> {
     first: bool,
 }
 
-fn run_one<'a>(lab: &Lab, planned: &'a Planned, kept: &Kept) -> Ran<'a> {
+/// Runs a plan; a first one is explained, if requested: within a budget, and with what is known.
+fn run_one<'a>(
+    lab: &Lab,
+    planned: &'a Planned,
+    explains: Option<(Option<Nanos>, &Kept)>,
+) -> Ran<'a> {
     let Planned { scenario, plan, first } = planned;
-    let finding = match first {
-        true => act::examine(lab, None, scenario, plan.seed, kept),
-        false => act::judge(lab, scenario, plan.seed),
+    let explains = explains.filter(|_| *first);
+    let finding = match explains {
+        Some((budget, kept)) => {
+            act::examine(lab, budget.map(clock::silent), scenario, plan.seed, kept)
+        }
+        None => act::judge(lab, scenario, plan.seed),
     };
     let mut found = vec![found(&finding)];
     found.extend(scenario.expect.limits.missed(&finding.judgement.availability));
     let (found, met) = (found.join("; "), met(scenario, &finding));
     let diverged = first.then(|| act::divergence(lab, plan)).flatten();
-    Ran { scenario, plan, found, met, diverged, finding: first.then_some(finding) }
+    Ran { scenario, plan, found, met, diverged, finding: explains.map(|_| finding) }
 }
 
 /// Every scenario on every seed.

@@ -3,6 +3,8 @@
 
 use lockstorm_platform::time::Nanos;
 
+use crate::check::case::Case;
+use crate::check::idle;
 use crate::check::judge::Judgement;
 use crate::check::signature::Signature;
 use crate::check::verdict::{Kind, Verdict};
@@ -103,7 +105,7 @@ pub fn explained(
         return finding;
     }
     let (told, plan) = (first.kind, &finding.plan);
-    let lab = &lab.quick(plan);
+    let lab = &for_experiments(lab, &finding);
     let spending = Spending::of(budget);
     spending.begin("what made the difference");
     let mut reruns = Reruns::new(lab);
@@ -148,7 +150,7 @@ pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> 
     if finding.judgement.verdict != Verdict::Holds {
         return finding;
     }
-    let lab = &lab.quick(plan);
+    let lab = &for_experiments(lab, &finding);
     let spending = Spending::of(budget);
     let mut knobs = knobs(plan);
     knobs.retain(|knob| !matches!(knob, Knob::Set(_)));
@@ -172,6 +174,13 @@ pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> 
     finding
 }
 
+/// The lab for experiments with the plan of a finding.
+fn for_experiments(lab: &Lab, finding: &Finding) -> Lab {
+    let terms = lab.terms(&finding.plan);
+    let idle = idle::faults(&Case::new(&finding.history, &terms));
+    lab.quick(&finding.plan).excusing(idle)
+}
+
 /// The threshold of each of these knobs of a plan, by its name; the finding if the verdict of its
 /// run is unknown.
 pub fn thresholds_of(
@@ -185,6 +194,7 @@ pub fn thresholds_of(
         Verdict::Holds => false,
         Verdict::Unknown(_) => return Err(Box::new(with_calm(lab, finding))),
     };
+    let lab = &for_experiments(lab, &finding);
     let all = Spending::of(None);
     let struck = strikes(&finding.history);
     let found = thresholds(lab, plan, &struck, is_violated, knobs, &all);

@@ -433,6 +433,9 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
             }
         }
     }
+    if let Some(found) = ops().find_map(|op| of_older(witness, op)) {
+        return Some(found);
+    }
     let mut tenures = witness.tenures.iter().filter(|hold| {
         ops().any(|op| grant_of(op).is_some_and(|grant| witness.is_of(hold, grant)))
     });
@@ -440,6 +443,34 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
         return undone(witness, violation.ops.iter().copied());
     };
     Some(belief(witness, past, Moment::from(past.until)))
+}
+
+/// A release that deleted the key of an older acquire of its caller, and returned as if the key of
+/// its own acquire had been there.
+fn of_older(witness: &Witness<'_>, release: &Op) -> Option<Mechanism> {
+    let OpKind::Release { grant } = release.kind else { return None };
+    let history = witness.history();
+    let own = op(history, grant)?;
+    let (index, key, older) = witness.lives.iter().find_map(|life| {
+        let (index, owner) = (life.end?, op(history, life.owner?)?);
+        let key = &history.keys[index];
+        let is_older = owner.caller == release.caller
+            && owner.id != grant
+            && !witness.reading.are_one(owner.id, grant);
+        (key.by == Some(release.id) && is_older).then_some((index, key, owner))
+    })?;
+    let text = format!(
+        "{}'s release of {} deleted the key of its acquire of {} on {}, as if it were that of its \
+         acquire of {}.",
+        release.caller,
+        moment(release.call.at),
+        moment(older.call.at),
+        key.node,
+        moment(own.call.at)
+    );
+    let evidence = [older.id, own.id, release.id].map(Evidence::Op);
+    let evidence = evidence.into_iter().chain([Evidence::Key(index)]).collect();
+    Some(Mechanism::new(How::SameOwner, text, evidence))
 }
 
 /// A release that returned as released and deleted nothing.

@@ -155,12 +155,14 @@ impl How {
             How::StoodStill => &[Bounded::ClientPause],
             How::Overworked => &[Bounded::Work],
             How::AccessesLate | How::WriteInFlight => &[Bounded::AccessDelay],
-            How::HolderClock => &[Bounded::ClientClockStep, Bounded::Drift],
+            // A suspended host's monotonic clock stands still as well.
+            How::HolderClock => &[Bounded::ClientClockStep, Bounded::Drift, Bounded::ClientPause],
             How::NodeClock | How::ReplicaClock => &[Bounded::NodeClockStep, Bounded::Drift],
             How::NeverReached | How::OldMaster | How::LostInResync | How::DeleteNeverReached => {
                 &[Bounded::Failover]
             }
-            How::Forgotten | How::CounterForgotten => &[Bounded::AmnesiacRestart],
+            How::Forgotten => &[Bounded::AmnesiacRestart],
+            How::CounterForgotten => &[Bounded::AmnesiacRestart, Bounded::Failover],
             How::Removed => &[Bounded::KeyRemoval],
             How::LeftByDead => &[Bounded::ClientCrash],
             How::NoLeader => &[Bounded::Leaderless],

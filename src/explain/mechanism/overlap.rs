@@ -144,14 +144,23 @@ fn set_by<'a>(witness: &Witness<'a>, hold: &Hold<'_>) -> Vec<(usize, &'a Key)> {
         .collect()
 }
 
-/// The last life of a tenure's key on a node before another key was set there.
+/// The last life of a tenure's key on a node before another key was set there: a key that its
+/// grant set, or found as its own.
 fn life_of<'b>(witness: &'b Witness<'_>, hold: &Hold<'_>, key: &Key) -> Option<&'b Incarnation> {
-    let is_own = |life: &&Incarnation| {
-        life.node == key.node
-            && life.from < key.at
-            && life.owner.is_some_and(|owner| witness.is_of(hold, owner))
+    let history = witness.history();
+    let entered = |index: usize| {
+        let mut touches = witness.reading.lives.touches.iter().filter(|touch| touch.met == index);
+        touches.any(|touch| {
+            let change = &history.keys[touch.change];
+            let is_grant = change.by == Some(hold.grant.id) && change.at < key.at;
+            is_grant && matches!(change.change, KeyChange::Changed | KeyChange::Extended)
+        })
     };
-    witness.lives.iter().rfind(is_own)
+    let is_own = |(index, life): &(usize, &Incarnation)| {
+        let is_set = || life.owner.is_some_and(|owner| witness.is_of(hold, owner));
+        life.node == key.node && life.from < key.at && (is_set() || entered(*index))
+    };
+    witness.lives.iter().enumerate().rfind(is_own).map(|(_, life)| life)
 }
 
 /// The second did not set a new key: the first one's key admitted it.
