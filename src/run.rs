@@ -4,12 +4,13 @@
 //! healed, the clients are stopped, and a probe must acquire the lock. The environment is a
 //! [`Ground`]: simulated nodes in a simulated world, or real servers.
 
+pub mod address;
 pub mod asked;
 pub mod evidence;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 use std::rc::Rc;
 
 use lockstorm_platform::fault::HostNames;
@@ -35,22 +36,14 @@ use crate::lock::algorithm::Algorithm;
 use crate::lock::catalogue::Locks;
 use crate::plan::{Plan, Sentinels, Shards, TopologyKind, WorkloadKind};
 use crate::promise::Promise;
+use crate::run::address::{
+    SENTINEL_PORT, client_address, node_address, probe_address, resource_address, sentinel_address,
+};
 use crate::run::asked::{MASTER, WATCHED, asked_nodes, masters};
 use crate::workload::progress::Progress;
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
-use crate::workload::{Job, RESOURCE_PORT, client, probe, slowest_message, work};
-
-/// The port of nodes.
-const NODE_PORT: u16 = 6379;
-/// The port of Sentinels.
-const SENTINEL_PORT: u16 = 26_379;
-
-/// The number of clients with an address in the first network of clients.
-const FULL: u32 = 255;
-/// The first of the additional networks of clients, and the number of clients in each.
-const MORE_CLIENTS: u8 = 16;
-const PER_NET: u32 = 254;
+use crate::workload::{Job, client, probe, slowest_message, work};
 
 /// The result of a run.
 #[derive(Clone)]
@@ -379,36 +372,6 @@ where
     Rc::new(move |host| Box::pin(run(host)))
 }
 
-/// The address of the `n`th node in a simulated world, counted from 1.
-pub fn node_address(n: u32) -> SocketAddrV4 {
-    address(0, n, NODE_PORT)
-}
-
-/// The address of the `n`th Sentinel in a simulated world, counted from 1.
-pub fn sentinel_address(n: u32) -> SocketAddrV4 {
-    address(3, n, SENTINEL_PORT)
-}
-
-/// The address of the resource in a simulated world.
-pub fn resource_address() -> SocketAddrV4 {
-    address(2, 1, RESOURCE_PORT)
-}
-
-/// Nodes are in 10.0.0.0/24, clients in 10.0.1.0/24, the resource and the probe in 10.0.2.0/24,
-/// Sentinels in 10.0.3.0/24.
-fn address(net: u8, n: u32, port: u16) -> SocketAddrV4 {
-    let n = u8::try_from(n).expect("a valid plan has under 256 hosts of a kind");
-    SocketAddrV4::new(Ipv4Addr::new(10, 0, net, n), port)
-}
-
-/// The address of the `n`th client, counted from 1. Clients beyond 10.0.1.0/24 start at 10.0.16.1,
-/// with 254 in each network.
-fn client_address(n: u32) -> SocketAddrV4 {
-    let Some(above) = n.checked_sub(FULL + 1) else { return address(1, n, NODE_PORT) };
-    let net = u8::try_from(above / PER_NET).expect("a valid plan has at most 1,000 clients");
-    address(MORE_CLIENTS + net, above % PER_NET + 1, NODE_PORT)
-}
-
 fn node_config(plan: &Plan, n: u32) -> NodeConfig {
     let topology = &plan.topology;
     let addresses: Vec<SocketAddrV4> = (1..=topology.nodes).map(node_address).collect();
@@ -471,7 +434,7 @@ fn client_host(plan: &Plan, job: &Job, n: u32) -> HostSpec {
 fn probe_host(plan: &Plan, job: &Job) -> HostSpec {
     let job = job.clone();
     let run = process(move |host| probe::run(host, job.clone()));
-    host(plan, PROBE.to_owned(), address(2, 2, NODE_PORT), Part::Late, run)
+    host(plan, PROBE.to_owned(), probe_address(), Part::Late, run)
 }
 
 fn steps(trace: &Trace, names: &HostNames) -> Vec<Step> {
@@ -490,25 +453,4 @@ fn lines(trace: &Trace) -> Vec<String> {
         format!("{} at {} ns: {}", line.instant.seq, line.instant.at, line.text)
     };
     trace.lines().unwrap_or_default().iter().map(line).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-    use std::net::Ipv4Addr;
-
-    use super::{client_address, node_address, resource_address, sentinel_address};
-
-    #[test]
-    fn every_host_of_the_largest_plan_has_an_address_of_its_own() {
-        let clients = (1..=1_000).map(client_address);
-        let others = (1..=99).flat_map(|n| [node_address(n), sentinel_address(n)]);
-        let hosts = clients.chain(others).chain([resource_address()]);
-        let addresses: BTreeSet<Ipv4Addr> = hosts.map(|address| *address.ip()).collect();
-        assert_eq!(addresses.len(), 1_000 + 2 * 99 + 1);
-        for (n, ip) in [(1, "10.0.1.1"), (255, "10.0.1.255"), (256, "10.0.16.1")] {
-            assert_eq!(client_address(n).ip().to_string(), ip, "plans keep their traces");
-        }
-        assert_eq!(client_address(1_000).ip().to_string(), "10.0.18.237");
-    }
 }

@@ -25,7 +25,8 @@ use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 use crate::confirm::processes::{Home, Membership, Server, Setup, Watch, free_port};
 use crate::confirm::relay::{self, Node};
 use crate::plan::Plan;
-use crate::run::{self, Ground, Lab, node_address, process, resource_address, sentinel_address};
+use crate::run::address::{node_address, resource_address, sentinel_address};
+use crate::run::{self, Ground, Lab, process};
 
 /// How long the world runs between two updates of the servers' state (stopped or running) and
 /// clocks.

@@ -57,6 +57,21 @@ fn the_causes_of_scenarios_are_those_that_their_stories_need() {
     );
 }
 
+/// A fault that struck nothing in the violated run makes no experiment with it a test of nothing.
+#[test]
+fn a_fault_that_was_idle_does_not_make_experiments_untested() {
+    let text = std::fs::read_to_string("scenarios/gc-pause-outlives-lease.toml").expect("a file");
+    let idle = "\n[[fault]]\nkind = \"evict\"\ntarget = \"n1\"\nat = \"1ms\"\n";
+    let scenario = Scenario::parse("idle", &(text + idle)).expect("a scenario");
+    let finding = examine::scenario(&Lab::default(), &scenario, 1);
+    let experiments = experiments(&finding);
+    assert!(!experiments.remedies.is_empty() && !experiments.thresholds.is_empty());
+    let remedies = experiments.remedies.iter().filter(|remedied| remedied.is_unknown);
+    assert_eq!(remedies.count(), 0, "{:?}", experiments.remedies);
+    let thresholds = experiments.thresholds.iter().filter(|threshold| threshold.is_untested);
+    assert_eq!(thresholds.count(), 0, "{:?}", experiments.thresholds);
+}
+
 /// A pause of a holder of this length, this long after its grant.
 fn pause(id: u32, who: &str, plus: Nanos, length: Nanos) -> Fault {
     let event = Pattern::Outcome { who: who.to_owned(), what: "acquired".to_owned() };

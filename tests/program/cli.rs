@@ -221,7 +221,11 @@ fn a_run_ends_with_what_it_found() {
         .with("met.toml", &text)
         .with("not.toml", text.replace("\"stale-holder\", ", ""))
         .with("unknown.toml", text.replace("nth = 1", "nth = 999"));
-    check(&folder, &["run", "met.toml"], 0, &["1 as expected, 0 not, 0 unknown"]);
+    let in_short =
+        ["1 as expected, 0 not, 0 unknown", "  how:    c1 was paused for 15 s", "  heals:"];
+    check(&folder, &["run", "met.toml"], 0, &in_short);
+    let cut = ["the budget was used up", "1 as expected"];
+    check(&folder, &["run", "met.toml", "--budget", "0s"], 0, &cut);
     check(&folder, &["run", "not.toml"], 1, &["NOT as expected"]);
     check(&folder, &["run", "unknown.toml"], 2, &["nothing was tested", "1 unknown"]);
 }
