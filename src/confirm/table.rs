@@ -118,7 +118,7 @@ mod tests {
         let file = format!("{}/scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(file).expect("the scenario is there");
         let scenario = Scenario::parse(name, &text).expect("it is a scenario");
-        examine::plan(&Lab::default(), &scenario.plan(seed))
+        examine::unexplained_plan(&Lab::default(), &scenario.plan(seed))
     }
 
     /// Other seeds stand for real runs.

@@ -168,7 +168,7 @@ mod tests {
     fn a_failover_is_measured_from_the_fault_on() {
         let text = include_str!("../../scenarios/cluster-failover-loses-grant.toml");
         let plan = Scenario::parse("x", text).expect("it is a scenario").plan(3);
-        let finding = examine::plan(&Lab::default(), &plan);
+        let finding = examine::unexplained_plan(&Lab::default(), &plan);
         let measured = |nth: usize| STEPS[nth].2(&finding);
         assert_eq!(measured(0), None, "nobody is a Sentinel");
         let (down, promoted, written) = (measured(1), measured(2), measured(4));
@@ -182,7 +182,7 @@ mod tests {
     fn what_sentinels_see_comes_in_its_order() {
         let text = include_str!("../../scenarios/sentinel-returned-master.toml");
         let plan = Scenario::parse("x", text).expect("it is a scenario").plan(1);
-        let finding = examine::plan(&Lab::default(), &plan);
+        let finding = examine::unexplained_plan(&Lab::default(), &plan);
         // Suspected, down, promoted, named, written, the old master's last write.
         let order: Vec<_> = STEPS.iter().map(|(what, _, at)| at(&finding).expect(what)).collect();
         assert!(order[..5].is_sorted() && order[2] < order[5], "{order:?}");
@@ -193,7 +193,7 @@ mod tests {
     fn a_simulated_run_is_measured() {
         let text = include_str!("../../scenarios/gc-pause-outlives-lease.toml");
         let plan = Scenario::parse("x", text).expect("it is a scenario").plan(1);
-        let finding = examine::plan(&Lab::default(), &plan);
+        let finding = examine::unexplained_plan(&Lab::default(), &plan);
         for (what, measure) in &WINDOWS {
             let length = measure(&finding).expect(what);
             assert!(length < plan.until, "{what}");

@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use lockstorm::explain::cause::{change_words, part_words};
-use lockstorm::explain::experiment::{Change, Experiments, Threshold};
+use lockstorm::explain::experiment::{Change, Experiments};
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground;
-use lockstorm::explore::knob::{Knob, turned};
+use lockstorm::explore::knob::{Knob, knobs, turned};
+use lockstorm::explore::threshold::Found;
 use lockstorm::ledger::part::Part;
 use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::run::Lab;
@@ -16,11 +17,19 @@ use lockstorm::scenario::Scenario;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
-fn scenario(name: &str) -> Finding {
+use crate::NO_TIME;
+
+/// The plan of a scenario's first seed.
+fn plan(name: &str) -> Plan {
     let file = Path::new("scenarios").join(format!("{name}.toml"));
     let text = std::fs::read_to_string(&file).expect("the scenario can be read");
     let scenario = Scenario::parse(name, &text).expect("the scenario is one");
-    examine::scenario(&Lab::default(), &scenario, scenario.seeds()[0])
+    scenario.plan(scenario.seeds()[0])
+}
+
+fn with_causes(plan: &Plan) -> Finding {
+    let lab = Lab::default();
+    examine::explained(&lab, Some(NO_TIME), &[], examine::classified(&lab, plan))
 }
 
 fn experiments(finding: &Finding) -> &Experiments {
@@ -32,7 +41,7 @@ fn experiments(finding: &Finding) -> &Experiments {
 fn the_causes_of_scenarios_are_those_that_their_stories_need() {
     use Part::{Fault, Jitter, Offsets, Persistence};
     let check = |name: &str, necessary: &[Part], sufficient: &[&[Part]], idle: &[Part]| {
-        let finding = scenario(name);
+        let finding = with_causes(&plan(name));
         let causes = &experiments(&finding).causes;
         assert_eq!(causes.necessary, necessary, "{name}");
         assert_eq!(causes.sufficient, sufficient, "{name}");
@@ -97,7 +106,7 @@ fn of_two_faults_that_each_suffice_neither_is_necessary() {
         pause(1, "c1", 100 * MILLISECOND, 4 * SECOND),
         pause(2, "c1", 200 * MILLISECOND, 5 * SECOND),
     ];
-    let finding = examine::plan(&Lab::default(), &paused(both));
+    let finding = with_causes(&paused(both));
     let causes = &experiments(&finding).causes;
     assert_eq!(causes.necessary, []);
     assert_eq!(causes.sufficient, [[Part::Fault(1)], [Part::Fault(2)]]);
@@ -114,7 +123,7 @@ fn a_fault_that_struck_nobody_made_no_difference_and_is_varied_no_further() {
     }
     plan.faults.extend([late, never]);
     assert_eq!(plan.validate(), Ok(()));
-    let finding = examine::plan(&Lab::default(), &plan);
+    let finding = with_causes(&plan);
     let causes = &experiments(&finding).causes;
     assert_eq!(causes.idle, [Part::Fault(2), Part::Fault(3), Part::Jitter]);
     let of_idle = |change: &Change| match change {
@@ -148,10 +157,13 @@ fn a_fault_that_is_made_longer_puts_the_heal_off() {
 #[test]
 fn thresholds_are_where_theory_has_them() {
     let check = |name: &str, of: &str, theory: i64, within: i64| {
-        let finding = scenario(name);
-        let of_figure = |threshold: &&Threshold| threshold.of == of;
-        let threshold = experiments(&finding).thresholds.iter().find(of_figure);
-        let threshold = threshold.unwrap_or_else(|| panic!("{name} has no threshold of {of}"));
+        let plan = plan(name);
+        let knobs: Vec<_> = knobs(&plan).into_iter().filter(|k| k.name(&plan) == of).collect();
+        let found = examine::thresholds_of(&Lab::default(), &plan, &knobs);
+        let Ok([(_, Found::Thresholds(found))]) = found.as_deref() else {
+            panic!("{name} has no threshold of {of}");
+        };
+        let threshold = &found[0];
         let step = (threshold.breaks - threshold.holds).abs();
         assert!(step == 1_000_000 || of.ends_with("lag"), "{name} {of}: {threshold:?}");
         let off = (threshold.breaks / 1_000_000 - theory).abs();

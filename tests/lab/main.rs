@@ -1,6 +1,13 @@
 //! Whole flows inside one process: plans and histories go in, verdicts, explanations and reports
 //! come out. They share one program, because linking a program a file took most of the build.
 
+use std::time::Duration;
+
+use lockstorm::explore::budget::Budget;
+
+/// A budget that is used up: the causes are searched, and neither thresholds nor remedies.
+const NO_TIME: Budget = Budget { length: Duration::ZERO, clock: || Duration::ZERO, told: |_| {} };
+
 mod brute;
 mod causes;
 mod class;

@@ -20,6 +20,8 @@ use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
+use crate::NO_TIME;
+
 #[test]
 fn scenarios_are_explained_by_what_happened_in_them() {
     let expected = std::fs::read_to_string("tests/golden/mechanisms.txt").expect("the table");
@@ -60,9 +62,12 @@ fn plans_are_explained_by_what_made_the_difference() {
             line.map(|line| line.trim_end_matches('"').to_owned())
         };
         let scenario = Scenario::parse(&path.to_string_lossy(), &text).expect("a scenario");
+        let (lab, plan) = (Lab::default(), scenario.plan(scenario.seeds()[0]));
+        let mut finding = examine::classified(&lab, &plan);
         // The causes need reruns; the mechanism does not.
-        let examined = if wanted("why").is_some() { examine::plan } else { examine::classified };
-        let finding = examined(&Lab::default(), &scenario.plan(scenario.seeds()[0]));
+        if wanted("why").is_some() {
+            finding = examine::explained(&lab, Some(NO_TIME), &[], finding);
+        }
         let how = mechanism(&Witness::of(&finding)).expect("it is violated").sentence;
         let why = sentences(&finding).join(" ");
         let has = |said: &str, key| wanted(key).is_none_or(|wanted| said.contains(&wanted));
