@@ -25,7 +25,7 @@ use crate::scenario::Scenario;
 use crate::scenario::expectation::Met;
 
 /// The maximum number of plans of one run.
-const MOST_PLANS: usize = 100_000;
+const MAX_PLANS: usize = 100_000;
 
 /// What is kept of a finished plan.
 struct Ran<'a> {
@@ -121,14 +121,14 @@ pub fn plans<'a>(
             (None, Some(seeds)) => &mut seeds.clone(),
             (None, None) => &mut own.into_iter(),
         };
-        let seeds = seeds.take(MOST_PLANS + 1).enumerate();
+        let seeds = seeds.take(MAX_PLANS + 1).enumerate();
         plans.extend(seeds.map(|(index, seed)| Planned {
             scenario,
             plan: scenario.plan(seed),
             first: index == 0,
         }));
-        if plans.len() > MOST_PLANS {
-            let what = format!("these are more than {MOST_PLANS} plans");
+        if plans.len() > MAX_PLANS {
+            let what = format!("these are more than {MAX_PLANS} plans");
             return Err(Refusal::new(what, "take fewer seeds or fewer files at a time"));
         }
     }

@@ -32,7 +32,7 @@ use crate::run::{self, Ground, Lab, process};
 /// clocks.
 const BEAT: Nanos = 10 * MILLISECOND;
 /// How often a server that exits at once is started.
-const MOST_TRIES: u32 = 5;
+const MAX_TRIES: u32 = 5;
 /// The host that waits for an interrupt of the whole program.
 const WATCHMAN: &str = "watchman";
 /// Its address. It has no connections.
@@ -112,7 +112,7 @@ impl RealGround {
             let mut tries = 1;
             while let Err(error) = started.wait() {
                 // Another process took the port between the choice of a free port and the bind.
-                if error.kind() != io::ErrorKind::BrokenPipe || tries == MOST_TRIES {
+                if error.kind() != io::ErrorKind::BrokenPipe || tries == MAX_TRIES {
                     return Err(format!("{name} does not answer: {error}"));
                 }
                 tries += 1;

@@ -132,14 +132,14 @@ pub struct Tokens {
 
 impl Tokens {
     /// The maximum number that is kept.
-    const MOST: usize = 16;
+    const MAX: usize = 16;
 
     /// Records a token.
     pub fn note(&mut self, token: &[u8]) {
         if self.seen.iter().any(|seen| seen == token) {
             return;
         }
-        if self.seen.len() == Tokens::MOST {
+        if self.seen.len() == Tokens::MAX {
             self.seen.remove(0);
         }
         self.seen.push(token.to_vec());

@@ -13,9 +13,9 @@ use crate::reading::provenance::Provenance;
 use crate::reading::provenance::recent::Bounds;
 
 /// The maximum number of findings that are kept; of further ones only the number.
-const MOST_FINDINGS: usize = 1_000;
+const MAX_FINDINGS: usize = 1_000;
 /// The maximum number of keys for which more than their current life is kept.
-const MOST_PASTS: usize = 10_000;
+const MAX_PASTS: usize = 10_000;
 /// Bounds on what is kept to find the senders of replicated and loaded changes.
 const JOINED: Bounds = Bounds { places: 10_000, copies: 8 };
 
@@ -118,7 +118,7 @@ impl Ledger {
     }
 
     pub(super) fn find(&mut self, finding: Finding) {
-        if self.findings.len() < MOST_FINDINGS {
+        if self.findings.len() < MAX_FINDINGS {
             self.findings.push(finding);
         } else {
             self.counts.further += 1;
@@ -129,7 +129,7 @@ impl Ledger {
     pub(super) fn past(&mut self, key: &KeyName) -> &mut Past {
         if !self.pasts.contains_key(key) {
             self.order.push_back(key.clone());
-            if self.order.len() > MOST_PASTS
+            if self.order.len() > MAX_PASTS
                 && let Some(oldest) = self.order.pop_front()
             {
                 self.pasts.remove(&oldest);

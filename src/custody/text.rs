@@ -7,7 +7,7 @@ use crate::custody::incarnation::{Incarnation, Told};
 use crate::length;
 
 /// The maximum number of findings that are listed one by one.
-const MOST_TOLD: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// A judgement as lines: the verdict first, then the findings, then the counts.
 pub fn judgement(judgement: &Judgement) -> Vec<String> {
@@ -17,8 +17,8 @@ pub fn judgement(judgement: &Judgement) -> Vec<String> {
         Verdict::Violated => format!("violated: {}", kinds(findings)),
         Verdict::Unknown(why) => format!("unknown: {why}"),
     }];
-    lines.extend(findings.iter().take(MOST_TOLD).map(finding));
-    let untold = findings.len().saturating_sub(MOST_TOLD) as u64 + counts.further;
+    lines.extend(findings.iter().take(MAX_LISTED).map(finding));
+    let untold = findings.len().saturating_sub(MAX_LISTED) as u64 + counts.further;
     if untold > 0 {
         lines.push(format!("and {untold} more"));
     }

@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 use crate::scenario::{self, Scenario};
 
 /// The maximum size of a scenario or a plan, bytes.
-const LONGEST_FILE: u64 = 16 * 1024 * 1024;
+const MAX_FILE_SIZE: u64 = 16 * 1024 * 1024;
 
 /// Reads every scenario in `inputs`: files in their order, the `.toml` files of folders by name.
 pub fn scenarios(inputs: &[PathBuf]) -> Result<Vec<Scenario>, Refusal> {
@@ -103,11 +103,11 @@ fn scenario_files(folder: &Path) -> Result<Vec<PathBuf>, Refusal> {
 fn text(path: &Path) -> Result<String, Refusal> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    let read = file.take(LONGEST_FILE + 1).read_to_end(&mut bytes);
+    let read = file.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes);
     read.map_err(|error| unreadable(path, &error))?;
-    if u64::try_from(bytes.len()).is_ok_and(|length| length > LONGEST_FILE) {
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > MAX_FILE_SIZE) {
         let what = format!("{} is too long to be a scenario or a plan", path.display());
-        return Err(Refusal::new(what, format!("at most {LONGEST_FILE} bytes")));
+        return Err(Refusal::new(what, format!("at most {MAX_FILE_SIZE} bytes")));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();

@@ -15,7 +15,7 @@ use crate::explain::story::{Beat, Evidence, Story, StoryLine, Weight};
 use crate::explain::witness::Witness;
 
 /// The maximum number of lines of a story.
-pub const LONGEST: usize = 9;
+pub const MAX_LINES: usize = 9;
 
 /// Selects the story of a finding; events of `proof`, on which its mechanism rests, are part of it.
 pub fn tell(witness: &Witness<'_>, proof: &[Evidence]) -> Story {
@@ -30,7 +30,7 @@ pub fn tell(witness: &Witness<'_>, proof: &[Evidence]) -> Story {
     }
     beats.sort_by_key(|beat| (beat.weight, beat.line.at));
     let mut told = once(witness, beats);
-    let folded = told.split_off(LONGEST.min(told.len()));
+    let folded = told.split_off(MAX_LINES.min(told.len()));
     Story { lines: in_order(told), folded: in_order(folded) }
 }
 

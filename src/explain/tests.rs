@@ -5,7 +5,7 @@ use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::explain::fixture;
 use crate::explain::fixture::sketch::{self, Sketch, granted};
-use crate::explain::selection::LONGEST;
+use crate::explain::selection::MAX_LINES;
 use crate::explain::story::Evidence;
 use crate::history::{OpKind, Outcome};
 
@@ -64,7 +64,7 @@ fn a_sentence_goes_with_each_of_its_events() {
 fn a_story_is_short_and_in_order() {
     for finding in fixture::all() {
         let lines = explain(&finding).story.lines;
-        assert!((4..=LONGEST).contains(&lines.len()), "{}: {}", finding.scenario, lines.len());
+        assert!((4..=MAX_LINES).contains(&lines.len()), "{}: {}", finding.scenario, lines.len());
         assert!(lines.is_sorted_by_key(|line| line.at));
     }
 }

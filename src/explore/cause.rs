@@ -17,9 +17,9 @@ use crate::ledger::part::{Part, Strikes, every_part_of, strikes, without};
 use crate::plan::Plan;
 
 /// The maximum number of parts of a minimal set in the search.
-const MOST_TOGETHER: usize = 3;
+const MAX_TOGETHER: usize = 3;
 /// The maximum number of minimal sets with more parts than that.
-const MOST_LARGER: usize = 8;
+const MAX_LARGER_SETS: usize = 8;
 /// By how much a fault is moved.
 const SHIFT: Nanos = 500 * MILLISECOND;
 
@@ -104,7 +104,7 @@ impl Trials<'_, '_> {
         let all: Out = parts.iter().copied().collect();
         let mut found: Vec<Out> = Vec::new();
         // Small sets first, so that a set which contains a sufficient one is not tried.
-        for size in 0..=MOST_TOGETHER.min(parts.len()) {
+        for size in 0..=MAX_TOGETHER.min(parts.len()) {
             let has_needed = |set: &Out| necessary.iter().all(|part| set.contains(part));
             let is_new = |set: &Out| !found.iter().any(|smaller| smaller.is_subset(set));
             let sets = subsets(parts, size).into_iter();
@@ -116,16 +116,16 @@ impl Trials<'_, '_> {
                 sets.into_iter().zip(there).filter(|(_, there)| *there).map(|(set, _)| set),
             );
         }
-        if parts.len() > MOST_TOGETHER {
+        if parts.len() > MAX_TOGETHER {
             self.larger(&all, necessary, &mut found);
         }
         found.into_iter().map(|set| set.into_iter().collect()).collect()
     }
 
-    /// Adds minimal sets of more parts, at most [`MOST_LARGER`]: one if there is none yet, and one
+    /// Adds minimal sets of more parts, at most [`MAX_LARGER_SETS`]: one if there is none yet, and one
     /// for each fault that belongs to a minimal set although it is in none of the others.
     fn larger(&mut self, all: &Out, necessary: &[Part], found: &mut Vec<Out>) {
-        let most = found.len() + MOST_LARGER;
+        let most = found.len() + MAX_LARGER_SETS;
         if found.is_empty() {
             let set = self.one_by_one(all, necessary, found, None);
             found.push(set);

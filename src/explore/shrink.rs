@@ -5,7 +5,7 @@
 //! A fault without which the same kinds are violated in the same class, with no other assumption
 //! broken, can go as well, even if the mechanism is then another: the plan without it shows the
 //! same in a simpler way.
-//! If [`MOST_RUNS`] stopped it first, the hunt reports that.
+//! If [`MAX_RUNS`] stopped it first, the hunt reports that.
 
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
@@ -21,7 +21,7 @@ use crate::plan::Plan;
 use crate::run::Lab;
 
 /// The maximum number of plans that are tried.
-const MOST_RUNS: usize = 3_000;
+const MAX_RUNS: usize = 3_000;
 /// Plans that are tried in parallel. The first that keeps the signature counts, regardless of the
 /// number of cores.
 const SIDE_BY_SIDE: usize = 4;
@@ -63,7 +63,7 @@ pub fn shrink(
             if chunk.is_empty() {
                 break;
             }
-            if tried > MOST_RUNS {
+            if tried > MAX_RUNS {
                 return Small { runs: number(tried), ..best };
             }
             tried += chunk.len();

@@ -11,11 +11,11 @@ use crate::refusal::{Place, Refusal, nearest};
 pub type Checked = Result<(), Refusal>;
 
 /// The maximum number of rounds of a client, and of tries of an acquire.
-pub const MOST_ROUNDS: u32 = 1_000_000;
+pub const MAX_ROUNDS: u32 = 1_000_000;
 /// The maximum rate error of a clock: half as fast again, or half as fast.
-const MOST_PPM: i32 = 500_000;
+const MAX_PPM: i32 = 500_000;
 /// The maximum of lost tries per million: a message must arrive eventually.
-pub const MOST_LOSS: u32 = 900_000;
+pub const MAX_LOSS: u32 = 900_000;
 
 /// Refuses, if `wrong`.
 pub fn refuse_if(wrong: bool, place: &str, what: impl Into<String>, mend: &str) -> Checked {
@@ -63,6 +63,6 @@ fn who_is_there(plan: &Plan) -> String {
 /// Refuses a clock with an extreme rate.
 pub fn rate(place: &str, ppm: i32) -> Checked {
     let what = format!("a clock that is {ppm} ppm fast is broken");
-    let mend = format!("from -{MOST_PPM} to {MOST_PPM}");
-    refuse_if(!(-MOST_PPM..=MOST_PPM).contains(&ppm), place, what, &mend)
+    let mend = format!("from -{MAX_PPM} to {MAX_PPM}");
+    refuse_if(!(-MAX_PPM..=MAX_PPM).contains(&ppm), place, what, &mend)
 }

@@ -9,7 +9,7 @@ use lockstorm_platform::trace::Edge;
 use crate::history::{RESOURCE, WORDS};
 use crate::length;
 use crate::lock::algorithm::Algorithm;
-use crate::plan::contradiction::{Checked, MOST_LOSS, in_reach, known_host, rate, refuse_if};
+use crate::plan::contradiction::{Checked, MAX_LOSS, in_reach, known_host, rate, refuse_if};
 use crate::plan::{Persistence, Plan, Shards, TopologyKind};
 use crate::refusal::nearest;
 
@@ -150,8 +150,8 @@ fn size(verb: &Verb, place: &str) -> Checked {
         Figure::None => Ok(()),
         Figure::Length(extra) => in_reach(&format!("{place}.extra"), extra),
         Figure::Share(per_million) => {
-            let mend = format!("at most {MOST_LOSS} in a million; 'partition' lets nothing pass");
-            let all = per_million > MOST_LOSS;
+            let mend = format!("at most {MAX_LOSS} in a million; 'partition' lets nothing pass");
+            let all = per_million > MAX_LOSS;
             refuse_if(all, &format!("{place}.loss"), "nothing would ever arrive", &mend)
         }
         Figure::Shift(by) => in_reach(&format!("{place}.by"), by.unsigned_abs()),

@@ -12,7 +12,7 @@ use crate::lock::algorithm::wait_replicas::{NAME as WAITS, acks};
 use crate::lock::config::{DiscoveryShape, LockConfig};
 use crate::lock::lease::drift_allowance;
 use crate::lock::options::{LockOption, OPTIONS};
-use crate::plan::contradiction::{Checked, MOST_ROUNDS, in_reach, refuse_if};
+use crate::plan::contradiction::{Checked, MAX_ROUNDS, in_reach, refuse_if};
 use crate::plan::{Persistence, Plan, TopologyKind};
 use crate::quantity::length as in_words;
 
@@ -30,7 +30,7 @@ pub fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(config.timeout == Some(0), "lock.timeout", "every request would fail", "above 0s")?;
     let tries = config.tries.unwrap_or(1);
     let what = format!("{tries} tries");
-    refuse_if(tries == 0 || tries > MOST_ROUNDS, "lock.tries", what, "from 1 to 1000000")
+    refuse_if(tries == 0 || tries > MAX_ROUNDS, "lock.tries", what, "from 1 to 1000000")
 }
 
 /// Refuses options of another lock, and lengths above the maximum.

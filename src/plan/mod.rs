@@ -116,7 +116,7 @@ impl Plan {
 }
 
 /// Redis's default save points.
-const USUAL_SAVE_POINTS: &str = "3600 1 300 100 60 10000";
+const DEFAULT_SAVE_POINTS: &str = "3600 1 300 100 60 10000";
 
 /// The nodes of a plan: `n1`, `n2`, ...
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -280,7 +280,7 @@ impl Topology {
     /// The setup of each of its nodes, apart from address, master and cluster.
     pub fn node(&self) -> NodeConfig {
         let save = match (self.persistence, &self.files.save[..]) {
-            (Persistence::Rdb, "") => USUAL_SAVE_POINTS,
+            (Persistence::Rdb, "") => DEFAULT_SAVE_POINTS,
             (_, save) => save,
         };
         NodeConfig {

@@ -12,7 +12,7 @@ use crate::length;
 use crate::lock::algorithm::Algorithm;
 use crate::lock::catalogue::Locks;
 use crate::plan::contradiction::{
-    Checked, MOST_LOSS, MOST_ROUNDS, in_reach, known_host, rate, refuse_if,
+    Checked, MAX_LOSS, MAX_ROUNDS, in_reach, known_host, rate, refuse_if,
 };
 use crate::plan::fault_contradiction::faults;
 use crate::plan::lock_contradiction::lock;
@@ -20,13 +20,13 @@ use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind};
 use crate::refusal::{Place, Refusal, nearest};
 
 /// The maximum number of nodes.
-const MOST_NODES: u32 = 99;
+const MAX_NODES: u32 = 99;
 
 /// The maximum number of clients.
-const MOST_CLIENTS: u32 = 1_000;
+const MAX_CLIENTS: u32 = 1_000;
 
 /// The minimum wait before a client retries: without a wait, no time would pass.
-const SHORTEST_RETRY: Nanos = MILLISECOND;
+const MIN_RETRY: Nanos = MILLISECOND;
 
 impl Plan {
     /// Refuses contradictory plans, so that no run of a plan can fail because of its content. The
@@ -120,8 +120,8 @@ fn topology(plan: &Plan) -> Checked {
             refuse_if(!even, "topology.replicas_each", what, "as many for each")?;
         }
     }
-    let mend = format!("at most {MOST_NODES}");
-    refuse_if(nodes > MOST_NODES, place, format!("{nodes} nodes are too many"), &mend)?;
+    let mend = format!("at most {MAX_NODES}");
+    refuse_if(nodes > MAX_NODES, place, format!("{nodes} nodes are too many"), &mend)?;
     let odd = plan.topology.shards.is_some() && plan.topology.kind != TopologyKind::Cluster;
     refuse_if(odd, "topology.shards", "there are no slots to share", "kind = \"cluster\"")?;
     let place = "topology.sentinels";
@@ -138,8 +138,8 @@ fn topology(plan: &Plan) -> Checked {
 /// Refuses Sentinels that could never agree, and times that they cannot be configured with.
 fn watch(sentinels: &Sentinels) -> Checked {
     let (count, quorum) = (sentinels.count, sentinels.quorum);
-    let mend = format!("from 1 to {MOST_NODES}");
-    let wrong = count == 0 || count > MOST_NODES;
+    let mend = format!("from 1 to {MAX_NODES}");
+    let wrong = count == 0 || count > MAX_NODES;
     refuse_if(wrong, "topology.sentinels", format!("{count} Sentinels cannot watch"), &mend)?;
     let what = format!("a quorum of {quorum} of {count} Sentinels");
     let mend = format!("from 1 to {count}");
@@ -193,15 +193,15 @@ fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Refusa
 fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let work = &plan.workload;
     refuse_if(work.clients == 0, "workload.clients", "nobody wants the lock", "at least 1")?;
-    let mend = format!("at most {MOST_CLIENTS}");
-    let many = work.clients > MOST_CLIENTS;
+    let mend = format!("at most {MAX_CLIENTS}");
+    let many = work.clients > MAX_CLIENTS;
     refuse_if(many, "workload.clients", "these are too many clients", &mend)?;
-    let rounds = work.rounds == 0 || work.rounds > MOST_ROUNDS;
+    let rounds = work.rounds == 0 || work.rounds > MAX_ROUNDS;
     refuse_if(rounds, "workload.rounds", format!("{} rounds", work.rounds), "from 1 to 1000000")?;
     for (place, length, least) in [
         ("workload.hold", work.hold, 0),
         ("workload.rest", work.rest, 0),
-        ("workload.retry", work.retry, SHORTEST_RETRY),
+        ("workload.retry", work.retry, MIN_RETRY),
         ("workload.timeout", work.timeout, MILLISECOND),
         ("workload.stagger", work.stagger, 0),
     ] {
@@ -224,8 +224,8 @@ fn fence(plan: &Plan, algorithm: &Algorithm) -> Checked {
 
 fn links(plan: &Plan) -> Checked {
     latency("links.latency", &plan.links.latency)?;
-    let mend = format!("at most {MOST_LOSS} in a million");
-    let loss = plan.links.loss_per_million > MOST_LOSS;
+    let mend = format!("at most {MAX_LOSS} in a million");
+    let loss = plan.links.loss_per_million > MAX_LOSS;
     refuse_if(loss, "links.loss", "nothing would ever arrive", &mend)?;
     for (link, length) in &plan.links.named {
         let place = format!("links.named.{link}");

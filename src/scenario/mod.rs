@@ -67,7 +67,7 @@ const AFTER_FAULTS: Nanos = 20 * SECOND;
 /// Without `until`, how long the run continues after the probe's time, ns.
 const AFTER_PROBE: Nanos = 10 * SECOND;
 /// The maximum number of seeds of a scenario.
-const MOST_SEEDS: u64 = 100_000;
+const MAX_SEEDS: u64 = 100_000;
 
 impl Scenario {
     /// Reads a scenario. `name` is the file's name, for refusals.
@@ -249,9 +249,9 @@ fn seeds(top: &Section) -> Result<Vec<u64>, Refusal> {
         return Err(Refusal::at(span, what, "take one of them out"));
     }
     let seeds = seed_range(range).map_err(|no| Refusal::at(span.clone(), no, "write \"1..5\""))?;
-    if seeds.end() - seeds.start() >= MOST_SEEDS {
+    if seeds.end() - seeds.start() >= MAX_SEEDS {
         let what = format!("'{range}' are too many seeds for a scenario");
-        return Err(Refusal::at(span, what, format!("at most {MOST_SEEDS}")));
+        return Err(Refusal::at(span, what, format!("at most {MAX_SEEDS}")));
     }
     Ok(seeds.collect())
 }

@@ -165,7 +165,7 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Refusal> {
 }
 
 /// The default workload: two clients count, one second at a time.
-const USUAL_WORK: Workload = Workload {
+const DEFAULT_WORKLOAD: Workload = Workload {
     kind: WorkloadKind::Counter,
     clients: 2,
     rounds: 3,
@@ -203,9 +203,9 @@ pub const WORK: [Field; 14] = [
 /// `[workload]`.
 pub fn workload(scenario: &Section) -> Result<Workload, Refusal> {
     let keys = WORK.map(|field| field.key);
-    let Some(section) = scenario.section("workload", &keys)? else { return Ok(USUAL_WORK) };
+    let Some(section) = scenario.section("workload", &keys)? else { return Ok(DEFAULT_WORKLOAD) };
     extend(&section)?;
-    section.settings(WORK.iter(), &USUAL_WORK)
+    section.settings(WORK.iter(), &DEFAULT_WORKLOAD)
 }
 
 /// Refuses a value that does not specify when a working client extends its grant.
@@ -346,7 +346,7 @@ mod tests {
     use serde::Serialize;
     use serde::de::DeserializeOwned;
 
-    use super::{PERSISTENCES, TOPOLOGIES, USUAL_WORK, WORK, percent};
+    use super::{DEFAULT_WORKLOAD, PERSISTENCES, TOPOLOGIES, WORK, percent};
     use crate::field::{Field, Takes};
     use crate::lock::config::LockConfig;
     use crate::lock::options;
@@ -391,9 +391,9 @@ mod tests {
 
     #[test]
     fn the_rows_are_those_of_their_types() {
-        takes_what_its_rows_say(WORK.iter(), &USUAL_WORK);
+        takes_what_its_rows_say(WORK.iter(), &DEFAULT_WORKLOAD);
         takes_what_its_rows_say(options::fields(), &LockConfig::default());
-        let all = serde_json::to_value(USUAL_WORK).unwrap();
+        let all = serde_json::to_value(DEFAULT_WORKLOAD).unwrap();
         for key in all.as_object().unwrap().keys() {
             assert!(WORK.iter().any(|field| field.key == key), "{key}");
         }

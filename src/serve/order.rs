@@ -5,7 +5,7 @@ use lockstorm_platform::fault::{MAX_LENGTH, Target, Verb};
 use lockstorm_platform::time::Nanos;
 
 use crate::length;
-use crate::plan::contradiction::MOST_LOSS;
+use crate::plan::contradiction::MAX_LOSS;
 use crate::refusal::{Refusal, nearest};
 use crate::serve::setup::CLIENTS;
 
@@ -326,7 +326,7 @@ impl<'a> Words<'a> {
     fn loss(&mut self) -> Read<u32> {
         let word = self.next("the share", "like 5%")?;
         match crate::scenario::tables::percent(word) {
-            Some(share) if share <= MOST_LOSS => Ok(share),
+            Some(share) if share <= MAX_LOSS => Ok(share),
             Some(_) => refused("nothing would ever arrive", "at most 90%; LINK CUT lets none pass"),
             None => refused(format!("'{word}' is no share"), "like 5% or 0.5%"),
         }

@@ -24,9 +24,9 @@ const BEAT: Nanos = 10 * MILLISECOND;
 /// How long it continues after SHUTDOWN, so that the reply is sent.
 const FAREWELL: Nanos = 50 * MILLISECOND;
 /// The maximum number of locks that STATUS shows.
-const MOST_SHOWN: usize = 20;
+const MAX_SHOWN: usize = 20;
 /// The maximum number of lives of keys that HISTORY keeps.
-const MOST_REMEMBERED: usize = 1_000;
+const MAX_REMEMBERED: usize = 1_000;
 
 /// See the module documentation.
 pub struct Service {
@@ -95,7 +95,7 @@ impl Service {
             self.lines.push(line::owned(&life));
             self.remembered.push_back(text::life(&life));
         }
-        let surplus = self.remembered.len().saturating_sub(MOST_REMEMBERED);
+        let surplus = self.remembered.len().saturating_sub(MAX_REMEMBERED);
         self.remembered.drain(..surplus);
     }
 
@@ -257,8 +257,8 @@ impl Service {
             let what = told(&fault.verb, &fault.target, fault.length);
             lines.push(format!("fault {}: {what}, since {since} ago", fault.id));
         }
-        lines.extend(self.ledger.living().take(MOST_SHOWN).map(text::life));
-        let more = self.ledger.living().count().saturating_sub(MOST_SHOWN);
+        lines.extend(self.ledger.living().take(MAX_SHOWN).map(text::life));
+        let more = self.ledger.living().count().saturating_sub(MAX_SHOWN);
         if more > 0 {
             lines.push(format!("and {more} more locks"));
         }

@@ -25,7 +25,7 @@ use crate::workload::progress::Pulse;
 use crate::workload::recorder::Recorder;
 
 /// The maximum number of characters of a panic's text that are kept.
-const MOST_TEXT: usize = 500;
+const MAX_TEXT: usize = 500;
 
 /// See the module documentation.
 pub struct Guard {
@@ -205,6 +205,6 @@ fn message(panic: &(dyn Any + Send)) -> String {
     let literal = panic.downcast_ref::<&str>().copied();
     let text = literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     // It is printed to a terminal, which interprets control characters.
-    let text = text.unwrap_or("no text").chars().take(MOST_TEXT);
+    let text = text.unwrap_or("no text").chars().take(MAX_TEXT);
     text.map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

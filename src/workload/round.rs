@@ -16,7 +16,7 @@ use crate::workload::resource::{NONE, REFUSED};
 use crate::workload::{Job, reentry};
 
 /// The minimum time between two extends: without a wait, time might not pass, ns.
-const SHORTEST_WAIT: Nanos = MILLISECOND;
+const MIN_WAIT: Nanos = MILLISECOND;
 
 /// A caller that holds the lock, with its connection to the resource.
 pub struct Round<'a> {
@@ -132,13 +132,13 @@ impl<'a> Round<'a> {
                 self.term = sent.saturating_add(self.job.config.ttl.unwrap_or(0));
                 self.due_in(rhythm)
             }
-            Extended::Lost => SHORTEST_WAIT,
+            Extended::Lost => MIN_WAIT,
             // Four retries before the reserve is used, and none within it.
             Extended::Unknown => {
                 let ttl = self.job.config.ttl;
                 let reserve = ttl.map_or(SECOND, |ttl| rhythm.reserve(ttl));
                 let spare = ttl.map_or(SECOND, |_| self.left().saturating_sub(reserve));
-                (reserve / 4).min(spare).max(SHORTEST_WAIT)
+                (reserve / 4).min(spare).max(MIN_WAIT)
             }
         })
     }
@@ -149,7 +149,7 @@ impl<'a> Round<'a> {
             Some(ttl) => self.left().saturating_sub(ttl - rhythm.due(ttl)).min(rhythm.due(ttl)),
             None => rhythm.due(self.job.workload.hold.max(SECOND)),
         };
-        wait.max(SHORTEST_WAIT)
+        wait.max(MIN_WAIT)
     }
 
     /// How long the caller may rely on the grant: to its deadline, or the lease since its arrival,

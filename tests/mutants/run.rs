@@ -16,7 +16,7 @@ use crate::table::Mutant;
 use crate::tree::{self, PROGRAM};
 
 /// A mutant that takes longer hangs.
-const LONGEST: Duration = Duration::from_secs(240);
+const MAX_LENGTH: Duration = Duration::from_secs(240);
 
 /// How a check ended.
 struct Ended {
@@ -129,7 +129,7 @@ fn run(
         if let Some(status) = child.try_wait().expect("a child can be asked") {
             break status.code();
         }
-        if since.elapsed() > LONGEST {
+        if since.elapsed() > MAX_LENGTH {
             child.kill().expect("a child can be ended");
             let _ = child.wait();
             break None;

@@ -22,10 +22,10 @@ use crate::waits::wait;
 use crate::{cycle, frame};
 
 /// If less room is left in the buffer, [`ROOM`] is reserved: pipelines arrive in large pieces.
-const LEAST_ROOM: usize = 512;
+const MIN_ROOM: usize = 512;
 const ROOM: usize = 16 * 1024;
 /// Maximum number of bytes that are read ahead while a request is blocked.
-const MOST_AHEAD: usize = 1 << 20;
+const MAX_READ_AHEAD: usize = 1 << 20;
 
 /// The state of one connection.
 struct Conversation {
@@ -96,11 +96,11 @@ impl Conversation {
                 Some(Closing::AtOnce) => return Ok(()),
                 Some(Closing::AfterOutput) => return self.stream.shutdown().await,
             }
-            if self.input.len() > MOST_AHEAD && self.waiting.is_some() {
+            if self.input.len() > MAX_READ_AHEAD && self.waiting.is_some() {
                 self.wake.past(seen).await;
                 continue;
             }
-            if self.input.capacity() - self.input.len() < LEAST_ROOM {
+            if self.input.capacity() - self.input.len() < MIN_ROOM {
                 self.input.reserve(ROOM);
             }
             let read = self.stream.read_buf(&mut self.input);

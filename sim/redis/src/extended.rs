@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 /// Maximum length of a number's text: `MAX_LONG_DOUBLE_CHARS`.
-const LONGEST: usize = 5 * 1024;
+const MAX_TEXT: usize = 5 * 1024;
 /// Every finite number is a multiple of two to this power.
 const LOWEST: i64 = -16_445;
 /// The maximum exponent of a 64-bit mantissa.
@@ -31,7 +31,7 @@ impl Extended {
     /// Reads a number as Redis's `string2ld` does: text that `strtold` reads completely and finds
     /// in range. Infinities are accepted, NaN is not.
     pub fn read(text: &[u8]) -> Option<Extended> {
-        if text.len() >= LONGEST {
+        if text.len() >= MAX_TEXT {
             return None;
         }
         let (negative, digits) = match text {

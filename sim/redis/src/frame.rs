@@ -16,9 +16,9 @@ use redis_protocol::resp2::types::BorrowedFrame;
 use crate::digits::in_digits;
 
 /// Maximum number of bytes in one argument: `proto-max-bulk-len`.
-pub const LONGEST_BULK: i64 = 512 * 1024 * 1024;
+pub const MAX_BULK_LEN: i64 = 512 * 1024 * 1024;
 /// Maximum number of arguments that a request may announce: `INT_MAX`.
-const MOST_ARGUMENTS: i64 = 0x7fff_ffff;
+const MAX_ARGUMENTS: i64 = 0x7fff_ffff;
 
 /// One request: the command's name and its arguments.
 pub type Arguments = Vec<Bytes>;

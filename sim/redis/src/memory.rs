@@ -19,7 +19,7 @@ const OBJECT: u64 = 16;
 /// The overhead of each element of a collection.
 const ELEMENT: u64 = 16;
 /// Longer strings are allocated separately from their object header.
-const LONGEST_EMBEDDED: usize = 44;
+const MAX_EMBEDDED_LEN: usize = 44;
 
 /// The memory that keys take, updated from the keys noted as changed.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +70,7 @@ pub fn size_of(key: &[u8], value: &Value) -> u64 {
 fn value_size(value: &Value) -> u64 {
     match value {
         Value::String(bytes) if integer(bytes).is_some() => OBJECT,
-        Value::String(bytes) if bytes.len() <= LONGEST_EMBEDDED => {
+        Value::String(bytes) if bytes.len() <= MAX_EMBEDDED_LEN => {
             allocated(OBJECT + 3 + bytes.len() as u64 + 1)
         }
         Value::String(bytes) => OBJECT + string_size(bytes.len()),

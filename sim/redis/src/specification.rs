@@ -18,7 +18,7 @@ use crate::compat::Difference;
 use crate::specification::flags::Flags;
 
 /// Maximum length of a name.
-const LONGEST_NAME: usize = 16;
+const MAX_NAME_LEN: usize = 16;
 
 const FACTS: &str = include_str!("specification/commands.txt");
 const LATER: &str = include_str!("specification/later.txt");
@@ -189,7 +189,7 @@ fn order(name: &[u8]) -> Option<u128> {
     if name.last() == Some(&0) {
         return None;
     }
-    let mut upper = [0; LONGEST_NAME];
+    let mut upper = [0; MAX_NAME_LEN];
     upper.get_mut(..name.len())?.copy_from_slice(name);
     upper.make_ascii_uppercase();
     Some(u128::from_be_bytes(upper))
@@ -239,13 +239,13 @@ pub fn name(word: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::{
-        LONGEST_NAME, UNKNOWN, all, all_of_sentinel, facts, find_in, name, with_subcommands,
+        MAX_NAME_LEN, UNKNOWN, all, all_of_sentinel, facts, find_in, name, with_subcommands,
     };
 
     #[test]
     fn the_table_is_in_order_and_found_in_any_case() {
         assert!(all().windows(2).all(|pair| pair[0].order < pair[1].order));
-        assert!(all().iter().all(|c| c.name.len() <= LONGEST_NAME));
+        assert!(all().iter().all(|c| c.name.len() <= MAX_NAME_LEN));
         assert!(all().iter().all(|c| name(c.lower.as_bytes()) == Some(c.name)));
         assert_eq!((name(b"nosuch"), name(b""), name(b"get\0")), (None, None, None));
     }

@@ -20,7 +20,7 @@ use crate::specification::{Command, facts};
 /// The initial user of every connection.
 pub const DEFAULT: &[u8] = b"default";
 /// Maximum number of denials in the log: `acllog-max-len`.
-const LONGEST_LOG: usize = 128;
+const MAX_LOG_LEN: usize = 128;
 /// Denials that differ only in their time are counted together for this long.
 const SAME_FOR_MS: u64 = 60_000;
 
@@ -217,7 +217,7 @@ impl Users {
             None => 1,
         };
         self.log.insert(0, Refusal { count, ..refusal });
-        self.log.truncate(LONGEST_LOG);
+        self.log.truncate(MAX_LOG_LEN);
     }
 }
 

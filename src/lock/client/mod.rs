@@ -36,7 +36,7 @@ pub mod switch_master;
 pub mod wire;
 
 /// The maximum number of redirects to follow before the reply is returned as it is.
-const MOST_TURNS: u32 = 4;
+const MAX_REDIRECTS: u32 = 4;
 
 /// A client of one node, or of a cluster.
 pub struct Client {
@@ -246,7 +246,7 @@ impl Client {
         args: &[&[u8]],
         sent: &mut bool,
     ) -> io::Result<Reply> {
-        for _ in 0..MOST_TURNS {
+        for _ in 0..MAX_REDIRECTS {
             let answer = self.exchange(op, tag, command, args, sent).await;
             let Route::Cluster(slots) = &mut self.route else { return answer };
             match &answer {

@@ -8,7 +8,7 @@ use crate::history::{PROBE, RESOURCE};
 use crate::report::svg::scale::Scale;
 
 /// More clients than this are not drawn, unless the told violation is about them.
-const MOST_CLIENTS: usize = 8;
+const MAX_CLIENTS: usize = 8;
 /// Height of a lane's own ruler.
 const RULER: i64 = 18;
 
@@ -96,7 +96,7 @@ fn clients(witness: &Witness<'_>) -> Vec<String> {
     let is_actor = |name: &String| witness.actors.iter().any(|grant| grant.process == *name);
     let mut clients: Vec<String> = all
         .enumerate()
-        .filter(|(index, name)| *index < MOST_CLIENTS || is_actor(name))
+        .filter(|(index, name)| *index < MAX_CLIENTS || is_actor(name))
         .map(|(_, name)| name)
         .collect();
     if probe_matters(witness) {

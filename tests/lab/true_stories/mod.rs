@@ -39,7 +39,7 @@ use crate::NO_TIME;
 use crate::true_stories::facts::Facts;
 
 /// The default number of hunted violations.
-const USUAL: usize = 100;
+const DEFAULT: usize = 100;
 /// The maximum number of false sentences of one kind that are shown.
 const SHOWN: usize = 3;
 
@@ -126,12 +126,12 @@ fn number(name: &str) -> Option<usize> {
 
 #[test]
 fn every_sentence_of_a_hunted_violation_is_true() {
-    drawn_stories(number("LOCKSTORM_STORIES").unwrap_or(USUAL), true).report("hunted violations");
+    drawn_stories(number("LOCKSTORM_STORIES").unwrap_or(DEFAULT), true).report("hunted violations");
 }
 
 #[test]
 fn every_sentence_of_a_drawn_run_that_held_is_true() {
-    let stories = number("LOCKSTORM_STORIES").unwrap_or(USUAL) / 2;
+    let stories = number("LOCKSTORM_STORIES").unwrap_or(DEFAULT) / 2;
     drawn_stories(stories, false).report("runs that held");
 }
 

@@ -12,12 +12,12 @@ use crate::true_stories::facts::{Facts, Truth, ensure, is_removal};
 use crate::true_stories::pattern::{is_length, list, moment, read};
 
 /// The maximum number of lines of a story.
-const LONGEST: usize = 9;
+const MAX_LINES: usize = 9;
 
 /// Everything that is wrong with it.
 pub fn wrong(facts: &Facts, story: &Story) -> Vec<String> {
     let mut wrong = Vec::new();
-    if story.lines.len() > LONGEST {
+    if story.lines.len() > MAX_LINES {
         wrong.push(format!("it has {} lines", story.lines.len()));
     }
     for pair in story.lines.windows(2) {

@@ -11,7 +11,7 @@ use lockstorm_redis::specification;
 
 /// The maximum length of an argument of a random request, in bytes: some commands produce as much
 /// output as requested.
-const LONGEST: usize = 6;
+const MAX_WORD: usize = 6;
 
 /// A node without a machine, and a connection of raw bytes.
 pub struct Wire {
@@ -178,7 +178,7 @@ fn request(data: &[u8]) -> Option<(Arguments, &[u8])> {
             args.push(Bytes::from_static(WORDS[usize::from(*first) % 16].as_bytes()));
             continue;
         }
-        let (word, behind) = rest.split_at(usize::from(*first - 200).min(rest.len()).min(LONGEST));
+        let (word, behind) = rest.split_at(usize::from(*first - 200).min(rest.len()).min(MAX_WORD));
         args.push(Bytes::copy_from_slice(word));
         rest = behind;
     }

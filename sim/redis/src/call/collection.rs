@@ -11,7 +11,7 @@ use crate::keyspace::{Kept, Value};
 
 /// Maximum number of picks where an element may be picked repeatedly: Redis would run out of
 /// memory.
-pub const MOST_PICKS: u64 = 1 << 20;
+pub const MAX_PICKS: u64 = 1 << 20;
 
 impl Call<'_> {
     /// Records the addition of elements to a key. The command itself propagates it.

@@ -14,7 +14,7 @@ const RANK: Ms = 1_000;
 /// `repl-ping-replica-period`: maximum silence of a healthy master on the replication link.
 const QUIET: Ms = 10_000;
 /// An election times out after two node timeouts, but at least this long.
-const LEAST_PATIENCE: Ms = 2_000;
+const MIN_PATIENCE: Ms = 2_000;
 /// Timeout of a manual failover.
 const MANUAL: Ms = 5_000;
 
@@ -40,7 +40,7 @@ impl Cluster {
         if master.slots.is_empty() || !(wanted || is_manual) {
             return;
         }
-        let (now, patience) = (self.moment.now, (self.rules.node_timeout * 2).max(LEAST_PATIENCE));
+        let (now, patience) = (self.moment.now, (self.rules.node_timeout * 2).max(MIN_PATIENCE));
         let age = now - self.election.at;
         if age > patience * 2 {
             return self.plan_election(is_manual);

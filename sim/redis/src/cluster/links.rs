@@ -11,7 +11,7 @@ use crate::cluster::{Action, BUS, Cluster, Moment, name_of};
 
 /// Ticks between pings to the node, of five, with the oldest PONG: once a second.
 const PING_EACH: u64 = 10;
-const LEAST_HANDSHAKE: Ms = 1_000;
+const MIN_HANDSHAKE: Ms = 1_000;
 /// How long a forgotten node is not added again.
 const FORGOTTEN_FOR: Ms = 60_000;
 
@@ -40,7 +40,7 @@ impl Cluster {
     /// Opens missing connections. Nodes whose handshake times out are removed.
     fn open_links(&mut self) {
         let now = self.moment.now;
-        let patience = self.rules.node_timeout.max(LEAST_HANDSHAKE);
+        let patience = self.rules.node_timeout.max(MIN_HANDSHAKE);
         for id in self.others() {
             let peer = &self.nodes[&id];
             if peer.is_stranger() && now - peer.known_since > patience {

@@ -25,7 +25,7 @@ pub const FAMILY: Family = &[
 ];
 
 /// Minimum size of the backlog, whatever is requested.
-const SMALLEST_BACKLOG: u64 = 16 * 1024;
+const MIN_BACKLOG: u64 = 16 * 1024;
 
 /// CONFIG GET pattern ...: a name that is not a pattern is returned as the client wrote it.
 pub fn get(call: &mut Call) -> Outcome {
@@ -154,7 +154,7 @@ fn take_effect(call: &mut Call, parameter: &'static Parameter, value: String) {
             return;
         }
         "repl-backlog-size" => {
-            let bytes = number().max(SMALLEST_BACKLOG);
+            let bytes = number().max(MIN_BACKLOG);
             node.config.backlog_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         }
         "appendonly" | "appendfsync" => {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::call::collection::MOST_PICKS;
+use crate::call::collection::MAX_PICKS;
 use crate::call::{Call, Outcome};
 use crate::errors::SYNTAX;
 use crate::frame::{Protocol, Reply};
@@ -23,7 +23,7 @@ pub fn hrandfield(call: &mut Call) -> Outcome {
         return Ok(Reply::Bulk(fields[drawn].0.clone()));
     };
     let fields = fields(call)?;
-    let wanted = usize::try_from(count.unsigned_abs().min(MOST_PICKS)).unwrap_or(0);
+    let wanted = usize::try_from(count.unsigned_abs().min(MAX_PICKS)).unwrap_or(0);
     let picks = match count {
         _ if fields.is_empty() => Vec::new(),
         ..0 => (0..wanted).map(|_| call.node.dice.draw(fields.len())).collect(),

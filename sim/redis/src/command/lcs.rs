@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::call::{Call, Outcome};
 use crate::errors::SYNTAX;
-use crate::frame::{LONGEST_BULK, Reply};
+use crate::frame::{MAX_BULK_LEN, Reply};
 use crate::keyspace::Value;
 
 /// The options of LCS.
@@ -24,7 +24,7 @@ pub fn lcs(call: &mut Call) -> Outcome {
     };
     let options = options(call)?;
     let cells = (one.len() as u64 + 1) * (other.len() as u64 + 1);
-    if cells > LONGEST_BULK.unsigned_abs() / 4 {
+    if cells > MAX_BULK_LEN.unsigned_abs() / 4 {
         return Err(Reply::error(
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
         ));

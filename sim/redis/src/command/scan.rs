@@ -18,7 +18,7 @@ use crate::keyspace::Value;
 pub const FAMILY: Family = &[("hscan", hscan), ("scan", scan), ("sscan", sscan), ("zscan", zscan)];
 
 /// Half the range of signed 64 bits: up to there a small sorted set stores integers.
-const LARGEST_WHOLE: f64 = 4_611_686_018_427_387_904.0;
+const MAX_WHOLE: f64 = 4_611_686_018_427_387_904.0;
 
 /// The options of a request.
 struct Asked<'a> {
@@ -113,7 +113,7 @@ fn parts(value: &Value) -> Vec<Part> {
 
 /// A listpack stores whole numbers as integers, which are reported with all their digits.
 fn score_text(score: f64, small: bool) -> String {
-    let whole = score.fract() == 0.0 && score.abs() <= LARGEST_WHOLE;
+    let whole = score.fract() == 0.0 && score.abs() <= MAX_WHOLE;
     if small && whole { format!("{score:.0}") } else { in_17_digits(score) }
 }
 

@@ -4,7 +4,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use redis_protocol::resp2::decode::decode_range;
 use redis_protocol::resp2::types::RangeFrame;
 
-use crate::frame::{LONGEST_BULK, MOST_ARGUMENTS, ProtocolError, Reply, integer};
+use crate::frame::{MAX_ARGUMENTS, MAX_BULK_LEN, ProtocolError, Reply, integer};
 
 /// Maximum nesting of a reply.
 const DEEPEST: usize = 128;
@@ -111,14 +111,14 @@ impl ReplyReader {
             b'+' | b'-' => {}
             b':' => drop(integer(text).ok_or_else(wrong)?),
             b'$' => {
-                let length = integer(text).filter(|n| (-1..=LONGEST_BULK).contains(n));
+                let length = integer(text).filter(|n| (-1..=MAX_BULK_LEN).contains(n));
                 if let Ok(length) = usize::try_from(length.ok_or_else(wrong)?) {
                     let end = behind + length + 2;
                     return Ok((end <= there).then_some(end));
                 }
             }
             _ => {
-                let items = integer(text).filter(|n| (-1..=MOST_ARGUMENTS).contains(n));
+                let items = integer(text).filter(|n| (-1..=MAX_ARGUMENTS).contains(n));
                 self.missing.push(items.ok_or_else(wrong)? + 1);
             }
         }

@@ -3,14 +3,14 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::frame::{Arguments, LONGEST_BULK, MOST_ARGUMENTS, ProtocolError, integer};
+use crate::frame::{Arguments, MAX_ARGUMENTS, MAX_BULK_LEN, ProtocolError, integer};
 
 /// Maximum length of a line without an end: `PROTO_INLINE_MAX_SIZE`.
-const LONGEST_LINE: usize = 64 * 1024;
+const MAX_LINE_LEN: usize = 64 * 1024;
 
 /// Maximum number of words, and length of a word, in a request before authentication.
-const MOST_WORDS_OF_STRANGERS: i64 = 10;
-const LONGEST_WORD_OF_STRANGERS: i64 = 16_384;
+const MAX_UNAUTHENTICATED_WORDS: i64 = 10;
+const MAX_UNAUTHENTICATED_WORD_LEN: i64 = 16_384;
 
 /// Takes requests from the front of a buffer. A partial request is not parsed again from its start
 /// when more bytes arrive.
@@ -56,7 +56,7 @@ impl RequestReader {
 
     fn inline(&mut self, buffer: &mut BytesMut) -> Result<Option<Arguments>, ProtocolError> {
         let Some(end) = self.find(buffer, b'\n') else {
-            if buffer.len() > LONGEST_LINE {
+            if buffer.len() > MAX_LINE_LEN {
                 return Err(ProtocolError::new("too big inline request"));
             }
             return Ok(None);
@@ -99,8 +99,8 @@ impl RequestReader {
         let Some(end) = self.line_end(buffer, "too big mbulk count string")? else {
             return Ok(None);
         };
-        let count = integer(&buffer[1..end]).filter(|n| *n <= MOST_ARGUMENTS).ok_or_else(wrong)?;
-        if self.unauthenticated && count > MOST_WORDS_OF_STRANGERS {
+        let count = integer(&buffer[1..end]).filter(|n| *n <= MAX_ARGUMENTS).ok_or_else(wrong)?;
+        if self.unauthenticated && count > MAX_UNAUTHENTICATED_WORDS {
             return Err(ProtocolError::new("unauthenticated multibulk length"));
         }
         self.skip_to(end + 2);
@@ -122,9 +122,9 @@ impl RequestReader {
             let wrong = || ProtocolError::new("invalid bulk length");
             let length = integer(&buffer[self.at + 1..end]);
             let longest = self.longest_word.and_then(|longest| i64::try_from(longest).ok());
-            let allowed = 0..=longest.unwrap_or(LONGEST_BULK);
+            let allowed = 0..=longest.unwrap_or(MAX_BULK_LEN);
             let length = length.filter(|n| allowed.contains(n)).ok_or_else(wrong)?;
-            if self.unauthenticated && length > LONGEST_WORD_OF_STRANGERS {
+            if self.unauthenticated && length > MAX_UNAUTHENTICATED_WORD_LEN {
                 return Err(ProtocolError::new("unauthenticated bulk length"));
             }
             self.bulk = Some(usize::try_from(length).map_err(|_| wrong())?);
@@ -140,7 +140,7 @@ impl RequestReader {
         too_long: &'static str,
     ) -> Result<Option<usize>, ProtocolError> {
         match self.find(buffer, b'\r') {
-            None if buffer.len() - self.at > LONGEST_LINE => Err(ProtocolError::new(too_long)),
+            None if buffer.len() - self.at > MAX_LINE_LEN => Err(ProtocolError::new(too_long)),
             Some(end) if end + 1 < buffer.len() => Ok(Some(end)),
             _ => Ok(None),
         }

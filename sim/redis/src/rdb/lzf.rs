@@ -7,11 +7,11 @@
 use crate::rdb::cursor::{Cursor, WrongRdb};
 
 /// Maximum number of bytes in a literal run.
-const LONGEST_RUN: usize = 32;
+const MAX_RUN: usize = 32;
 /// Maximum distance of a repetition.
 const FARTHEST: usize = 1 << 13;
 /// Maximum length of a repetition, less the two bytes that every one has.
-const LONGEST_REPETITION: usize = (1 << 8) + (1 << 3);
+const MAX_REPETITION: usize = (1 << 8) + (1 << 3);
 const PLACES: usize = 1 << 16;
 
 /// Where three bytes were last seen: a hash table without collision handling. 0 means nowhere, and
@@ -60,7 +60,7 @@ pub fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
                 return None;
             }
             at += 1;
-            if at - run == LONGEST_RUN {
+            if at - run == MAX_RUN {
                 put_run(&mut out, &input[run..at]);
                 run = at;
             }
@@ -70,7 +70,7 @@ pub fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
         if out.len() + 4 >= most {
             return None;
         }
-        let length = seen.common(before, at, (input.len() - at - 2).min(LONGEST_REPETITION));
+        let length = seen.common(before, at, (input.len() - at - 2).min(MAX_REPETITION));
         put_repetition(&mut out, at - before - 1, length - 2);
         at += length;
         run = at;
@@ -84,7 +84,7 @@ pub fn compress(input: &[u8], most: usize) -> Option<Vec<u8>> {
     if out.len() + run_size(at - run) + 3 > most {
         return None;
     }
-    input[run..].chunks(LONGEST_RUN).for_each(|run| put_run(&mut out, run));
+    input[run..].chunks(MAX_RUN).for_each(|run| put_run(&mut out, run));
     Some(out)
 }
 
@@ -119,7 +119,7 @@ pub fn decompress(input: &[u8], length: usize) -> Result<Vec<u8>, WrongRdb> {
     let mut cursor = Cursor::new(input);
     while !cursor.rest().is_empty() && out.len() <= length {
         let head = usize::from(cursor.byte()?);
-        if head < LONGEST_RUN {
+        if head < MAX_RUN {
             out.extend_from_slice(cursor.take(head + 1)?);
             continue;
         }

@@ -13,7 +13,7 @@ use crate::rdb::cursor::{Cursor, WrongRdb};
 use crate::rdb::{kind, listpack, lzf, ziplist};
 
 /// Maximum number of bytes that one compressed byte can expand to.
-const MOST_EXPANSION: usize = 128;
+const MAX_EXPANSION: usize = 128;
 /// A list node that is one element, and one that is a listpack.
 const PLAIN: usize = 1;
 const PACKED: usize = 2;
@@ -60,7 +60,7 @@ impl Cursor<'_> {
     fn compressed(&mut self) -> Result<Bytes, WrongRdb> {
         let (taken, length) = (self.length()?, self.length()?);
         let input = self.take(taken)?;
-        if length > taken.saturating_mul(MOST_EXPANSION) {
+        if length > taken.saturating_mul(MAX_EXPANSION) {
             return Err(WrongRdb("a string that cannot be so long"));
         }
         lzf::decompress(input, length).map(Bytes::from)

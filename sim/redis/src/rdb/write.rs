@@ -12,11 +12,11 @@ use crate::keyspace::{Entry, Value};
 use crate::rdb::listpack::Listpack;
 use crate::rdb::{kind, lzf};
 
-/// Longer strings are compressed, if that saves at least [`LEAST_GAIN`].
-const LONGEST_PLAIN: usize = 20;
-const LEAST_GAIN: usize = 4;
+/// Longer strings are compressed, if that saves at least [`MIN_GAIN`].
+const MAX_PLAIN_LEN: usize = 20;
+const MIN_GAIN: usize = 4;
 /// Longer strings are not tried as integers.
-const LONGEST_NUMBER: usize = 11;
+const MAX_NUMBER_LEN: usize = 11;
 /// Redis's estimate of the overhead of an element when it checks whether the element fits.
 const GUESSED_HEAD: usize = 8;
 /// A list node that is a listpack.
@@ -41,12 +41,12 @@ pub fn length(length: usize, out: &mut Vec<u8>) {
 
 /// Writes a string: as a small integer, compressed, or unchanged.
 pub fn string(text: &[u8], out: &mut Vec<u8>) {
-    let number = if text.len() <= LONGEST_NUMBER { integer(text) } else { None };
+    let number = if text.len() <= MAX_NUMBER_LEN { integer(text) } else { None };
     if let Some(number) = number.and_then(|number| i32::try_from(number).ok()) {
         return small_number(number, out);
     }
-    if text.len() > LONGEST_PLAIN
-        && let Some(compressed) = lzf::compress(text, text.len() - LEAST_GAIN)
+    if text.len() > MAX_PLAIN_LEN
+        && let Some(compressed) = lzf::compress(text, text.len() - MIN_GAIN)
     {
         out.push(kind::COMPRESSED);
         length(compressed.len(), out);

@@ -9,7 +9,7 @@ use crate::script::cmsgpack::unpack::{unpack, unpack_limit, unpack_one};
 use crate::script::globals::behind;
 
 /// The stack of a C function cannot hold more arguments with as many results.
-const MOST_ARGUMENTS: usize = 4000;
+const MAX_ARGUMENTS: usize = 4000;
 /// Tables nested deeper are packed as nil.
 const DEEPEST: usize = 16;
 
@@ -33,7 +33,7 @@ fn pack(arguments: &Arguments, protected: &Table) -> mlua::Result<LuaString> {
     if arguments.count() == 0 {
         return Err(arguments.refuse(0, "MessagePack pack needs input."));
     }
-    if arguments.count() > MOST_ARGUMENTS {
+    if arguments.count() > MAX_ARGUMENTS {
         return Err(arguments.refuse(0, "Too many arguments for MessagePack pack."));
     }
     let mut packed = Vec::new();

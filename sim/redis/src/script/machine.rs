@@ -28,9 +28,9 @@ use crate::session::Session;
 const LOOK_EVERY: u32 = 10_000;
 /// Instructions after which a script counts as endless: it holds its node until it is killed. No
 /// script of a lock takes a thousandth of them.
-const MOST_INSTRUCTIONS: u64 = 20_000_000;
+const MAX_INSTRUCTIONS: u64 = 20_000_000;
 /// Maximum number of cached compiled scripts: the machine has about 8000 references for Rust.
-const MOST_FUNCTIONS: usize = 1000;
+const MAX_FUNCTIONS: usize = 1000;
 thread_local! {
     /// The machine of this thread.
     pub static MACHINE: Machine = Machine::new().expect("the prelude loads");
@@ -107,7 +107,7 @@ impl Machine {
         self.lua.set_global_hook(triggers, move |lua, debug| {
             let instructions = meter.instructions.get() + u64::from(every);
             meter.instructions.set(instructions);
-            if instructions < MOST_INSTRUCTIONS {
+            if instructions < MAX_INSTRUCTIONS {
                 return Ok(VmState::Continue);
             }
             if !meter.ended.replace(true) {
@@ -140,7 +140,7 @@ impl Machine {
             other => other.to_string(),
         })?;
         let mut compiled = self.compiled.borrow_mut();
-        if compiled.len() >= MOST_FUNCTIONS {
+        if compiled.len() >= MAX_FUNCTIONS {
             compiled.clear();
         }
         compiled.insert(place, function.clone());

@@ -10,7 +10,7 @@ const WIDEST: usize = 32;
 /// The alignment of `!` without a number.
 const NATURAL: usize = 8;
 /// Maximum number of Lua stack slots of a C function.
-const MOST_SLOTS: usize = 8000;
+const MAX_SLOTS: usize = 8000;
 
 /// The library's table.
 pub fn library(lua: &Lua) -> mlua::Result<Table> {
@@ -218,7 +218,7 @@ fn unpack(arguments: &Arguments) -> mlua::Result<MultiValue> {
         let rest = |at: usize, size| at.checked_add(size).and_then(|end| data.get(at..end));
         let short = || arguments.refuse(2, "data string too short");
         let mut bytes = rest(at, item.size).ok_or_else(short)?;
-        if arguments.count() + values.len() + 2 > MOST_SLOTS {
+        if arguments.count() + values.len() + 2 > MAX_SLOTS {
             return Err(arguments.complain("stack overflow (too many results)"));
         }
         let mut taken = item.size;

@@ -10,7 +10,7 @@ use crate::sentinel::{Action, Moment, Sentinel};
 /// The channel of hello messages.
 pub const HELLO: &str = "__sentinel__:hello";
 /// Maximum number of pending requests per link; no more are sent then.
-const MOST_PENDING: usize = 100;
+const MAX_PENDING: usize = 100;
 
 impl Sentinel {
     /// Opens missing connections, at most once a second.
@@ -117,7 +117,7 @@ impl Sentinel {
         let Some(master) = self.masters.get(&place.master) else { return };
         let Some(instance) = master.get(&place.who) else { return };
         let link = &instance.link;
-        if link.disconnected || link.pending() >= MOST_PENDING {
+        if link.disconnected || link.pending() >= MAX_PENDING {
             return;
         }
         let is_replica = matches!(place.who, Who::Replica(_));

@@ -10,15 +10,15 @@ use crate::shapes::{Dice, Shapes};
 /// Requests in one script.
 const LENGTH: usize = 500;
 /// The number of bytes that redis-server reads at once, with a margin.
-const MOST_BYTES: usize = 12_000;
+const MAX_BYTES: usize = 12_000;
 /// Requests in one write.
-const MOST_REQUESTS: usize = 60;
+const MAX_REQUESTS: usize = 60;
 /// The length of a pause in scripts that let time pass; keys expire before it ends, at `<now+400>`.
 const PAUSE_MS: u64 = 405;
 /// A script that has waited for this long stops there: near expiries are close.
 const ENOUGH_MS: u64 = 200;
 /// A script that took longer on the real server would show timing differences, so it is repeated.
-const LONGEST_MS: u64 = 300;
+const MAX_MS: u64 = 300;
 /// The names of the connections.
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -73,7 +73,7 @@ pub fn play(real: &mut Real, moves: &[Move]) -> (usize, Option<Difference>) {
     let mut last = None;
     for _ in 0..20 {
         let (done, difference, ms) = play_once(real, moves);
-        if ms < LONGEST_MS {
+        if ms < MAX_MS {
             return (done, difference);
         }
         last = difference;
@@ -131,7 +131,7 @@ impl Both<'_> {
     fn burst_length(&self, moves: &[Move]) -> usize {
         let Move::Ask(first, _) = &moves[0] else { return 1 };
         let same = |step: &&Move| matches!(step, Move::Ask(name, _) if name == first);
-        moves.iter().take(MOST_REQUESTS).take_while(same).count()
+        moves.iter().take(MAX_REQUESTS).take_while(same).count()
     }
 
     /// The words with the times of this run.
@@ -155,7 +155,7 @@ impl Both<'_> {
         for step in moves {
             let Move::Ask(_, words) = step else { continue };
             let words = self.timed(words);
-            if sent.len() + encode(&words).len() > MOST_BYTES && !sent.is_empty() {
+            if sent.len() + encode(&words).len() > MAX_BYTES && !sent.is_empty() {
                 break;
             }
             sent.extend(encode(&words));

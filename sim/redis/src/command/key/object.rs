@@ -5,7 +5,7 @@ use crate::frame::{Reply, integer};
 use crate::keyspace::{Entry, Kept, Value};
 
 /// Maximum length of a string that Redis embeds in its object header.
-const LONGEST_EMBEDDED: usize = 44;
+const MAX_EMBEDDED_LEN: usize = 44;
 /// Integers from 0 up to this one are shared objects.
 const SHARED: i64 = 10_000;
 
@@ -46,7 +46,7 @@ pub fn encoding_of(entry: &Entry) -> &'static str {
     match &entry.value {
         Value::String(text) => match entry.kept {
             Kept::Fitted if is_number(text) => "int",
-            Kept::Fitted | Kept::Text if text.len() <= LONGEST_EMBEDDED => "embstr",
+            Kept::Fitted | Kept::Text if text.len() <= MAX_EMBEDDED_LEN => "embstr",
             _ => "raw",
         },
         Value::Hash(hash) => hash.encoding(),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::call::collection::MOST_PICKS;
+use crate::call::collection::MAX_PICKS;
 use crate::call::{Call, Outcome};
 use crate::errors::{NOT_INTEGER, SYNTAX};
 use crate::frame::word;
@@ -10,7 +10,7 @@ use crate::frame::{Reply, integer};
 use crate::keyspace::set::Set;
 
 /// Maximum number of members in one propagated SREM of an SPOP.
-const MOST_TOLD: usize = 1024;
+const MAX_PROPAGATED: usize = 1024;
 
 /// SPOP key [count]
 pub fn spop(call: &mut Call) -> Outcome {
@@ -45,7 +45,7 @@ fn tell(call: &mut Call, picked: &[Bytes], whole: bool) {
     if whole {
         return call.tell(|| vec![word("DEL"), key.clone()]);
     }
-    for members in picked.chunks(MOST_TOLD) {
+    for members in picked.chunks(MAX_PROPAGATED) {
         call.tell(|| [&[word("SREM"), key.clone()], members].concat());
     }
 }
@@ -68,7 +68,7 @@ pub fn srandmember(call: &mut Call) -> Outcome {
         Err(_) => {
             let members: Vec<Bytes> =
                 call.set_at(key)?.map(|s| s.iter().collect()).unwrap_or_default();
-            let picks = count.unsigned_abs().min(MOST_PICKS);
+            let picks = count.unsigned_abs().min(MAX_PICKS);
             (0..picks).map(|_| members[call.node.dice.draw(size)].clone()).collect()
         }
     };

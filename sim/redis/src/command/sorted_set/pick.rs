@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::call::collection::MOST_PICKS;
+use crate::call::collection::MAX_PICKS;
 use crate::call::{Call, Outcome};
 use crate::command::set::pick::either_way;
 use crate::command::sorted_set::listed::listed;
@@ -52,7 +52,7 @@ fn places(call: &mut Call, size: usize, count: i64) -> Vec<usize> {
         Ok(1) => vec![call.node.dice.draw(size)],
         Ok(count) => call.node.dice.draw_some(size, count),
         Err(_) => {
-            (0..count.unsigned_abs().min(MOST_PICKS)).map(|_| call.node.dice.draw(size)).collect()
+            (0..count.unsigned_abs().min(MAX_PICKS)).map(|_| call.node.dice.draw(size)).collect()
         }
     }
 }

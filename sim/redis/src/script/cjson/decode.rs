@@ -4,7 +4,7 @@ use mlua::{Lua, Table, Value};
 
 use crate::float::leading_number;
 use crate::script::arguments::Arguments;
-use crate::script::cjson::settings::{MOST_LEVELS, Settings};
+use crate::script::cjson::settings::{MAX_LEVELS, Settings};
 
 /// `cjson.decode(text)`.
 pub fn decode(arguments: &Arguments, settings: Settings) -> mlua::Result<Value> {
@@ -168,7 +168,7 @@ impl Parser<'_> {
     /// Opens a table one level deeper.
     fn descend(&mut self) -> mlua::Result<Table> {
         let depth = self.levels.len() + 1;
-        if depth > self.settings.decode_max_depth.min(MOST_LEVELS) as usize {
+        if depth > self.settings.decode_max_depth.min(MAX_LEVELS) as usize {
             let at = self.at;
             let text = format!("Found too many nested data structures ({depth}) at character {at}");
             return Err(self.arguments.complain(&text));

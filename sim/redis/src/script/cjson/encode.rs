@@ -6,7 +6,7 @@ use mlua::{Function, LuaString, Table, Value};
 
 use crate::digits::in_digits;
 use crate::script::arguments::{Arguments, kind};
-use crate::script::cjson::settings::{InvalidNumbers, MOST_LEVELS, Settings};
+use crate::script::cjson::settings::{InvalidNumbers, MAX_LEVELS, Settings};
 use crate::script::globals::behind;
 
 /// `cjson.encode(value)`.
@@ -126,7 +126,7 @@ impl Writer<'_> {
 
     fn open(&mut self, table: &Table) -> mlua::Result<()> {
         let depth = self.levels.len() + 1;
-        if depth > self.settings.encode_max_depth.min(MOST_LEVELS) as usize {
+        if depth > self.settings.encode_max_depth.min(MAX_LEVELS) as usize {
             let text = format!("Cannot serialise, excessive nesting ({depth})");
             return Err(self.arguments.complain(&text));
         }

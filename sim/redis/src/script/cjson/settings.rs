@@ -2,7 +2,7 @@
 
 /// Maximum nesting, whatever a script's setting. A real server stops where its C stack of 8000
 /// slots does, at 3999 or 7998 levels; a level here holds references, of which there are fewer.
-pub const MOST_LEVELS: i32 = 3000;
+pub const MAX_LEVELS: i32 = 3000;
 
 /// The settings of one `cjson` table.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,10 @@ use crate::script::arguments::Arguments;
 use crate::script::raised::Raised;
 
 /// Maximum number of Lua stack slots of a C function.
-const MOST_SLOTS: usize = 8000;
+const MAX_SLOTS: usize = 8000;
 /// Maximum number of strings and tables held at a time: references of the machine are fewer than
 /// slots.
-const MOST_HELD: usize = 6000;
+const MAX_HELD: usize = 6000;
 
 const TOO_MANY: &str = "stack overflow (too many return values at once; use unpack_one or \
                         unpack_limit instead.)";
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
                     Value::String(self.arguments.lua.create_string(self.take(length)?)?)
                 }
                 Found::Array(left) => {
-                    if self.slots + 2 > MOST_SLOTS {
+                    if self.slots + 2 > MAX_SLOTS {
                         return Err(self.arguments.complain(TOO_DEEP));
                     }
                     let table = self.table()?;
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
     /// Counts a reference that is held.
     fn hold(&mut self) -> mlua::Result<()> {
         self.held += 1;
-        if self.held > MOST_HELD {
+        if self.held > MAX_HELD {
             return Err(self.arguments.complain(TOO_MANY));
         }
         Ok(())
@@ -207,7 +207,7 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() {
             return Err(self.arguments.complain(MISSING));
         }
-        if self.slots + 1 > MOST_SLOTS {
+        if self.slots + 1 > MAX_SLOTS {
             return Err(self.arguments.complain(TOO_MANY));
         }
         let code = self.take(1)?[0];
