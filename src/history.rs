@@ -299,6 +299,18 @@ pub struct Request {
     pub answer: Option<String>,
 }
 
+impl Request {
+    /// Whether a reply came, if only an error.
+    pub fn is_answered(&self) -> bool {
+        self.legs.iter().any(|(leg, _)| *leg == Leg::Delivered)
+    }
+
+    /// Whether it may change keys without a command's name that says so.
+    pub fn is_script(&self) -> bool {
+        matches!(self.command.as_str(), "EVAL" | "EVALSHA" | "FCALL" | "EXEC")
+    }
+}
+
 /// A change of a node's role, or an observer's view of a master.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sighting {

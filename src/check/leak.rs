@@ -1,7 +1,7 @@
 //! Leaks: keys that no caller owns any more and that made an acquire fail.
 //!
 //! A key is left over if
-//! - its acquire returned refused or unknown, or
+//! - its acquire returned refused or unknown, and so did every release that was to free it, or
 //! - it still exists after its owner's release returned as released, or reached the key and
 //!   returned as not mine, or
 //! - an extend set it and its grant was given up: its release returned, or its loss was reported.
@@ -15,13 +15,13 @@
 //! reported that it had removed the key, unless the acquire itself had given up that key before it
 //! retried: such a key is excused only while its owner is in another hold that shares it. A key
 //! without a time to live is excused only while its owner is in a hold; but one over which another
-//! granted acquire set its own was bounded by what its value says, as by a time to live.
+//! acquire set its own was bounded by what its value says, as by a time to live.
 //!
 //! Only another caller's acquire counts, or one of the owner after its release had reported that
 //! the key was removed.
 //!
 //! A key made an acquire fail if it existed when the acquire's first request to which the node did
-//! not reply with an error was applied.
+//! not reply with an error was applied, and its reply was not lost.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +84,7 @@ fn left_over_from(
     let owner = case.owner(key.by?)?;
     let op = case.op(owner)?;
     let told = match op.outcome {
-        Outcome::Refused { .. } | Outcome::Unknown => op.ret?.into(),
+        Outcome::Refused { .. } | Outcome::Unknown => freed_at(case, owner, op.ret?.into()),
         Outcome::Granted { .. } if key.by == Some(owner) => {
             answered_at(case, requests, key, owner)?
         }
@@ -94,6 +94,17 @@ fn left_over_from(
     let over = case.tenure(owner).map_or(told, |tenure| tenure.whole.end);
     let from = key.from.max(told).max(over);
     (from < key.to).then_some((owner, from))
+}
+
+/// When an acquire without a grant and the releases that were to free its key were over.
+fn freed_at(case: &Case, owner: OpId, returned: Moment) -> Moment {
+    let over = |release: &Op| {
+        let death = || Some(case.death_after(&release.process, release.call.into())?.at);
+        let returned = release.ret.map(Moment::from).or_else(death);
+        returned.unwrap_or(case.history.end.into())
+    };
+    let own = case.ops_of(owner).filter(|op| matches!(op.kind, OpKind::Release { .. }));
+    own.map(over).fold(returned, Moment::max)
 }
 
 /// Whether the caller dropped an acquire: a caller that receives unknown from the lock sends a
@@ -240,7 +251,7 @@ impl<'a> Way<'a> {
     /// tries, or came too late. A request that reached the key and left it in place was no
     /// clean-up.
     fn was_cleaned(&self, key: &Incarnation) -> bool {
-        let frees = |request: &Request| deletes(request) || self.by_acquire && is_script(request);
+        let frees = |request: &Request| deletes(request) || self.by_acquire && request.is_script();
         let spared = |request: &Request| {
             let applied = leg(request, Leg::Applied).map(Moment::from);
             request.to == self.node
@@ -264,11 +275,6 @@ impl<'a> Way<'a> {
 
 fn deletes(request: &Request) -> bool {
     matches!(request.command.as_str(), "DEL" | "UNLINK" | "GETDEL" | "DELEX")
-}
-
-/// Commands that may delete without a deleting name.
-fn is_script(request: &Request) -> bool {
-    matches!(request.command.as_str(), "EVAL" | "EVALSHA" | "FCALL" | "EXEC")
 }
 
 /// When the client began to send it; it may never have been sent.
@@ -325,6 +331,9 @@ fn met_at(
     }
     let mut to_node = requests.iter().filter(|request| request.to == leftover.key.node);
     let first = to_node.find(|request| !request.declined)?;
+    if leg(first, Leg::Replied).is_some() && leg(first, Leg::Delivered).is_none() {
+        return None;
+    }
     // What a connection sends again after the acquire has returned made no acquire fail.
     let moment = Moment::from(leg(first, Leg::Applied)?);
     (from <= moment && moment < to && moment <= op.1).then_some(moment)
@@ -355,14 +364,15 @@ fn shares(case: &Case, key: &Incarnation, acquire: OpId) -> bool {
     touches.any(|touch| case.history.keys[touch.change].by == Some(acquire))
 }
 
-/// Whether another acquire, of any caller, set the key over this one and was granted the lock.
+/// Whether another acquire, of any caller, set the key over this one: it was granted the lock, or
+/// did not learn of it.
 fn is_taken_over(case: &Case, leftover: &Leftover) -> bool {
     let end = leftover.key.ended.filter(|end| end.change == KeyChange::Set);
     let by = end.and_then(|end| case.op(end.by?));
     by.is_some_and(|by| {
         by.kind == OpKind::Acquire
             && by.id != leftover.owner
-            && matches!(by.outcome, Outcome::Granted { .. })
+            && !matches!(by.outcome, Outcome::Refused { .. })
     })
 }
 

@@ -1,11 +1,12 @@
 //! Liveness: stuck and never settles, from the phase after the heal.
 //!
 //! The probe must be granted within the maximum time to live plus a margin, counted from the moment
-//! at which no caller holds the lock any more and no acquire sent before the heal is still to
-//! arrive; time without a master is added, up to the length of that margin. A run that ends earlier
-//! shows nothing. An operation that stays pending for this long after the heal never returns.
+//! at which no caller holds the lock any more and no request sent before the heal is still to be
+//! applied; time without a master is added, up to the length of that margin. A run that ends
+//! earlier shows nothing. An operation that stays pending for this long after the heal never returns.
 
-use lockstorm_platform::time::Nanos;
+use lockstorm_platform::fault::Verb;
+use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::Leg;
 
 use crate::check::case::Case;
@@ -55,17 +56,31 @@ fn free_from(case: &Case, healed: Moment) -> Option<Moment> {
     Some(free)
 }
 
-/// When the last request of an acquire that was sent before a moment reached its node after it.
+/// When the last request that was sent before a moment was applied after it: until then it may set
+/// a key, or occupy its node. One that a slow node never came to is still to be applied at the end.
 fn last_arrival(case: &Case, moment: Moment) -> Option<Moment> {
     let late = case.history.requests.iter().filter_map(|request| {
-        let sent = request.legs.first().map(|(_, at)| Moment::from(*at))?;
-        let applied = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied)?;
-        let applied = Moment::from(applied.1);
-        let op = case.op(request.op)?;
-        let counts = op.kind == OpKind::Acquire && op.process != PROBE;
-        (counts && sent <= moment && moment < applied).then_some(applied)
+        let (leg, sent) = request.legs.first()?;
+        let applied = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied);
+        let queued = || *leg == Leg::Sent && was_slow(case, &request.to, *sent, moment);
+        let applied = match applied {
+            Some((_, at)) => Moment::from(*at),
+            None if queued() => case.history.end.into(),
+            None => return None,
+        };
+        let counts = case.op(request.op)?.process != PROBE;
+        (counts && Moment::from(*sent) <= moment && moment < applied).then_some(applied)
     });
     late.max()
+}
+
+/// Whether the commands of a node took longer at some time between two.
+fn was_slow(case: &Case, node: &str, from: Instant, to: Moment) -> bool {
+    case.history.conditions.iter().any(|condition| {
+        let is_slow = matches!(condition.verb, Verb::SlowNode { .. } | Verb::SlowScript { .. });
+        let lasts = condition.to.is_none_or(|end| from <= end);
+        is_slow && condition.strikes(node) && lasts && Moment::from(condition.from) <= to
+    })
 }
 
 fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -> Liveness {

@@ -27,7 +27,8 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
         Part::Clocks => Some("clocks ran at a wrong rate from the start".to_owned()),
         Part::Loss => Some("links lost messages from the start".to_owned()),
         Part::Work(_) if broken.bound == 0 => {
-            Some("the time-out of a request leaves nothing of it for work".to_owned())
+            let works = length(broken.actual);
+            Some(format!("a caller works for {works}, and time-outs and messages leave none"))
         }
         Part::Work(_) => Some(format!("a caller works for {}", length(broken.actual))),
         _ => None,

@@ -19,6 +19,9 @@ use crate::promise::{Bounded, Promise};
 pub struct Finding {
     /// The scenario's name: the stem of its file, of its report and of its plan.
     pub scenario: String,
+    /// The scenario's file, as it was named; empty if there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub file: String,
     /// The question of the scenario.
     pub ask: String,
     /// A note by the scenario's author, or empty.

@@ -12,7 +12,7 @@ use crate::explain::witness::{Witness, kinds};
 use crate::history::{Outcome, PROBE};
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
-use crate::quantity::{count, length, list, row, span};
+use crate::quantity::{count, length, list, moment, row, span};
 use crate::reading::hold::Ended;
 
 /// The verdict in one sentence.
@@ -208,7 +208,14 @@ fn broken_contract(witness: &Witness<'_>, violation: &Violation) -> String {
     let mut breaches = witness.history().breaches.iter();
     breaches.find(|breach| breach.at == violation.from).map_or_else(
         || "The lock broke its contract".to_owned(),
-        |breach| format!("The lock of {} broke its contract: {}", breach.process, breach.text()),
+        |breach| {
+            let op = breach.op.and_then(|id| op(witness.history(), id));
+            let op = op.filter(|op| op.ret.is_none_or(|ret| ret.instant() >= breach.at));
+            let call = op.map_or_else(String::new, |op| {
+                format!(" in its {} of {}", op.kind.asked(), moment(op.call.at))
+            });
+            format!("The lock of {} broke its contract{call}: {}", breach.process, breach.text())
+        },
     )
 }
 
@@ -333,7 +340,12 @@ fn either_sentence(finding: &Finding, class: &Class, either: &Either) -> String 
         true => String::new(),
         false => format!(" for {}", all_of(&either.kinds, "and")),
     };
-    format!("{head}{each}; one of these alone is enough{what}.")
+    let is_beside = class.broken.iter().any(|b| b.goes.iter().any(|k| either.kinds.contains(k)));
+    let enough = match is_beside {
+        true => "beside what is necessary, one of these is enough",
+        false => "one of these alone is enough",
+    };
+    format!("{head}{each}; {enough}{what}.")
 }
 
 /// The assumption itself.
@@ -363,7 +375,10 @@ pub fn bound(what: Bounded, bound: u64) -> String {
         (Bounded::Failover, _) => format!("at most {most}"),
         (Bounded::KeyRemoval, 0) => "no key is evicted or flushed".to_owned(),
         (Bounded::KeyRemoval, _) => format!("at most {most}"),
-        (Bounded::Work, 0) => "a request may not take the whole lease".to_owned(),
+        (Bounded::Work, 0) => {
+            "replies come within their time-out, and requests leave time of the lease for work"
+                .to_owned()
+        }
         (Bounded::Work, _) => {
             format!("no caller works for longer than {most} under one grant")
         }

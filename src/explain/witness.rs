@@ -8,10 +8,11 @@ use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
 use crate::explain::hold::{Hold, grant_of, holds, op, tenures};
 use crate::explain::incarnation::{Incarnation, incarnations};
-use crate::history::{Condition, History, Op, OpId, OpKind, Outcome};
+use crate::history::{Condition, History, Op, OpId, OpKind, Outcome, Request};
 use crate::plan::TopologyKind;
 use crate::reading::history::Reading;
 use crate::reading::hold::Ended;
+use crate::reading::leaders;
 use crate::reading::moment::Moment;
 use crate::reading::tenure;
 
@@ -202,13 +203,21 @@ impl<'a> Witness<'a> {
         self.history().healed.unwrap_or(self.history().end)
     }
 
-    /// Whether a key exists at an instant: neither removed nor expired by its node's clock.
+    /// Whether a key exists at an instant: neither removed nor expired by its node's clock, on a
+    /// node whose process runs.
     pub fn is_there(&self, life: &Incarnation, at: Instant) -> bool {
         let line = self.reading.clocks.line(&life.node, Clock::Wall, at.into());
         let wall_ms = line.map(|line| line.at(at.at) / MILLISECOND);
         let is_past = life.until_ms.zip(wall_ms).is_some_and(|(until, now)| until < now);
         let is_removed = life.end.is_some() && life.until <= at;
-        life.from <= at && !is_removed && !is_past
+        let is_dead = leaders::is_dead(self.history(), &life.node, at.into());
+        life.from <= at && !is_removed && !is_past && !is_dead
+    }
+
+    /// Whether all requests of an operation were answered, if only with errors.
+    pub fn is_answered(&self, op: &Op) -> bool {
+        let mut own = self.history().requests.iter().filter(|request| request.op == op.id);
+        own.clone().next().is_some() && own.all(Request::is_answered)
     }
 
     /// When a key expires by its node's clock.

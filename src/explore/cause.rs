@@ -123,14 +123,14 @@ impl Trials<'_, '_> {
     }
 
     /// Adds minimal sets of more parts, at most [`MAX_LARGER_SETS`]: one if there is none yet, and one
-    /// for each fault that belongs to a minimal set although it is in none of the others.
+    /// for each part that belongs to a minimal set although it is in none of the others.
     fn larger(&mut self, all: &Out, necessary: &[Part], found: &mut Vec<Out>) {
         let most = found.len() + MAX_LARGER_SETS;
         if found.is_empty() {
             let set = self.one_by_one(all, necessary, found, None);
             found.push(set);
         }
-        for part in all.iter().filter(|part| part.fault().is_some()) {
+        for part in all {
             let is_known = found.iter().any(|set| set.contains(part));
             if is_known || found.len() >= most {
                 continue;

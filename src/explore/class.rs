@@ -10,9 +10,9 @@
 //! - Every other kind is **out-of-model**. A breach made a difference to it if it belongs to a
 //!   minimal set of breaches without whose parts the kind disappears. For a single breach: the kind
 //!   disappears without it, and somebody is still granted the lock. For several: each suffices if
-//!   the kind remains when, of all breaches, only the parts of that one are kept; otherwise more
-//!   than one is needed, and no single one is necessary. "Without a breach" means without its
-//!   parts. The one exception is a node that was back too early with keys forgotten: the kind also
+//!   the kind remains when, of all breaches that are not necessary by themselves, only the parts of
+//!   that one are kept; otherwise more than one is needed, and no single one is necessary. "Without
+//!   a breach" means without its parts. The one exception is a node that was back too early with keys forgotten: the kind also
 //!   has to disappear if it stays down for long enough instead, unless that breaches something new.
 //!   A crash may break a second assumption, by a failover, and this tells the two apart.
 //! - A kind that remains in every sub-plan that was tried is caused by none of the breaches:
@@ -233,10 +233,18 @@ impl Search<'_, '_> {
         let listed: BTreeSet<usize> = sets.keys().flatten().copied().collect();
         let place = |index: &usize| listed.iter().position(|listed| listed == index);
         let several = sets.iter().filter(|(set, _)| set.len() > 1);
-        let either = several.map(|(set, kinds)| Either {
-            broken: set.iter().filter_map(place).collect(),
-            kinds: kinds.clone(),
-            alone: set.iter().all(|index| self.suffices(&breaches, *index, kinds)),
+        let either = several.map(|(set, kinds)| {
+            let goes_alone = |index: &usize| {
+                let goes = sets.get(&vec![*index]);
+                goes.is_some_and(|goes| goes.iter().any(|kind| kinds.contains(kind)))
+            };
+            let needed: Vec<usize> = listed.iter().copied().filter(goes_alone).collect();
+            let mut each = set.iter();
+            Either {
+                broken: set.iter().filter_map(place).collect(),
+                kinds: kinds.clone(),
+                alone: each.all(|index| self.suffices(&breaches, *index, &needed, kinds)),
+            }
         });
         class.either = either.collect();
         let goes = |index: usize| sets.get(&vec![index]).cloned().unwrap_or_default();
@@ -271,12 +279,19 @@ impl Search<'_, '_> {
     ) -> Vec<Vec<usize>> {
         let all: Vec<usize> = (0..breaches.len()).collect();
         let most = if all.len() <= MAX_TOGETHER + 1 { all.len() } else { MAX_TOGETHER };
+        let mut found: Vec<Vec<usize>> = Vec::new();
         for size in 1..=most {
-            let sets = subsets(&all, size).into_iter().map(|set| set.into_iter().collect());
-            let found: Vec<Vec<usize>> = sets.filter(|set: &Vec<usize>| goes(self, set)).collect();
-            if !found.is_empty() {
-                return found;
+            for set in subsets(&all, size) {
+                let is_known = |known: &Vec<usize>| known.iter().all(|index| set.contains(index));
+                let set_is_minimal = !found.iter().any(is_known);
+                let set: Vec<usize> = set.iter().copied().collect();
+                if set_is_minimal && goes(self, &set) {
+                    found.push(set);
+                }
             }
+        }
+        if !found.is_empty() {
+            return found;
         }
         let mut whole = all;
         for index in (0..whole.len()).rev() {
@@ -290,10 +305,19 @@ impl Search<'_, '_> {
         if goes(self, &whole) { vec![whole] } else { Vec::new() }
     }
 
-    /// Whether these kinds are violated if, of all breaches, only the parts of one are kept.
-    fn suffices(&mut self, breaches: &[Breach], alone: usize, kinds: &[Kind]) -> bool {
-        let own = &breaches[alone].parts;
-        let others = breaches.iter().enumerate().filter(|(index, _)| *index != alone);
+    /// Whether these kinds are violated if, of all breaches, only the parts of one are kept, and of
+    /// those without which they disappear.
+    fn suffices(
+        &mut self,
+        breaches: &[Breach],
+        alone: usize,
+        needed: &[usize],
+        kinds: &[Kind],
+    ) -> bool {
+        let is_kept = |index: usize| index == alone || needed.contains(&index);
+        let kept = breaches.iter().enumerate().filter(|(index, _)| is_kept(*index));
+        let own: Out = kept.flat_map(|(_, breach)| breach.parts.iter().copied()).collect();
+        let others = breaches.iter().enumerate().filter(|(index, _)| !is_kept(*index));
         let others: Vec<Breach> = others
             .map(|(_, breach)| {
                 let parts = breach.parts.iter().copied().filter(|part| !own.contains(part));

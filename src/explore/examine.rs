@@ -47,6 +47,7 @@ pub fn unexplained(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
 pub fn judged(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
     let mut finding = classified(lab, &scenario.plan(seed));
     let met = met(scenario, &finding);
+    finding.file.clone_from(&scenario.file);
     finding.ask.clone_from(&scenario.ask);
     finding.note = scenario.note.clone().unwrap_or_default();
     finding.expected = Some(Expected {
@@ -316,6 +317,7 @@ fn without_calm(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> F
     let signature = class.as_ref().map(|class| trial.signature(class));
     let mut finding = Finding {
         scenario: plan.name.clone(),
+        file: String::new(),
         ask: String::new(),
         note: String::new(),
         seed: plan.seed,

@@ -145,6 +145,7 @@ fn can_strike(base: &Plan, word: &str) -> Result<(), Refusal> {
     let (need, instead) = match lack(base, row) {
         None => return Ok(()),
         Some(Lack::Replica) => ("a replica", "--topology replicated"),
+        Some(Lack::Operator) => ("an operator who promotes replicas", "--topology replicated"),
         Some(Lack::Persistence) => ("something written to a disk", "--persistence aof-always"),
     };
     let what = format!("'{word}' needs {need}, and there is none");

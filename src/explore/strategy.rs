@@ -59,6 +59,8 @@ impl Alphabet {
 pub enum Lack {
     /// A replica to promote or to delay.
     Replica,
+    /// An operator: Sentinels or the cluster promote replicas themselves.
+    Operator,
     /// A file on a disk that can lose, tear or reject writes.
     Persistence,
 }
@@ -103,7 +105,11 @@ fn fitting(plan: &Plan, alphabet: &Alphabet) -> Option<Plan> {
         return Some(plan.clone());
     };
     let mut fitted = plan.clone();
-    fit(&mut fitted, broken.bound);
+    match broken.bound {
+        // Nothing fits: drawn timeouts may be the reason, and links are not drawn.
+        0 => fitted.lock.timeout = None,
+        bound => fit(&mut fitted, bound),
+    }
     let (is, was) = (&fitted.workload, &plan.workload);
     let is_given = |parameter| !alphabet.varies.contains(&parameter);
     let changes_given = is.hold != was.hold && is_given(Parameter::Hold)
@@ -122,7 +128,10 @@ pub fn beyond(base: &Plan, alphabet: &Alphabet) -> Option<String> {
     let (lock, promise) = (&base.lock.algorithm, promise(base, &alphabet.lock));
     let Overwork { actual, bound } = overworked(base, &promise)?;
     if bound == 0 {
-        return Some(format!("a request may take the whole lease of '{lock}'"));
+        return Some(format!(
+            "time-outs and messages leave nothing of the lease of '{lock}' for work, or no time \
+             for a reply"
+        ));
     }
     let (actual, bound) = (length::write(actual), length::write(bound));
     Some(format!(
@@ -186,7 +195,8 @@ pub fn lack(plan: &Plan, row: &Row) -> Option<Lack> {
     let (has_replicas, keeps) = (topology.replicas() > 0, topology.persistence);
     match row.needs {
         Needs::Replica if !has_replicas => Some(Lack::Replica),
-        Needs::FailoverByHand if !has_replicas || by_itself => Some(Lack::Replica),
+        Needs::FailoverByHand if !has_replicas => Some(Lack::Replica),
+        Needs::FailoverByHand if by_itself => Some(Lack::Operator),
         Needs::File if keeps == Persistence::None => Some(Lack::Persistence),
         Needs::AppendOnlyFile if matches!(keeps, Persistence::None | Persistence::Rdb) => {
             Some(Lack::Persistence)

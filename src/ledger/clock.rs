@@ -1,13 +1,14 @@
 //! Clocks: how far a wall clock was moved off its course, and by how much rates differed.
 //!
 //! Steps and freezes of one host add up, since they may affect the same lease: what counts is the
-//! largest deviation of its wall clock between any two moments. Rates are compared at each moment,
+//! largest deviation of its wall clock between any two moments. While several freezes last, a clock
+//! stands still once. Rates are compared at each moment,
 //! including those at the start of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::fault::Verb;
-use lockstorm_platform::time::Clock;
+use lockstorm_platform::time::{Clock, Instant};
 
 use crate::history::Condition;
 use crate::ledger::breach::Breach;
@@ -38,8 +39,12 @@ fn moved(ledger: &Ledger, host: &str, what: Bounded) -> Option<Breach> {
     let own = |condition: &&Condition| condition.strikes(host);
     let moves = ledger.reading.history.conditions.iter().filter(own);
     let (mut away, mut least, mut most, mut parts) = (0_i64, 0_i64, 0_i64, Vec::new());
+    let mut stood_until = Instant::default();
     for condition in moves {
-        let Some(by) = strike::moves_clock(condition, end) else { continue };
+        let Some(by) = strike::moves_clock(condition, stood_until, end) else { continue };
+        if condition.verb == Verb::ClockFreeze {
+            stood_until = stood_until.max(condition.until(end));
+        }
         away = away.saturating_add(by);
         (least, most) = (least.min(away), most.max(away));
         parts.push(strike::part(condition));

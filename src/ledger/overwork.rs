@@ -1,6 +1,7 @@
 //! Work that takes longer than its lease: an assumption that the plan breaches without a fault.
 
-use lockstorm_platform::time::Nanos;
+use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::ledger::site::bound_of;
 use crate::plan::extend::Extend;
@@ -30,12 +31,19 @@ pub fn works(plan: &Plan) -> Nanos {
     stretch(&plan.workload, plan.lock.ttl).max(1)
 }
 
-/// Makes the clients work for at most `bound` ns under one grant. If nothing fits, the request
-/// timeout is too long: the default replaces it.
+/// Makes the clients work for at most `bound` ns under one grant. If nothing fits, requests take
+/// too much of the lease: their timeout becomes the default, all messages are fast, and the work
+/// takes at most half of the lease.
 pub fn fit(plan: &mut Plan, bound: u64) {
+    let longest_ttl = plan.longest_ttl();
     let (workload, ttl) = (&mut plan.workload, plan.lock.ttl);
     if bound == 0 {
+        let ttl = longest_ttl;
         plan.lock.timeout = None;
+        plan.links.latency = Latency::Constant(MILLISECOND.min(ttl / 100));
+        plan.links.named.clear();
+        (workload.extend, workload.reenter) = (Extend::Never, false);
+        workload.hold = workload.hold.min(ttl / 2);
         return;
     }
     if let Some(sooner) = prolonged_sooner(workload, ttl, bound) {
@@ -64,6 +72,7 @@ fn prolonged_sooner(workload: &Workload, ttl: Option<Nanos>, bound: u64) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use lockstorm_platform::network::Latency;
     use lockstorm_platform::time::{MILLISECOND, SECOND};
 
     use super::{fit, overworked};
@@ -119,6 +128,14 @@ mod tests {
         check("token-lua", prolonging("until-lost"), None);
         // A ninth of the lease is left when it is extended, and half of that is no reserve.
         check("token-lua", prolonging("8/9"), Some(3 * SECOND - SECOND.div_ceil(6)));
+        let slow = |plan: &mut Plan| {
+            plan.workload.hold = 5 * SECOND;
+            plan.links.latency = Latency::Constant(500 * MILLISECOND);
+        };
+        check("token-lua", slow, Some(5 * SECOND));
+        let unanswered = |plan: &mut Plan| plan.lock.timeout = Some(9 * MILLISECOND);
+        check("token-lua", unanswered, Some(600 * MILLISECOND));
+        check("token-lua-renewed", unanswered, Some(600 * MILLISECOND));
         let impatient = |plan: &mut Plan| {
             plan.lock.timeout = Some(4 * SECOND);
             plan.workload.reenter = true;

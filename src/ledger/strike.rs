@@ -23,12 +23,13 @@ pub fn removes_key(condition: &Condition, key: &str) -> bool {
 }
 
 /// By how much it finally shifted a wall clock from true time: a step by its size, a freeze by its
-/// length.
-pub fn moves_clock(condition: &Condition, end: Instant) -> Option<i64> {
+/// length, without the time that the clock stood still before `stood_until` in any case.
+pub fn moves_clock(condition: &Condition, stood_until: Instant, end: Instant) -> Option<i64> {
     match condition.verb {
         Verb::ClockStep { by } => Some(by),
         Verb::ClockFreeze => {
-            let stood = condition.until(end).at - condition.from.at;
+            let from = condition.from.at.max(stood_until.at);
+            let stood = condition.until(end).at.saturating_sub(from);
             Some(-i64::try_from(stood).unwrap_or(i64::MAX))
         }
         _ => None,

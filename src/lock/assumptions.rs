@@ -36,7 +36,7 @@ pub fn of_mutex(work: Work) -> Vec<Assumption> {
 /// its holder does. A caller that extends its grants works from one extend to the next.
 ///
 /// A reply may take up to its timeout, and the lease runs from before the send; that much is never
-/// left.
+/// left. If a reply may take longer than its timeout even without faults, no work fits.
 pub fn of_lease(
     config: &LockConfig,
     choices: &Choices,
@@ -54,7 +54,9 @@ pub fn of_lease(
     // A lock whose deadlines are too late cannot require its callers to observe them.
     if config.deadline_from == DeadlineFrom::Send {
         let messages = work.lasts.saturating_sub(work.works);
-        assumes.insert(0, bound(Bounded::Work, usable.saturating_sub(messages)));
+        let fits = usable.saturating_sub(messages);
+        let is_answered = choices.timeout >= work.round_trip;
+        assumes.insert(0, bound(Bounded::Work, if is_answered { fits } else { 0 }));
     }
     assumes.extend(of_clocks(config, drift_ppm));
     assumes.extend(of_key(choices.ttl));
@@ -95,6 +97,9 @@ pub fn of_renewed(
         bound(Bounded::ClientPause, without_renewal),
         bound(Bounded::AccessDelay, without_renewal.min(work.patience)),
     ];
+    if choices.timeout < work.round_trip {
+        assumes.insert(0, bound(Bounded::Work, 0));
+    }
     assumes.extend(of_clocks(config, 0));
     assumes.extend(of_key(choices.ttl.max(renewed.ttl)));
     assumes

@@ -70,8 +70,14 @@ mod tests {
     use crate::lock::config::LockConfig;
     use crate::promise::{Bounded, Work};
 
-    const WORK: Work =
-        Work { lasts: 2 * SECOND, works: 2 * SECOND, calls: 0, extends: false, patience: SECOND };
+    const WORK: Work = Work {
+        lasts: 2 * SECOND,
+        works: 2 * SECOND,
+        round_trip: 0,
+        calls: 0,
+        extends: false,
+        patience: SECOND,
+    };
 
     fn bound(name: &str, what: Bounded) -> Option<u64> {
         let config = LockConfig { ttl: Some(10 * SECOND), ..LockConfig::default() };

@@ -141,10 +141,7 @@ pub fn reigns(reading: &Reading, node: &str) -> Vec<(Moment, Moment)> {
     });
     let mut changes: Vec<(Moment, bool)> = roles.collect();
     let is_silent = changes.is_empty();
-    let downs = reading.history.conditions.iter();
-    let downs = downs.filter(|condition| condition.verb.kills() && condition.strikes(node));
-    let downs = downs.map(|down| (Moment::from(down.from), down.to.map(Moment::from)));
-    let downs: Vec<(Moment, Option<Moment>)> = downs.collect();
+    let downs = downs(reading.history, node);
     changes.extend(is_silent.then_some((Moment::default(), true)));
     changes.extend(downs.iter().map(|(from, _)| (*from, false)));
     let back = downs.iter().filter_map(|(_, to)| to.filter(|_| is_silent));
@@ -162,9 +159,23 @@ pub fn reigns(reading: &Reading, node: &str) -> Vec<(Moment, Moment)> {
     reigns
 }
 
+/// When a node was killed, and when it was started again.
+fn downs(history: &History, node: &str) -> Vec<(Moment, Option<Moment>)> {
+    let conditions = history.conditions.iter();
+    let downs = conditions.filter(|condition| condition.verb.kills() && condition.strikes(node));
+    downs.map(|down| (Moment::from(down.from), down.to.map(Moment::from))).collect()
+}
+
 /// Whether a process is down at a moment, by these intervals.
 fn is_down(downs: &[(Moment, Option<Moment>)], at: Moment) -> bool {
     downs.iter().any(|(from, to)| *from <= at && to.is_none_or(|to| at < to))
+}
+
+/// Whether a node's process does not run at a moment: it was killed, or it exited.
+pub fn is_dead(history: &History, node: &str, at: Moment) -> bool {
+    let mut reports = history.sightings.iter().rev();
+    let last = reports.find(|seen| seen.by == node && Moment::from(seen.at) <= at);
+    is_down(&downs(history, node), at) || last.is_some_and(|seen| seen.what == Seen::Exited)
 }
 
 /// Each promotion of a node from replica to master, among the nodes that could have the lock's key.

@@ -197,9 +197,17 @@ pub fn commands(finding: &Finding) -> Vec<String> {
         return vec![format!("lockstorm replay {scenario}.plan.json")];
     }
     vec![
-        format!("lockstorm run scenarios/{scenario}.toml --seed {seed}"),
-        format!("lockstorm replay reports/{scenario}.plan.json"),
+        format!("lockstorm run {} --seed {seed}", file(finding)),
+        format!("lockstorm replay {scenario}.plan.json"),
     ]
+}
+
+/// The scenario's file, as it was named.
+fn file(finding: &Finding) -> String {
+    match finding.file.as_str() {
+        "" => format!("scenarios/{}.toml", finding.scenario),
+        file => file.to_owned(),
+    }
 }
 
 /// The test for the plan, as a user would write it.
@@ -210,7 +218,7 @@ pub fn test_snippet(finding: &Finding) -> Vec<String> {
     let line = if is_hunted(finding) {
         format!("    lockstorm::test::replay(\"{scenario}.plan.json\"){own}.holds();")
     } else {
-        let file = format!("scenarios/{scenario}.toml");
+        let file = file(finding);
         format!("    lockstorm::test::scenario(\"{file}\"){own}.seed({seed}).run();")
     };
     vec!["#[test]".to_owned(), format!("fn {name}() {{"), line, "}".to_owned()]
@@ -277,6 +285,10 @@ pub fn untested(finding: &Finding) -> Vec<String> {
     for (words, begins) in [
         (lacking(None), "Faults that could have struck here and were not part of it"),
         (lacking(Some(Lack::Replica)), "Faults that this topology has no replica for"),
+        (
+            lacking(Some(Lack::Operator)),
+            "Faults that nobody commands here, as nodes act themselves",
+        ),
         (lacking(Some(Lack::Persistence)), "Faults that these nodes keep too little on disk for"),
     ] {
         if !words.is_empty() {

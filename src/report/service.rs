@@ -56,6 +56,10 @@ fn why(finding: &Finding, out: &Unavailable) -> String {
             format!("keys of tries that were under way, as {who}'s: split votes")
         }
         (Reason::SplitVotes, None) => "keys of tries that were under way: split votes".to_owned(),
+        (Reason::HaltedOwner, Some(who)) => format!("the key of {who}'s try, which stood still"),
+        (Reason::HaltedOwner, None) => "the key of a try whose caller stood still".to_owned(),
+        (Reason::Pending, Some(who)) => format!("the key of {who}'s try, which had no reply yet"),
+        (Reason::Pending, None) => "the key of a try that had no reply yet".to_owned(),
         (Reason::Unacknowledged, _) => "too few replicas acknowledged".to_owned(),
         (Reason::Halted, _) => "the callers that wanted it stood still".to_owned(),
         (Reason::Waiting, _) => {

@@ -73,6 +73,7 @@ pub fn work(workload: &Workload, links: &Links, ttl: Option<Nanos>) -> Work {
     Work {
         lasts: works.saturating_add(slowest.saturating_mul(MESSAGES)),
         works,
+        round_trip: slowest.saturating_mul(2),
         calls: u64::from(workload.reenter),
         extends: workload.extend != Extend::Never,
         // A message that is delayed by less than this still arrives before the caller gives up.

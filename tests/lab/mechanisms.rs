@@ -9,11 +9,13 @@ use lockstorm::explain::cause::sentences;
 use lockstorm::explain::finding::Finding;
 use lockstorm::explain::mechanism::by_kind::mechanism;
 use lockstorm::explain::mechanism::how::{How, Mechanism};
+use lockstorm::explain::story::Evidence;
 use lockstorm::explain::witness::Witness;
 use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground;
 use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::strategy::Alphabet;
+use lockstorm::ledger::part::Part;
 use lockstorm::lock::catalogue::ALGORITHMS;
 use lockstorm::plan::TopologyKind;
 use lockstorm::run::Lab;
@@ -124,8 +126,27 @@ fn told(hunt: &Hunt, seed: u64) -> Option<(String, Mechanism, Option<String>)> {
     let how = mechanism(&Witness::of(&finding))?;
     let kind = lockstorm::explain::witness::kinds(&finding.judgement.verdict);
     let (lock, topology) = (&plan.lock.algorithm, plan.topology.kind);
-    let doubt = doubt(&finding, &how);
+    let doubt = doubt(&finding, &how).or_else(|| {
+        // The causes take many runs: those of a share.
+        let is_asked = seed.is_multiple_of(IDLE_OF);
+        is_asked.then(|| idle(examine::explained(&hunt.lab, Some(NO_TIME), &[], finding), &how))?
+    });
     Some((format!("{lock} {topology:?} seed {seed}: {kind:?}"), how, doubt))
+}
+
+/// Of so many seeds one is asked for its causes.
+const IDLE_OF: u64 = 5;
+
+/// Why a mechanism contradicts the causes, if it does: what proves it is a fault that made no
+/// difference.
+fn idle(finding: Finding, how: &Mechanism) -> Option<String> {
+    let causes = &finding.experiments.as_ref()?.causes;
+    let mut named = how.evidence.iter().filter_map(|evidence| match evidence {
+        Evidence::Condition(index) => Some(Part::Fault(finding.history.conditions[*index].fault)),
+        _ => None,
+    });
+    let idle = named.find(|part| causes.idle.contains(part))?;
+    Some(format!("{} by {idle:?}, which made no difference", how.sentence))
 }
 
 /// Why a mechanism contradicts the class, if it does: everything that made the difference is an

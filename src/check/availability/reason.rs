@@ -44,6 +44,10 @@ pub enum Reason {
     NoQuorum,
     /// Keys of other pending tries: the votes were split.
     SplitVotes,
+    /// The key of a try whose caller was halted.
+    HaltedOwner,
+    /// The key of a try that had not got its reply.
+    Pending,
     /// Too few replicas acknowledged what a try had set.
     Unacknowledged,
     /// All callers that wanted the lock were halted.
@@ -208,8 +212,21 @@ fn whose(case: &Case, key: &Incarnation, at: Moment) -> Reason {
     let over = whole.map_or(Moment::NEVER, |whole| whole.end).min(at);
     match case.death_after(&owner.process, owner.call.into()) {
         Some(death) if death.at <= over => Reason::DeadHolder,
-        _ if owner.ret.is_none_or(|ret| at < Moment::from(ret)) => Reason::SplitVotes,
+        _ if owner.ret.is_none_or(|ret| at < Moment::from(ret)) => under_way(case, owner, at),
         _ => Reason::Unowned,
+    }
+}
+
+/// Why a try that had set a key was still pending at a moment.
+fn under_way(case: &Case, owner: &Op, at: Moment) -> Reason {
+    let mut own = case.history.requests.iter().filter(|request| request.op == owner.id);
+    let waits_for_replicas = own.any(|request| matches!(&*request.command, "WAIT" | "WAITAOF"));
+    let is_halted = case.halts(&owner.process).any(|halt| halt.from <= at && at < halt.to);
+    match () {
+        () if is_halted => Reason::HaltedOwner,
+        () if waits_for_replicas => Reason::Unacknowledged,
+        () if case.terms.asks_one_node() => Reason::Pending,
+        () => Reason::SplitVotes,
     }
 }
 

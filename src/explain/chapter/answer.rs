@@ -39,7 +39,7 @@ fn ended(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
         _ => return None,
     };
     let came = match op.outcome {
-        Outcome::Unknown if is_answered(witness, op) => "returns with an unknown outcome",
+        Outcome::Unknown if witness.is_answered(op) => "returns with an unknown outcome",
         Outcome::Unknown => "ends without an answer: nobody knows whether it took effect",
         Outcome::Lost if of_grant => "finds the lock lost",
         Outcome::NotMine => "reports that nothing was its own",
@@ -49,13 +49,6 @@ fn ended(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
     // Events after the harm began did not lead to it.
     let weight = if ret <= begun { Weight::Cause } else { Weight::Minor };
     Some(Beat::new(weight, ret, text, vec![Evidence::Op(op.id)]))
-}
-
-/// Whether all requests of an operation were answered, if only with errors.
-fn is_answered(witness: &Witness<'_>, op: &Op) -> bool {
-    let mut own = witness.history().requests.iter().filter(|request| request.op == op.id);
-    let answered = |request: &Request| request.legs.iter().any(|(leg, _)| *leg == Leg::Delivered);
-    own.clone().next().is_some() && own.all(answered)
 }
 
 /// The errors that nodes returned to an operation, each once.

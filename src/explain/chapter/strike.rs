@@ -31,7 +31,8 @@ impl<'a> Outage<'a> {
 
     fn takes_in(&self, other: &Condition) -> bool {
         let (one, two) = (&self.first.verb, &other.verb);
-        let alike = one.kills() && two.kills() || one.halts() && two.halts();
+        // A suspended machine's clocks stand still, and those of a paused process go on.
+        let alike = one.kills() && two.kills() || one.halts() && one == two;
         let in_time = self.to.is_none_or(|to| other.from <= to);
         alike && self.first.target == other.target && in_time
     }
@@ -155,6 +156,10 @@ pub fn told(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evidence
         text.pop();
         text.push_str(&format!("; its machine loses power at {}.", moment(power.at)));
     }
+    if is_added(witness, outage) {
+        text.pop();
+        text.push_str(", in addition.");
+    }
     let is_failover = condition.verb == Verb::Failover;
     let held = witness.holds.iter().filter(|_| !is_failover).find(|hold| {
         let struck = hold.from < condition.from && condition.from <= hold.until;
@@ -177,6 +182,16 @@ pub fn told(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evidence
         promoted(witness, condition, &mut text, &mut evidence);
     }
     (text, evidence)
+}
+
+/// Whether a delay adds to an earlier one of the same messages.
+fn is_added(witness: &Witness<'_>, outage: &Outage<'_>) -> bool {
+    let (own, index) = (outage.first, outage.indices[0]);
+    let mut earlier = witness.history().conditions.iter().take(index);
+    let lasts = |c: &Condition| c.to.is_none_or(|to| own.from < to);
+    matches!(own.verb, Verb::Delay { .. })
+        && earlier
+            .any(|c| matches!(c.verb, Verb::Delay { .. }) && c.target == own.target && lasts(c))
 }
 
 /// The acquire that never returned because the fault killed its process.
@@ -259,13 +274,15 @@ pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [
     Some((news, [Evidence::Key(life.born), Evidence::Op(hold.grant.id)]))
 }
 
-/// Which of the affected nodes clients query from one manual failover to the next.
+/// Which of the affected nodes clients query from one manual failover of their group to the next.
 fn asked(witness: &Witness<'_>, condition: &Condition, node: &str) -> String {
     let topology = &witness.finding.plan.topology;
     let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
     let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
+    let is_kin =
+        |c: &Condition| matches!(&c.target, Target::Host(other) if master(other) == master(node));
     let mut later = witness.history().conditions.iter().filter(|c| c.from > condition.from);
-    let next = later.find(|c| c.verb == Verb::Failover).map(|c| c.from);
+    let next = later.find(|c| c.verb == Verb::Failover && is_kin(c)).map(|c| c.from);
     let requests = witness.history().requests.iter().filter(|request| {
         let sent = request.legs.first().map(|(_, at)| *at);
         let in_time = |at| at > condition.from && next.is_none_or(|next| at < next);

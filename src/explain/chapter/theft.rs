@@ -30,7 +30,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         let Some((owner, ending)) = ending(witness, life) else { continue };
         let groups = groups.entry((owner, ending)).or_default();
         match groups.last_mut() {
-            Some(group) if life.until.at <= group[0].until.at + TOGETHER => group.push(life),
+            Some(group) if are_together(witness, group[0], life) => group.push(life),
             _ => groups.push(vec![life]),
         }
     }
@@ -40,6 +40,18 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         .collect();
     beats.extend(prolonged(witness));
     beats
+}
+
+/// Whether the later of two ends is told with the first one: soon after it, with no fault of the
+/// later one's node and no told grant in between.
+fn are_together(witness: &Witness<'_>, first: &Incarnation, later: &Incarnation) -> bool {
+    let (from, to) = (first.until, later.until);
+    let is_between = |at: Instant| from < at && at <= to;
+    let mut faults = witness.history().conditions.iter().filter(|c| c.touches(&later.node));
+    let is_struck = faults.any(|c| is_between(c.from) || c.to.is_some_and(is_between));
+    let cast = witness.cast();
+    let mut returns = cast.iter().filter_map(|grant| grant.ret).map(|ret| ret.instant());
+    to.at <= from.at + TOGETHER && !is_struck && !returns.any(is_between)
 }
 
 /// How a key ended, as far as a sentence tells it.

@@ -1,21 +1,20 @@
 //! Mechanisms of violations that involve one caller, or one key.
 
-use std::collections::BTreeSet;
+use lockstorm_platform::trace::KeyChange;
 
-use lockstorm_platform::trace::{KeyChange, Leg};
-
-use crate::check::verdict::{Cause, Kind, Violation};
+use crate::check::verdict::{Cause, Violation};
 use crate::explain::hold::{grant_of, op};
+use crate::explain::incarnation::Incarnation;
 use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{Ending, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::overlap;
+use crate::explain::mechanism::stuck;
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Key, Op, OpId, OpKind, Outcome, PROBE, Request, Seen};
-use crate::ledger::node::SERVES_NOBODY;
-use crate::quantity::{count, list, moment};
+use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
+use crate::quantity::moment;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
@@ -79,7 +78,7 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let left: Vec<_> = witness.left().collect();
     let chosen = left.iter().find(|(life, _)| named(life.born)).or_else(|| left.first());
     let Some((life, owner)) = chosen else {
-        return no_leader(witness, violation);
+        return stuck::mechanism(witness, violation);
     };
     let (who, node) = (&owner.caller, &life.node);
     let mut evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
@@ -95,7 +94,7 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
         (_, Some(release), _) => {
             evidence.push(Evidence::Op(release.id));
             let is_later = release.ret.is_some_and(|ret| life.from > ret.instant());
-            let put_back = life.from > release.call.instant();
+            let put_back = life.from > release.call.instant() && was_there(witness, life);
             let keys = witness.history().keys.iter();
             let mut deleted = keys.filter(|key| key.by == Some(release.id));
             let deleted = deleted.find(|key| key.change == KeyChange::Deleted);
@@ -123,11 +122,21 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
         (Outcome::Refused { .. }, None, None) => {
             (How::LeftByRefused, format!("{who} was refused, and left its key on {node}."))
         }
+        (Outcome::Unknown, None, Some(release))
+            if release.ret.is_some_and(|ret| ret.instant() < life.from) =>
+        {
+            evidence.push(Evidence::Op(release.id));
+            let at = moment(life.from.at);
+            let text = format!(
+                "{who}'s request set its key on {node} at {at}, after its release had returned."
+            );
+            (How::LeftByUnknown, text)
+        }
         (_, None, Some(release)) => {
             evidence.push(Evidence::Op(release.id));
             let what = match release.outcome {
-                Outcome::NotMine => "reported that nothing was its own",
-                _ => "was not answered",
+                Outcome::NotMine => "reported that nothing was its own".to_owned(),
+                _ => reply(witness, release),
             };
             let text = format!("{who}'s release {what}, and its key on {node} stayed.");
             (How::ReleaseFailed, text)
@@ -146,111 +155,23 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     Some(Mechanism::new(how, text, evidence))
 }
 
-fn no_leader(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
-    if violation.kind != Kind::Stuck {
-        return None;
-    }
-    let quorum = witness.quorum();
-    let gaps = leaders::leaderless(&witness.reading, quorum);
-    let gap = gaps.iter().rfind(|(_, to)| *to >= Moment::from(violation.from));
-    let Some((from, _)) = gap else {
-        let served = nobody_served(witness, violation);
-        return served
-            .or_else(|| left_late(witness))
-            .or_else(|| rejected(witness))
-            .or_else(|| never_back(witness))
-            .or_else(|| unreached(witness));
+/// Whether an earlier key of the same acquire was on the node of a life.
+fn was_there(witness: &Witness<'_>, life: &Incarnation) -> bool {
+    let earlier = |other: &Incarnation| {
+        other.node == life.node && other.owner == life.owner && other.from < life.from
     };
-    let since = moment(from.at);
-    let tilted = witness.history().sightings.iter();
-    let tilted = tilted.filter(|seen| seen.what == Seen::Tilted && Moment::from(seen.at) <= *from);
-    let tilted: BTreeSet<&str> = tilted.map(|seen| seen.by.as_str()).collect();
-    let text = match quorum {
-        1 if !tilted.is_empty() => {
-            let names: Vec<String> = tilted.into_iter().map(str::to_owned).collect();
-            format!(
-                "No node has led since {since}, and {} acted on nothing: TILT, since clocks had \
-                 jumped.",
-                list(&names)
-            )
-        }
-        1 => format!("No node has led since {since}."),
-        _ => format!("Fewer than the {quorum} masters of a quorum have led since {since}."),
-    };
-    Some(Mechanism::new(How::NoLeader, text, Vec::new()))
+    witness.lives.iter().any(earlier)
 }
 
-/// A dead caller's key that blocked the probe for too long, and then expired.
-fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
-    let healed = witness.healed();
-    let late = witness.lives.iter().filter_map(|life| {
-        let owner = op(witness.history(), life.owner?)?;
-        let died = witness.reading.death_after(&owner.process, Moment::from(owner.call))?;
-        let stayed = died.at < life.until.into() && healed < life.until;
-        stayed.then_some((life, owner))
-    });
-    let (life, owner) = late.max_by_key(|(life, _)| life.until)?;
-    let text = format!(
-        "{} died, and its key stayed on {} until {}.",
-        owner.caller,
-        life.node,
-        moment(life.until.at)
-    );
-    let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
-    Some(Mechanism::new(How::LeftByDead, text, evidence))
-}
-
-/// A node whose last answer to the probe was an error.
-fn rejected(witness: &Witness<'_>) -> Option<Mechanism> {
-    let history = witness.history();
-    let probes = |id: OpId| op(history, id).is_some_and(|op| op.process == PROBE);
-    let requests = history.requests.iter().enumerate();
-    let mut requests = requests.filter(|(_, request)| probes(request.op));
-    let answered = |request: &Request| request.legs.iter().any(|(leg, _)| *leg == Leg::Delivered);
-    let (index, last) = requests.rfind(|(_, request)| answered(request))?;
-    let what = last.answer.as_deref()?;
-    let alike = history.requests.iter().filter(|request| {
-        probes(request.op) && request.to == last.to && request.answer.as_deref() == Some(what)
-    });
-    let often = count(alike.count() as u64, "time");
-    let text = format!("{} answered the probe's requests with {what}, {often}.", last.to);
-    Some(Mechanism::new(How::Rejected, text, vec![Evidence::Request(index)]))
-}
-
-/// An operation of a living process that never returned.
-fn never_back(witness: &Witness<'_>) -> Option<Mechanism> {
-    let lives =
-        |op: &&Op| witness.reading.death_after(&op.process, Moment::from(op.call)).is_none();
-    let mut ops = witness.history().ops.iter().filter(|op| op.ret.is_none());
-    let op = ops.find(lives)?;
-    let text =
-        format!("{}'s {} of {} never returned.", op.caller, op.kind.asked(), moment(op.call.at));
-    Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(op.id)]))
-}
-
-/// A probe of which no request was answered in time, or even sent.
-fn unreached(witness: &Witness<'_>) -> Option<Mechanism> {
-    let history = witness.history();
-    let last = history.ops.iter().rfind(|op| op.process == PROBE && op.kind == OpKind::Acquire)?;
-    let mut requests = history.requests.iter().filter(|request| request.op == last.id);
-    if requests.any(|request| request.legs.iter().any(|(leg, _)| *leg == Leg::Delivered)) {
-        return None;
+/// How the last request of an operation without an outcome was answered, if it was.
+fn reply(witness: &Witness<'_>, op: &Op) -> String {
+    let mut requests = witness.history().requests.iter().filter(|request| request.op == op.id);
+    let error = requests.clone().rev().find(|request| request.is_answered());
+    match error.and_then(|request| Some((&request.to, request.answer.as_deref()?))) {
+        Some((node, error)) => format!("was answered with {error} by {node}"),
+        None if requests.all(Request::is_answered) => "had an unknown outcome".to_owned(),
+        None => "was not answered".to_owned(),
     }
-    let text = "No request of the probe was answered within its time-out.".to_owned();
-    Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(last.id)]))
-}
-
-/// Nodes that report that they serve no client.
-fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
-    let requests = witness.history().requests.iter().enumerate();
-    let mut told = requests.filter_map(|(index, request)| {
-        let word = request.answer.as_deref().filter(|word| SERVES_NOBODY.contains(word))?;
-        let is_late = request.legs.last().is_some_and(|(_, at)| *at >= violation.from);
-        is_late.then_some((index, word, request))
-    });
-    let (index, word, request) = told.next_back()?;
-    let text = format!("{} answers {word}: it serves nobody.", request.to);
-    Some(Mechanism::new(How::NoLeader, text, vec![Evidence::Request(index)]))
 }
 
 /// A renewal that took effect after its release.
@@ -300,6 +221,11 @@ pub fn unanswered(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
             format!("{node} answered {who}'s {command} with {what}, and its {asked} ended there.");
         let how = if what == "NOSCRIPT" { How::ScriptUnknown } else { How::Rejected };
         return Some(Mechanism::new(how, text, evidence));
+    }
+    if request.is_answered() {
+        let text =
+            format!("{who}'s {asked} did not end after the reply of {node} to its {command}.");
+        return Some(Mechanism::new(How::NoAnswer, text, evidence));
     }
     let text = format!("{who}'s {command} to {node} was never answered.");
     Some(Mechanism::new(How::NoAnswer, text, evidence))
@@ -440,7 +366,8 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
         ops().any(|op| grant_of(op).is_some_and(|grant| witness.is_of(hold, grant)))
     });
     let Some(past) = tenures.find(|hold| hold.bare_from().is_some()) else {
-        return undone(witness, violation.ops.iter().copied());
+        let ids = || violation.ops.iter().copied();
+        return undone(witness, ids()).or_else(|| denied(witness, ids()));
     };
     Some(belief(witness, past, Moment::from(past.until)))
 }
@@ -471,6 +398,29 @@ fn of_older(witness: &Witness<'_>, release: &Op) -> Option<Mechanism> {
     let evidence = [older.id, own.id, release.id].map(Evidence::Op);
     let evidence = evidence.into_iter().chain([Evidence::Key(index)]).collect();
     Some(Mechanism::new(How::SameOwner, text, evidence))
+}
+
+/// A release that deleted its key and returned as if nothing had been its own.
+fn denied(witness: &Witness<'_>, mut ops: impl Iterator<Item = OpId>) -> Option<Mechanism> {
+    let history = witness.history();
+    let deletes = |id| {
+        let mut keys = history.keys.iter().enumerate();
+        keys.find(|(_, key)| key.by == Some(id) && key.change == KeyChange::Deleted)
+    };
+    let (release, index) = ops.find_map(|id| {
+        let release = op(history, id)?;
+        let is_release = matches!(release.kind, OpKind::Release { .. });
+        let (index, _) =
+            deletes(id).filter(|_| is_release && release.outcome == Outcome::NotMine)?;
+        Some((release, index))
+    })?;
+    let text = format!(
+        "{}'s release of {} deleted its key, and reported that nothing was its own.",
+        release.caller,
+        moment(release.call.at)
+    );
+    let evidence = vec![Evidence::Op(release.id), Evidence::Key(index)];
+    Some(Mechanism::new(How::ReleaseFailed, text, evidence))
 }
 
 /// A release that returned as released and deleted nothing.

@@ -24,7 +24,8 @@ pub fn belief(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Mechanism {
     let covers = witness.reading.tenure(hold.grant.id).is_some_and(|whole| whole.covers(at));
     // A process that died did not outlast its lease: it counted on it as long as it lived.
     let died = matches!(hold.end, Ended::Died(_)) && hold.until.at < at.at;
-    let is_covered = covers || died && hold.lease.is_some_and(|lease| at.at < lease);
+    let lease = || Term::of(witness, hold, at).map(|term| term.lease).max(hold.lease);
+    let is_covered = covers || died && lease().is_some_and(|lease| at.at < lease);
     let found = match is_covered {
         true => lied(witness, hold, (Moment::default(), at))
             .or_else(|| unreplicated(witness, hold, at))
@@ -297,10 +298,12 @@ fn renewal(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechani
     let mut requests = witness.history().requests.iter().enumerate();
     let refused = requests.rfind(|(_, request)| request.op == last.id && request.declined);
     let who = &hold.grant.caller;
+    let is_background = matches!(last.kind, OpKind::Extend { background: true, .. });
+    let extend = if is_background { "renewal" } else { "extend" };
     if let Some((index, request)) = refused {
         let what = request.answer.as_deref().unwrap_or("an error");
         let text = format!(
-            "{} answered the {} of {who}'s renewal of {} with {what}, and its lease ran out.",
+            "{} answered the {} of {who}'s {extend} of {} with {what}, and its lease ran out.",
             request.to,
             request.command,
             moment(last.call.at)
@@ -315,7 +318,7 @@ fn renewal(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechani
         _ => return None,
     };
     let text =
-        format!("{who}'s renewal of {} {what}, and its lease ran out.", moment(last.call.at));
+        format!("{who}'s {extend} of {} {what}, and its lease ran out.", moment(last.call.at));
     Some(Mechanism::new(How::RenewalFailed, text, vec![Evidence::Op(last.id)]))
 }
 

@@ -7,6 +7,7 @@
 //! - [`overlap`]: two holders at once
 //! - [`takeover`]: which node was promoted in place of another
 //! - [`alone`]: violations that involve one caller
+//! - [`stuck`]: nobody gets the lock, and no caller's key is the reason
 //! - [`by_kind`]: which of these applies to a kind of violation
 
 mod alone;
@@ -15,5 +16,6 @@ pub mod by_kind;
 mod ending;
 pub mod how;
 mod overlap;
+mod stuck;
 mod takeover;
 mod theft;

@@ -44,10 +44,11 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let late = took(last).filter(|ns| *ns >= LATE);
     let way = late.map_or_else(String::new, |ns| format!(", {} on its way,", length(ns)));
     let (command, node) = (&last.command, &key.node);
-    let is_script = command.starts_with("EVAL");
-    let (how, text) = match is_script {
+    // A transaction compares nothing itself.
+    let compares = command == "DELEX" || last.is_script() && command != "EXEC";
+    let (how, text) = match compares {
         // Equal values deceive only a caller that compares them.
-        _ if (is_script || has_looked) && own.is_some() && own == token(victim) => (
+        _ if (compares || has_looked) && own.is_some() && own == token(victim) => (
             How::SameOwner,
             format!(
                 "{who}'s {command}{way} struck {whose}'s key on {node}: both have the same owner \
@@ -61,7 +62,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
         true => (
             How::BlindCommand,
             format!(
-                "{who}'s {command}{way} struck {whose}'s key on {node}: what its script compares \
+                "{who}'s {command}{way} struck {whose}'s key on {node}: what it compares \
                  lets it."
             ),
         ),

@@ -237,7 +237,7 @@ pub fn births<'a>(table: &'a Table) -> impl Iterator<Item = usize> + 'a {
     })
 }
 
-/// Whether another acquire, which was granted, replaced the key.
+/// Whether another acquire replaced the key, and was granted or never learned of it.
 fn taken_over(table: &Table, born: usize, owner: u32) -> bool {
     let keys = &table.history.keys;
     let same = |key: &&Key| key.node == keys[born].node && key.key == keys[born].key;
@@ -247,8 +247,15 @@ fn taken_over(table: &Table, born: usize, owner: u32) -> bool {
     by.map(|by| table.op(by)).is_some_and(|by| {
         by.kind == OpKind::Acquire
             && by.id != owner
-            && matches!(by.outcome, Outcome::Granted { .. })
+            && !matches!(by.outcome, Outcome::Refused { .. })
     })
+}
+
+/// When the process of a release without a return died; otherwise the end.
+fn fell(table: &Table, op: &Op, end: Point) -> Point {
+    let points = table.points.iter().copied();
+    let mut dead = points.filter(|at| table.dies(&op.process, stamp(op.call), *at));
+    dead.next().unwrap_or(end)
 }
 
 /// Whether the key had no owner, without an excuse, when the refused acquire met it.
@@ -279,7 +286,12 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
             || gives(op, owner.id) && op.outcome == Outcome::NotMine && met(op)
     });
     let over = match owner.outcome {
-        Outcome::Refused { .. } | Outcome::Unknown => owner.ret.map(stamp),
+        Outcome::Refused { .. } | Outcome::Unknown => {
+            let freeing = table.history.ops.iter().filter(|op| gives(op, owner.id));
+            let end = point(table.history.end);
+            let ends = freeing.map(|op| op.ret.map_or_else(|| fell(table, op, end), stamp));
+            owner.ret.map(|ret| ends.fold(stamp(ret), Point::max))
+        }
         Outcome::Granted { .. } if keys[born].by == Some(owner.id) => answered,
         Outcome::Granted { .. } => first(&of_grant, |op| match op.kind {
             OpKind::Extend { background, .. } => !background && op.outcome == Outcome::Lost,
@@ -351,6 +363,9 @@ fn met_at(table: &Table, born: usize, over: Point, victim: &Op) -> Option<Point>
     } else {
         let mut mine = table.history.requests.iter().filter(|request| request.op == refused);
         let first = mine.find(|request| request.to == *node && !request.declined);
+        let is_lost =
+            |r: &Request| leg(r, Leg::Replied).is_some() && leg(r, Leg::Delivered).is_none();
+        let first = first.filter(|request| !is_lost(request));
         let applied = first.and_then(|request| leg(request, Leg::Applied)).map(point);
         let returned = stamp(victim.ret.expect("refused"));
         applied.filter(leaked).filter(|at| *at <= returned)

@@ -364,6 +364,12 @@ impl Maker {
         let mut legs = vec![(Leg::Sent, self.tick())];
         if !self.dice.one_in(3) {
             legs.push((Leg::Applied, self.tick()));
+            if self.dice.one_in(2) {
+                legs.push((Leg::Replied, self.tick()));
+            }
+            if legs.len() == 3 && !self.dice.one_in(4) {
+                legs.push((Leg::Delivered, self.tick()));
+            }
         }
         let from = self.history.ops[op as usize].process.clone();
         let to = self.dice.pick(&NODES).to_owned();

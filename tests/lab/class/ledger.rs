@@ -406,13 +406,28 @@ impl Book<'_> {
         deaths.count() as u64
     }
 
-    /// The shift of a wall clock: every sum of consecutive moves.
+    /// The shift of a wall clock: every sum of consecutive moves. Where freezes overlap, the
+    /// later one adds only what no earlier one covers.
     fn astray(&self, host: &str) -> u64 {
+        let freezes: Vec<(u64, u64)> = self
+            .on(host)
+            .filter(|condition| condition.verb == Verb::ClockFreeze)
+            .map(|condition| self.span(condition))
+            .map(|(from, to)| (from.0, to.0))
+            .collect();
+        let mut nth = 0;
         let moves = self.on(host).filter_map(|condition| match condition.verb {
             Verb::ClockStep { by } => Some(by),
             Verb::ClockFreeze => {
-                let (from, to) = self.span(condition);
-                Some(-((to.0 - from.0) as i64))
+                nth += 1;
+                let ((from, to), earlier) = (freezes[nth - 1], &freezes[..nth - 1]);
+                let free = |at: &u64| !earlier.iter().any(|(a, b)| a <= at && at < b);
+                let mut marks: Vec<u64> = earlier.iter().flat_map(|(a, b)| [*a, *b]).collect();
+                marks.extend([from, to]);
+                marks.retain(|mark| (from..=to).contains(mark));
+                marks.sort_unstable();
+                let pieces = marks.windows(2).filter(|pair| free(&pair[0]));
+                Some(-(pieces.map(|pair| pair[1] - pair[0]).sum::<u64>() as i64))
             }
             _ => None,
         });

@@ -41,6 +41,9 @@ pub const TEMPLATES: &[Template] = &[
             ensure(is_moment(told.words[3], told.at.at), "it ends otherwise")?;
             let (by, _) = crate::true_stories::pattern::length(told.words[1]).ok_or("no length")?;
             let over = told.at.at.saturating_sub(by);
+            let lease = facts.lease_known(hold.op, told.at).ok_or("its lease has no end")?;
+            let late = told.at.at.checked_sub(lease).ok_or("its lease is not over")?;
+            ensure(is_length(told.words[1], late), &format!("it outlives it by {late} ns"))?;
             let others = facts
                 .holds
                 .iter()
@@ -86,7 +89,14 @@ pub const TEMPLATES: &[Template] = &[
                 let gap = next.from.at.checked_sub(h.until.at);
                 h.op.caller == told.words[2] && gap.is_some_and(|gap| is_length(told.words[1], gap))
             });
-            ensure(found, "nobody's hold ended so long before")
+            ensure(found, "nobody's hold ended so long before")?;
+            let nexts = || facts.holds.iter().filter(|hold| hold.op.process != PROBE);
+            let gaps = nexts().flat_map(|next| {
+                let others = facts.holds.iter().filter(|h| h.op.caller != next.op.caller);
+                others.filter_map(|h| next.from.at.checked_sub(h.until.at))
+            });
+            let closest = gaps.min().ok_or("there is no hand-over")?;
+            ensure(is_length(told.words[1], closest), &format!("{closest} ns are closer"))
         },
     ),
     (

@@ -164,7 +164,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Whether a host's process is down at a true time.
-    fn is_down(&self, host: &str, at: Nanos) -> bool {
+    pub fn is_down(&self, host: &str, at: Nanos) -> bool {
         let killed = self
             .struck(host)
             .any(|c| is_death(&c.verb) && c.from.at <= at && c.to.is_none_or(|to| at < to.at));

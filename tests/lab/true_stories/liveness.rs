@@ -157,6 +157,7 @@ fn still(facts: &Facts, told: &Told, forever: bool) -> Truth {
     let node = told.words[1];
     let healed = facts.history.healed.unwrap_or(facts.history.end);
     ensure(told.at == healed, "the faults are not healed then")?;
+    ensure(!facts.is_down(node, told.at.at), "its node is down")?;
     let before = facts.history.keys.partition_point(|key| key.at <= told.at);
     let (born, owner) = facts.standing(node, before).ok_or("there is no key")?;
     ensure(owner.is_some_and(|o| facts.caller(o) == told.words[0]), "it is another's")?;

@@ -70,7 +70,20 @@ pub fn title(facts: &Facts, text: &str) -> Truth {
         }
         return at_once(facts, &who, words[2]);
     }
+    let left = read("{who} left its key on {node} with no time to live: {any}", text);
+    if let Some(words) = left.or_else(|| read("{who} left its key on {node}: {any}", text)) {
+        return left_there(facts, words[0], words[1]);
+    }
     Ok(())
+}
+
+/// A key of this caller is on that node when the faults are healed, and the node runs.
+fn left_there(facts: &Facts, who: &str, node: &str) -> Truth {
+    let healed = facts.history.healed.unwrap_or(facts.history.end);
+    ensure(!facts.is_down(node, healed.at), "its node is down")?;
+    let before = facts.history.keys.partition_point(|key| key.at <= healed);
+    let (_, owner) = facts.standing(node, before).ok_or("there is no key")?;
+    ensure(owner.is_some_and(|owner| facts.caller(owner) == who), "it is another's")
 }
 
 /// Two of these callers hold simultaneously for at least that time, at any place.

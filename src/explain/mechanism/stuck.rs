@@ -1,0 +1,146 @@
+//! Why nobody could get the lock after the heal, if no caller's key is the reason.
+
+use std::collections::BTreeSet;
+
+use lockstorm_platform::trace::Leg;
+
+use crate::check::verdict::{Kind, Violation};
+use crate::explain::hold::op;
+use crate::explain::incarnation::Incarnation;
+use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::story::Evidence;
+use crate::explain::witness::Witness;
+use crate::history::{Op, OpId, OpKind, Outcome, PROBE, PROBE_MARGIN, Request, Seen};
+use crate::ledger::node::SERVES_NOBODY;
+use crate::quantity::{count, list, moment};
+use crate::reading::leaders;
+use crate::reading::moment::Moment;
+
+/// Why no caller could get the lock although no caller's key blocks it; only for [`Kind::Stuck`].
+pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    if violation.kind != Kind::Stuck {
+        return None;
+    }
+    let quorum = witness.quorum();
+    let gaps = leaders::leaderless(&witness.reading, quorum);
+    // A leader that came back in time is no reason.
+    let gap = gaps.iter().rfind(|(_, to)| *to >= Moment::from(violation.to));
+    let Some((from, _)) = gap else {
+        let served = nobody_served(witness, violation);
+        return served
+            .or_else(|| left_late(witness))
+            .or_else(|| rejected(witness))
+            .or_else(|| never_back(witness))
+            .or_else(|| unreached(witness));
+    };
+    let since = moment(from.at);
+    let tilted = witness.history().sightings.iter();
+    let tilted = tilted.filter(|seen| seen.what == Seen::Tilted && Moment::from(seen.at) <= *from);
+    let tilted: BTreeSet<&str> = tilted.map(|seen| seen.by.as_str()).collect();
+    let text = match quorum {
+        1 if !tilted.is_empty() => {
+            let names: Vec<String> = tilted.into_iter().map(str::to_owned).collect();
+            format!(
+                "No node has led since {since}, and {} acted on nothing: TILT, since clocks had \
+                 jumped.",
+                list(&names)
+            )
+        }
+        1 => format!("No node has led since {since}."),
+        _ => format!("Fewer than the {quorum} masters of a quorum have led since {since}."),
+    };
+    Some(Mechanism::new(How::NoLeader, text, Vec::new()))
+}
+
+/// A dead caller's key that blocked the probe for too long, and then expired.
+fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
+    let (history, healed) = (witness.history(), witness.healed());
+    let late = witness.lives.iter().filter_map(|life| {
+        let owner = op(history, life.owner?)?;
+        let died = witness.reading.death_after(&owner.process, Moment::from(owner.call))?;
+        let gone = witness.passes(life).min(life.until.into());
+        let stayed = died.at < gone && witness.is_there(life, healed);
+        (stayed && kept_out_probe(witness, life)).then_some((life, owner, gone))
+    });
+    let (life, owner, gone) = late.max_by_key(|(.., gone)| *gone)?;
+    let text = format!(
+        "{} died, and its key stayed on {} until {}.",
+        owner.caller,
+        life.node,
+        moment(gone.at.min(history.end.at))
+    );
+    let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
+    Some(Mechanism::new(How::LeftByDead, text, evidence))
+}
+
+/// Whether the probe was refused while it had asked the node of a key.
+fn kept_out_probe(witness: &Witness<'_>, life: &Incarnation) -> bool {
+    let history = witness.history();
+    let refused = |id: OpId| {
+        let op = op(history, id);
+        op.is_some_and(|op| op.process == PROBE && matches!(op.outcome, Outcome::Refused { .. }))
+    };
+    let mut asked = history.requests.iter().filter(|request| request.to == life.node);
+    asked.any(|request| {
+        let applied = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied);
+        let is_met = applied.is_some_and(|(_, at)| life.from <= *at && *at <= life.until);
+        is_met && !request.declined && refused(request.op)
+    })
+}
+
+/// A node that answered the probe's last answered try with an error.
+fn rejected(witness: &Witness<'_>) -> Option<Mechanism> {
+    let history = witness.history();
+    let probes = |id: OpId| op(history, id).is_some_and(|op| op.process == PROBE);
+    let requests = history.requests.iter().enumerate();
+    let mut requests = requests.filter(|(_, request)| probes(request.op));
+    let answered = requests.clone().rfind(|(_, request)| request.is_answered())?.1.op;
+    let is_error = |request: &Request| request.op == answered && request.answer.is_some();
+    let (index, last) = requests.rfind(|(_, request)| is_error(request))?;
+    let what = last.answer.as_deref()?;
+    let alike = history.requests.iter().filter(|request| {
+        probes(request.op) && request.to == last.to && request.answer.as_deref() == Some(what)
+    });
+    let often = count(alike.count() as u64, "time");
+    let text = format!("{} answered the probe's requests with {what}, {often}.", last.to);
+    Some(Mechanism::new(How::Rejected, text, vec![Evidence::Request(index)]))
+}
+
+/// An operation of a living process that did not return for as long as the probe has to wait.
+fn never_back(witness: &Witness<'_>) -> Option<Mechanism> {
+    let end = witness.history().end;
+    let lives = |op: &&Op| {
+        let is_long = op.call.at.saturating_add(PROBE_MARGIN) <= end.at;
+        is_long && witness.reading.death_after(&op.process, Moment::from(op.call)).is_none()
+    };
+    let mut ops = witness.history().ops.iter().filter(|op| op.ret.is_none());
+    let op = ops.find(lives)?;
+    let text =
+        format!("{}'s {} of {} never returned.", op.caller, op.kind.asked(), moment(op.call.at));
+    Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(op.id)]))
+}
+
+/// A probe of which no request was answered in time, or even sent.
+fn unreached(witness: &Witness<'_>) -> Option<Mechanism> {
+    let history = witness.history();
+    let last = history.ops.iter().rfind(|op| op.process == PROBE && op.kind == OpKind::Acquire)?;
+    let mut requests = history.requests.iter().filter(|request| request.op == last.id);
+    if requests.any(Request::is_answered) {
+        return None;
+    }
+    let text = "No request of the probe was answered within its time-out.".to_owned();
+    Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(last.id)]))
+}
+
+/// Nodes that report that they serve no client.
+fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let requests = witness.history().requests.iter().enumerate();
+    let mut told = requests.filter_map(|(index, request)| {
+        let word = request.answer.as_deref().filter(|word| SERVES_NOBODY.contains(word))?;
+        let is_late = request.legs.last().is_some_and(|(_, at)| *at >= violation.from);
+        is_late.then_some((index, word, request))
+    });
+    let (index, word, request) = told.next_back()?;
+    let text = format!("{} answers {word}: it serves nobody.", request.to);
+    Some(Mechanism::new(How::NoLeader, text, vec![Evidence::Request(index)]))
+}
