@@ -1,7 +1,8 @@
 //! Leaks: keys that no caller owns any more and that made an acquire fail.
 //!
 //! A key is left over if
-//! - its acquire returned refused or unknown, and so did every release that was to free it, or
+//! - its acquire returned refused or unknown, and each release that asked its node to free it was
+//!   over, or
 //! - it still exists after its owner's release returned as released, or reached the key and
 //!   returned as not mine, or
 //! - an extend set it and its grant was given up: its release returned, or its loss was reported.
@@ -84,7 +85,9 @@ fn left_over_from(
     let owner = case.owner(key.by?)?;
     let op = case.op(owner)?;
     let told = match op.outcome {
-        Outcome::Refused { .. } | Outcome::Unknown => freed_at(case, owner, op.ret?.into()),
+        Outcome::Refused { .. } | Outcome::Unknown => {
+            freed_at(case, requests, key, (owner, op.ret?.into()))
+        }
         Outcome::Granted { .. } if key.by == Some(owner) => {
             answered_at(case, requests, key, owner)?
         }
@@ -96,15 +99,23 @@ fn left_over_from(
     (from < key.to).then_some((owner, from))
 }
 
-/// When an acquire without a grant and the releases that were to free its key were over.
-fn freed_at(case: &Case, owner: OpId, returned: Moment) -> Moment {
+/// When an acquire without a grant was over, and the releases that asked the node to free its key.
+fn freed_at(
+    case: &Case,
+    requests: &Requests<'_>,
+    key: &Incarnation,
+    (owner, returned): (OpId, Moment),
+) -> Moment {
     let over = |release: &Op| {
         let death = || Some(case.death_after(&release.process, release.call.into())?.at);
         let returned = release.ret.map(Moment::from).or_else(death);
         returned.unwrap_or(case.history.end.into())
     };
-    let own = case.ops_of(owner).filter(|op| matches!(op.kind, OpKind::Release { .. }));
-    own.map(over).fold(returned, Moment::max)
+    let asks = |op: &&Op| {
+        let mut sent = requests.of_op(op.id).iter();
+        matches!(op.kind, OpKind::Release { .. }) && sent.any(|request| request.to == key.node)
+    };
+    case.ops_of(owner).filter(asks).map(over).fold(returned, Moment::max)
 }
 
 /// Whether the caller dropped an acquire: a caller that receives unknown from the lock sends a

@@ -3,9 +3,9 @@
 //! The probe must be granted within the maximum time to live plus a margin, counted from the moment
 //! at which no caller holds the lock any more and no request sent before the heal is still to be
 //! applied; time without a master is added, up to the length of that margin. A run that ends
-//! earlier shows nothing. An operation that stays pending for this long after the heal never returns.
+//! earlier shows nothing. An operation that stays pending for this long after the heal never
+//! returns.
 
-use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::Leg;
 
@@ -77,7 +77,7 @@ fn last_arrival(case: &Case, moment: Moment) -> Option<Moment> {
 /// Whether the commands of a node took longer at some time between two.
 fn was_slow(case: &Case, node: &str, from: Instant, to: Moment) -> bool {
     case.history.conditions.iter().any(|condition| {
-        let is_slow = matches!(condition.verb, Verb::SlowNode { .. } | Verb::SlowScript { .. });
+        let is_slow = condition.verb.slows();
         let lasts = condition.to.is_none_or(|end| from <= end);
         is_slow && condition.strikes(node) && lasts && Moment::from(condition.from) <= to
     })

@@ -122,8 +122,8 @@ impl Trials<'_, '_> {
         found.into_iter().map(|set| set.into_iter().collect()).collect()
     }
 
-    /// Adds minimal sets of more parts, at most [`MAX_LARGER_SETS`]: one if there is none yet, and one
-    /// for each part that belongs to a minimal set although it is in none of the others.
+    /// Adds minimal sets of more parts, at most [`MAX_LARGER_SETS`]: one if there is none yet, and
+    /// one for each part that belongs to a minimal set although it is in none of the others.
     fn larger(&mut self, all: &Out, necessary: &[Part], found: &mut Vec<Out>) {
         let most = found.len() + MAX_LARGER_SETS;
         if found.is_empty() {

@@ -12,9 +12,10 @@
 //!   disappears without it, and somebody is still granted the lock. For several: each suffices if
 //!   the kind remains when, of all breaches that are not necessary by themselves, only the parts of
 //!   that one are kept; otherwise more than one is needed, and no single one is necessary. "Without
-//!   a breach" means without its parts. The one exception is a node that was back too early with keys forgotten: the kind also
-//!   has to disappear if it stays down for long enough instead, unless that breaches something new.
-//!   A crash may break a second assumption, by a failover, and this tells the two apart.
+//!   a breach" means without its parts. The one exception is a node that was back too early with
+//!   keys forgotten: the kind also has to disappear if it stays down for long enough instead,
+//!   unless that breaches something new. A crash may break a second assumption, by a failover, and
+//!   this tells the two apart.
 //! - A kind that remains in every sub-plan that was tried is caused by none of the breaches:
 //!   in-model too.
 //!

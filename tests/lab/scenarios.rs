@@ -32,7 +32,8 @@ fn scenarios() -> Vec<Scenario> {
     let read = |file: &PathBuf| {
         let name = file.file_name().unwrap().to_string_lossy().into_owned();
         let text = fs::read_to_string(file).unwrap();
-        Scenario::parse(&name, &text).unwrap_or_else(|no| panic!("{}", no.render(false)))
+        Scenario::parse(&format!("scenarios/{name}"), &text)
+            .unwrap_or_else(|no| panic!("{}", no.render(false)))
     };
     let mut read: Vec<Scenario> = files.iter().map(read).collect();
     let known = read.clone();
@@ -168,7 +169,7 @@ fn every_file_is_one_question_in_plain_words() {
     let mut questions = BTreeSet::new();
     for scenario in scenarios() {
         let name = &scenario.name;
-        assert_eq!(scenario.file, format!("{name}.toml"));
+        assert_eq!(scenario.file, format!("scenarios/{name}.toml"));
         assert!(scenario.text.starts_with("# "), "{name}: the first line says it in plain words");
         assert!(scenario.ask.ends_with('?'), "{name}: {}", scenario.ask);
         assert_ne!(scenario.expect.answer, Answer::Unstated, "{name}");

@@ -93,31 +93,7 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let (how, text) = match (&owner.outcome, done, releases.last()) {
         (_, Some(release), _) => {
             evidence.push(Evidence::Op(release.id));
-            let is_later = release.ret.is_some_and(|ret| life.from > ret.instant());
-            let put_back = life.from > release.call.instant() && was_there(witness, life);
-            let keys = witness.history().keys.iter();
-            let mut deleted = keys.filter(|key| key.by == Some(release.id));
-            let deleted = deleted.find(|key| key.change == KeyChange::Deleted);
-            match is_later || put_back {
-                false if deleted.is_some_and(|key| key.node != *node) => (
-                    How::DeleteNeverReached,
-                    format!(
-                        "{who}'s key was deleted on {}, and stayed on {node}, where that did not \
-                         come.",
-                        deleted.map_or("", |key| &key.node)
-                    ),
-                ),
-                true => (
-                    How::SetAgain,
-                    format!("{who}'s key came back on {node} after it had been given back."),
-                ),
-                false => (
-                    How::NothingDeleted,
-                    format!(
-                        "{who} was told that its lock is given back, and its key on {node} stayed."
-                    ),
-                ),
-            }
+            given_back(witness, (life, who), release)
         }
         (Outcome::Refused { .. }, None, None) => {
             (How::LeftByRefused, format!("{who} was refused, and left its key on {node}."))
@@ -153,6 +129,38 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
         }
     };
     Some(Mechanism::new(how, text, evidence))
+}
+
+/// Why a key was there although its owner's release had returned as released.
+fn given_back(
+    witness: &Witness<'_>,
+    (life, who): (&Incarnation, &str),
+    release: &Op,
+) -> (How, String) {
+    let node = &life.node;
+    let is_later = release.ret.is_some_and(|ret| life.from > ret.instant());
+    let put_back = life.from > release.call.instant() && was_there(witness, life);
+    let keys = witness.history().keys.iter();
+    let mut deleted = keys.filter(|key| key.by == Some(release.id));
+    let deleted = deleted.find(|key| key.change == KeyChange::Deleted);
+    match is_later || put_back {
+        false if deleted.is_some_and(|key| key.node != *node) => (
+            How::DeleteNeverReached,
+            format!(
+                "{who}'s key was deleted on {}, and stayed on {node}, where that did not \
+                 come.",
+                deleted.map_or("", |key| &key.node)
+            ),
+        ),
+        true => (
+            How::SetAgain,
+            format!("{who}'s key came back on {node} after it had been given back."),
+        ),
+        false => (
+            How::NothingDeleted,
+            format!("{who} was told that its lock is given back, and its key on {node} stayed."),
+        ),
+    }
 }
 
 /// Whether an earlier key of the same acquire was on the node of a life.

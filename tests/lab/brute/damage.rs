@@ -251,6 +251,18 @@ fn taken_over(table: &Table, born: usize, owner: u32) -> bool {
     })
 }
 
+/// When an acquire without a grant was over, and the releases of it that asked this node.
+fn freed_at(table: &Table, owner: &Op, node: &str) -> Option<Point> {
+    let asks = |op: &&Op| {
+        let mut sent = table.history.requests.iter().filter(|request| request.op == op.id);
+        gives(op, owner.id) && sent.any(|request| request.to == node)
+    };
+    let freeing = table.history.ops.iter().filter(asks);
+    let end = point(table.history.end);
+    let ends = freeing.map(|op| op.ret.map_or_else(|| fell(table, op, end), stamp));
+    owner.ret.map(|ret| ends.fold(stamp(ret), Point::max))
+}
+
 /// When the process of a release without a return died; otherwise the end.
 fn fell(table: &Table, op: &Op, end: Point) -> Point {
     let points = table.points.iter().copied();
@@ -286,12 +298,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
             || gives(op, owner.id) && op.outcome == Outcome::NotMine && met(op)
     });
     let over = match owner.outcome {
-        Outcome::Refused { .. } | Outcome::Unknown => {
-            let freeing = table.history.ops.iter().filter(|op| gives(op, owner.id));
-            let end = point(table.history.end);
-            let ends = freeing.map(|op| op.ret.map_or_else(|| fell(table, op, end), stamp));
-            owner.ret.map(|ret| ends.fold(stamp(ret), Point::max))
-        }
+        Outcome::Refused { .. } | Outcome::Unknown => freed_at(table, owner, node),
         Outcome::Granted { .. } if keys[born].by == Some(owner.id) => answered,
         Outcome::Granted { .. } => first(&of_grant, |op| match op.kind {
             OpKind::Extend { background, .. } => !background && op.outcome == Outcome::Lost,

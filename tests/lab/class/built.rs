@@ -16,6 +16,7 @@ use lockstorm::lock::config::ExtendShape;
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::promise::Bounded;
 use lockstorm::run::Lab;
+use lockstorm::scenario::Scenario;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos, SECOND};
@@ -327,6 +328,21 @@ fn replies_that_come_after_their_time_out_are_out_of_the_model() {
     assert_eq!(kinds(&trial), [Kind::Stuck]);
     assert_eq!((&class.in_model[..], &class.out_of_model[..]), (&[][..], &[Kind::Stuck][..]));
     assert_eq!(class.broken[0].what, Bounded::Work);
+}
+
+/// A failover is necessary; beside it, a step and a wrong rate of the new master's clock each
+/// suffice.
+#[test]
+fn what_suffices_beside_a_necessary_breach_is_listed() {
+    let text = include_str!("../../mechanisms/a-step-or-a-rate-beside-a-failover.toml");
+    let plan = Scenario::parse("x", text).expect("a scenario").plan(1);
+    let (trial, class) = run(&plan);
+    let broken: Vec<Bounded> = class.broken.iter().map(|broken| broken.what).collect();
+    assert_eq!(broken, [Bounded::NodeClockStep, Bounded::Drift, Bounded::Failover], "{class:?}");
+    assert_eq!(class.either.len(), 1, "{class:?}");
+    assert!(class.either[0].alone && class.either[0].broken == [0, 1], "{class:?}");
+    let told = told(&plan, trial, class).join(" ");
+    assert!(told.contains("beside what is necessary, one of these is enough"), "{told}");
 }
 
 /// Three of five nodes have to lose their keys for another to reach its quorum: of four no single

@@ -298,6 +298,9 @@ impl Teller {
         if let Some(applied) = value(rest, "applied") {
             legs.push((Leg::Applied, self.instant(applied)?));
         }
+        if let Some(replied) = value(rest, "replied") {
+            legs.push((Leg::Replied, self.instant(replied)?));
+        }
         if let Some(delivered) = value(rest, "delivered") {
             legs.push((Leg::Delivered, self.instant(delivered)?));
         }

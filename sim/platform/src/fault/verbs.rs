@@ -458,6 +458,11 @@ impl Verb {
     pub fn halts(&self) -> bool {
         self.row().strains == Strains::Schedule
     }
+
+    /// Whether commands of a node take longer.
+    pub fn slows(&self) -> bool {
+        matches!(self, Verb::SlowNode { .. } | Verb::SlowScript { .. })
+    }
 }
 
 #[cfg(test)]
