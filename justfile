@@ -40,6 +40,10 @@ bench:
 golden:
     LOCKSTORM_GOLDEN=write cargo test --release --test lab scenarios::
 
+# accept what users of the library can name now, after an intended change
+surface:
+    LOCKSTORM_GOLDEN=write cargo test --test house surface
+
 # the brute forces against the checkers, at length
 fuzz-checkers cases="200000":
     LOCKSTORM_CASES={{cases}} cargo test --release --test lab brute::

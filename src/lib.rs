@@ -2,7 +2,7 @@
 //!
 //! The modules are in the order of the data path, lowest first:
 //!
-//! - [`refusal`], [`length`]: user input
+//! - [`refusal`], `length`: user input
 //! - [`history`]: operations, key changes, accesses: all that a checker may see
 //! - [`promise`]: what a lock promises and assumes, as data
 //! - [`lock`]: one file per algorithm
@@ -20,8 +20,12 @@
 //! - `serve`: fake nodes on real ports (feature `live`)
 //! - `confirm`: plans on real redis-servers (feature `live`)
 //! - [`test`]: for users' own `#[test]` functions
-//! - [`edge`]: files, the terminal, exit codes, real time
+//! - `edge`: files, the terminal, exit codes, real time
 //! - [`cli`]: the command line, which alone reads the environment
+//!
+//! [`test`], [`lock`], [`plan`], [`promise`] and [`history`] are for users, and
+//! `tests/golden/surface.txt` lists what they offer. The others are public for this project's own
+//! tests, and may change.
 
 /// Compiles the code in the README.
 #[cfg(doctest)]
@@ -31,17 +35,17 @@ pub struct Readme;
 pub mod check;
 pub mod cli;
 #[cfg(feature = "live")]
-pub mod confirm;
+mod confirm;
 #[cfg(feature = "live")]
 mod custody;
-pub mod default;
-pub mod edge;
+mod default;
+mod edge;
 pub mod explain;
 pub mod explore;
-pub mod field;
+mod field;
 pub mod history;
 pub mod ledger;
-pub mod length;
+mod length;
 pub mod lock;
 pub mod plan;
 pub mod promise;
@@ -52,6 +56,6 @@ pub mod report;
 pub mod run;
 pub mod scenario;
 #[cfg(feature = "live")]
-pub mod serve;
+mod serve;
 pub mod test;
 pub mod workload;

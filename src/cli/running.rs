@@ -27,6 +27,9 @@ use crate::scenario::expectation::Met;
 /// The maximum number of plans of one run.
 const MAX_PLANS: usize = 100_000;
 
+/// The maximum number of plans that are named to be explained.
+const MAX_HINTS: usize = 10;
+
 /// What is kept of a finished plan.
 struct Ran<'a> {
     scenario: &'a Scenario,
@@ -61,8 +64,14 @@ pub fn run(lab: &Lab, arguments: &RunArguments) -> Result<Ending, Refusal> {
         .collect();
     bar.finish_and_clear();
     say(&table(&ran).trim_fmt());
-    if let (true, Some(finding)) = (is_alone, ran.iter().find_map(|ran| ran.finding.as_ref())) {
-        act::in_short(finding).iter().for_each(|line| say(line));
+    match ran.iter().find_map(|ran| ran.finding.as_ref()).filter(|_| is_alone) {
+        Some(finding) => {
+            if ran.len() > 1 {
+                say(&format!("seed {}:", finding.seed));
+            }
+            act::in_short(finding).iter().for_each(|line| say(line));
+        }
+        None => unexpected(&ran).iter().for_each(|line| say(line)),
     }
     write(arguments, &ran, kept)?;
     for difference in ran.iter().filter_map(|ran| ran.diverged.as_ref()) {
@@ -148,6 +157,17 @@ pub fn headline(plans: &[Planned]) -> String {
         }
     };
     format!("{word} {}, {hash}", seeds_of(first, last))
+}
+
+/// How to have the plans explained that are not as expected: each scenario's first.
+fn unexpected(ran: &[Ran]) -> Vec<String> {
+    let mut named = BTreeSet::new();
+    let unexpected = ran.iter().filter(|ran| ran.met != Met::Yes);
+    let first = unexpected.filter(|ran| named.insert(ran.scenario.name.clone()));
+    first
+        .map(|ran| format!("why: lockstorm explain {} --seed {}", ran.scenario.file, ran.plan.seed))
+        .take(MAX_HINTS)
+        .collect()
 }
 
 /// One line per scenario; seeds with the same result are combined.

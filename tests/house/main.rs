@@ -5,6 +5,7 @@
 
 mod circles;
 mod paths;
+mod surface;
 
 use std::fs;
 use std::path::{Path, PathBuf};

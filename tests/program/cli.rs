@@ -219,6 +219,7 @@ fn a_run_ends_with_what_it_found() {
     let text = fs::read_to_string(scenario("gc-pause-outlives-lease.toml")).unwrap();
     let folder = folder
         .with("met.toml", &text)
+        .with("renamed.toml", text.replace("gc-pause-outlives-lease", "renamed"))
         .with("not.toml", text.replace("\"stale-holder\", ", ""))
         .with("unknown.toml", text.replace("nth = 1", "nth = 999"));
     let in_short =
@@ -227,6 +228,8 @@ fn a_run_ends_with_what_it_found() {
     let cut = ["the budget was used up", "1 as expected"];
     check(&folder, &["run", "met.toml", "--budget", "0s"], 0, &cut);
     check(&folder, &["run", "not.toml"], 1, &["NOT as expected"]);
+    let why = ["why: lockstorm explain not.toml --seed 1", "1 as expected, 1 not"];
+    check(&folder, &["run", "renamed.toml", "not.toml"], 1, &why);
     check(&folder, &["run", "unknown.toml"], 2, &["nothing was tested", "1 unknown"]);
 }
 
