@@ -100,7 +100,8 @@ fn over(facts: &Facts, condition: &Condition) -> Option<Instant> {
     }
     let alike = |other: &Condition| {
         let both = |is: fn(&Verb) -> bool| is(&condition.verb) && is(&other.verb);
-        both(is_death) || both(|verb| matches!(verb, Verb::Pause | Verb::Suspend))
+        let stands = matches!(condition.verb, Verb::Pause | Verb::Suspend);
+        both(is_death) || stands && condition.verb == other.verb
     };
     let mut over = condition.to?;
     loop {
