@@ -5,7 +5,7 @@
 //! [`Ground`]: simulated nodes in a simulated world, or real servers.
 
 pub mod address;
-pub mod asked;
+pub mod contacts;
 pub mod evidence;
 
 use std::cell::Cell;
@@ -39,7 +39,7 @@ use crate::promise::Promise;
 use crate::run::address::{
     SENTINEL_PORT, client_address, node_address, probe_address, resource_address, sentinel_address,
 };
-use crate::run::asked::{MASTER, WATCHED, asked_nodes, masters};
+use crate::run::contacts::{MASTER, WATCHED, contacted_nodes, masters};
 use crate::workload::progress::Progress;
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
@@ -167,7 +167,7 @@ impl Lab {
     /// The terms by which the history of a plan is judged.
     pub fn terms(&self, plan: &Plan) -> Terms {
         let promise = self.promise(plan);
-        let asked = asked_nodes(plan, self.algorithm(plan)).len();
+        let asked = contacted_nodes(plan, self.algorithm(plan)).len();
         let asked = u32::try_from(asked).expect("a plan has few nodes");
         Terms {
             lock_key: plan.lock.key.clone(),
@@ -275,7 +275,7 @@ pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool
         workload: plan.workload.clone(),
         lock: Rc::new(algorithm.build),
         config: plan.lock.clone(),
-        nodes: asked_nodes(plan, algorithm),
+        nodes: contacted_nodes(plan, algorithm),
         holders: lab.promise(plan).holders,
         recorder: recorder.clone(),
         stop: Rc::clone(&stop),

@@ -106,7 +106,7 @@ fn seats<'a>(case: &Case<'a>) -> Vec<Vec<Seated<'a>>> {
         let nodes = nodes.chain(had.iter().copied()).collect::<BTreeSet<_>>();
         return vec![nodes.into_iter().map(seated).collect()];
     }
-    let asked = asked_nodes(case);
+    let asked = contacted_nodes(case);
     let grouped = groups.iter().flatten().copied().collect::<BTreeSet<_>>();
     let alone = asked.difference(&grouped).map(|node| BTreeSet::from([*node]));
     let alone = alone.collect::<Vec<_>>();
@@ -115,7 +115,7 @@ fn seats<'a>(case: &Case<'a>) -> Vec<Vec<Seated<'a>>> {
 }
 
 /// The nodes to which acquires were sent: their keys decide. All nodes if that is not known.
-fn asked_nodes<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
+fn contacted_nodes<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
     let requests = case.history.requests.iter();
     let sent = requests
         .filter(|request| case.op(request.op).is_some_and(|op| op.object == case.terms.lock_key));

@@ -144,16 +144,20 @@ pub fn in_short(finding: &Finding) -> Vec<String> {
 }
 
 /// The result of a request for thresholds.
-pub enum Asked {
+pub enum ThresholdReport {
     /// The verdict of the plan itself is unknown.
     Unknown(Box<Finding>),
     /// One line for each threshold.
-    Thresholds(Vec<String>),
+    Lines(Vec<String>),
 }
 
 /// The threshold of one figure of a plan, or of all its figures. The valid names if there is no
 /// such figure.
-pub fn thresholds(lab: &Lab, plan: &Plan, of: Option<&str>) -> Result<Asked, Vec<String>> {
+pub fn thresholds(
+    lab: &Lab,
+    plan: &Plan,
+    of: Option<&str>,
+) -> Result<ThresholdReport, Vec<String>> {
     let knobs = knob::knobs(plan);
     let names: Vec<String> = knobs.iter().map(|knob| knob.name(plan)).collect();
     let chosen: Vec<Knob> = knobs
@@ -167,8 +171,8 @@ pub fn thresholds(lab: &Lab, plan: &Plan, of: Option<&str>) -> Result<Asked, Vec
     }
     let found = examine::thresholds_of(lab, plan, &chosen);
     Ok(match found {
-        Err(finding) => Asked::Unknown(finding),
-        Ok(found) => Asked::Thresholds(found.iter().flat_map(words).collect()),
+        Err(finding) => ThresholdReport::Unknown(finding),
+        Ok(found) => ThresholdReport::Lines(found.iter().flat_map(words).collect()),
     })
 }
 

@@ -315,13 +315,13 @@ fn tell_outcome(outcome: &Outcome) -> Ending {
             say(&format!("  real: {}", explain(&first.finding).verdict));
         }
     }
-    let untold = told.iter().map(|run| run.untold).max().unwrap_or(0);
-    let left_out = compare::left_out(untold);
+    let unmatched = told.iter().map(|run| run.unmatched).max().unwrap_or(0);
+    let left_out = compare::left_out(unmatched);
     if !left_out.is_empty() {
         let words: Vec<&str> = left_out.iter().map(|kind| kind.word()).collect();
         let words = words.join(", ");
         say(&format!(
-            "  not compared: {words}: servers did not tell of everything, {untold} times at most"
+            "  not compared: {words}: servers did not tell of everything, {unmatched} times at most"
         ));
     }
     conclude(simulated, real)

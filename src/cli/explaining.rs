@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::check::verdict::Verdict;
-use crate::cli::act::Asked;
+use crate::cli::act::ThresholdReport;
 use crate::cli::act::watched;
 use crate::cli::args::{ExplainArguments, OneEngine, ThresholdArguments};
 use crate::cli::kept::Kept;
@@ -67,11 +67,11 @@ pub fn threshold(arguments: &ThresholdArguments) -> Result<Ending, Refusal> {
         }
     };
     let ending = match asked {
-        Asked::Unknown(finding) => {
+        ThresholdReport::Unknown(finding) => {
             act::in_short(&finding).iter().for_each(|line| say(line));
             ending(&finding)
         }
-        Asked::Thresholds(lines) => {
+        ThresholdReport::Lines(lines) => {
             lines.iter().for_each(|line| say(line));
             Ending::Held
         }

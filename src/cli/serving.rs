@@ -18,7 +18,7 @@ use crate::edge::input;
 use crate::edge::terminal::say;
 use crate::plan::{Sentinels, Shards, Topology, TopologyKind};
 use crate::refusal::Refusal;
-use crate::run::asked::WATCHED;
+use crate::run::contacts::WATCHED;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 use crate::serve::service::Service;
 use crate::serve::setup::{Addresses, Setup};

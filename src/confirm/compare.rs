@@ -31,7 +31,7 @@ pub struct Attempt {
     /// What was found. Its class is unknown, because nothing was run again.
     pub finding: Finding,
     /// The number of gaps in the servers' reports.
-    pub untold: u32,
+    pub unmatched: u32,
     /// The maximum delay of the machine behind its schedule, ns.
     pub latest: Nanos,
 }
@@ -46,7 +46,7 @@ pub fn attempt(lab: &Lab, plan: &Plan, begin: impl FnOnce()) -> Result<Attempt, 
     let ground = RealGround::prepare(plan);
     // Called even if a server could not be started: the other runs wait for this one at a barrier.
     begin();
-    let RealRun { run, untold, latest } = ground?.run(&lab, plan)?;
+    let RealRun { run, unmatched, latest } = ground?.run(&lab, plan)?;
     let mut judgement = judge(&run.history, &lab.terms(plan));
     if let Verdict::Violated(violations) = &mut judgement.verdict {
         violations.retain(|found| found.late.is_none_or(|late| late > AT_ONCE));
@@ -57,7 +57,7 @@ pub fn attempt(lab: &Lab, plan: &Plan, begin: impl FnOnce()) -> Result<Attempt, 
     // Nothing is classified here: the breaches of the simulated run are reported with its finding.
     let trial = Trial { run, judgement, breaches: Vec::new() };
     let finding = examine::once(&lab, plan, trial);
-    Ok(Attempt { finding, untold, latest })
+    Ok(Attempt { finding, unmatched, latest })
 }
 
 /// How the real runs of one plan agree with the simulated one.
@@ -92,7 +92,7 @@ fn one(simulated: &Verdict, real: &Attempt) -> Agreement {
     match (simulated, &real.finding.judgement.verdict) {
         (Verdict::Unknown(_), _) | (_, Verdict::Unknown(_)) => Agreement::Unknown,
         (simulated, found) => {
-            let left_out = left_out(real.untold);
+            let left_out = left_out(real.unmatched);
             let compared = |verdict| &kinds(verdict) - &left_out;
             let (simulated, found) = (compared(simulated), compared(found));
             match simulated == found {
@@ -104,9 +104,9 @@ fn one(simulated: &Verdict, real: &Attempt) -> Agreement {
     }
 }
 
-/// The kinds that are not compared after `untold` gaps in the evidence.
-pub fn left_out(untold: u32) -> BTreeSet<Kind> {
-    if untold > 0 { BY_KEYS.into() } else { BTreeSet::new() }
+/// The kinds that are not compared after `unmatched` gaps in the evidence.
+pub fn left_out(unmatched: u32) -> BTreeSet<Kind> {
+    if unmatched > 0 { BY_KEYS.into() } else { BTreeSet::new() }
 }
 
 /// The kinds of violation in a verdict.
@@ -141,9 +141,9 @@ mod tests {
     }
 
     fn check(simulated: &[Kind], real: &[(&[Kind], u32)], wanted: Agreement) {
-        let attempt = |(kinds, untold): &(&[Kind], u32)| Attempt {
+        let attempt = |(kinds, unmatched): &(&[Kind], u32)| Attempt {
             finding: finding(kinds),
-            untold: *untold,
+            unmatched: *unmatched,
             latest: 0,
         };
         let real: Vec<Attempt> = real.iter().map(attempt).collect();
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_busy_machine_cannot_contradict() {
-        let late = |latest| Attempt { finding: finding(&[]), untold: 0, latest };
+        let late = |latest| Attempt { finding: finding(&[]), unmatched: 0, latest };
         let simulated = finding(&[Kind::Stuck]);
         assert_eq!(agreement(&simulated, &[&late(1_000_000)]), Agreement::Differs);
         assert_eq!(agreement(&simulated, &[&late(99_000_000)]), Agreement::Unknown);

@@ -70,7 +70,7 @@ pub struct RealRun {
     /// The run.
     pub run: run::Run,
     /// How often a server may have failed to report something: gaps in the evidence.
-    pub untold: u32,
+    pub unmatched: u32,
     /// The longest delay of the world behind its schedule, ns: how busy the machine was.
     pub latest: Nanos,
 }
@@ -169,8 +169,8 @@ impl RealGround {
         if self.is_interrupted.get() {
             return Err(ENDED.to_owned());
         }
-        let untold = self.nodes.iter().map(|node| node.asked.untold()).sum();
-        Ok(RealRun { run, untold, latest: self.latest })
+        let unmatched = self.nodes.iter().map(|node| node.asked.unmatched()).sum();
+        Ok(RealRun { run, unmatched, latest: self.latest })
     }
 
     /// Applies the state and the clock of each node in the world to its server.

@@ -13,7 +13,7 @@ use lockstorm_redis::frame::Reply;
 use lockstorm_redis::sentinel::{SIGHTS, sight};
 use lockstorm_world::engine::live::outside;
 
-use crate::confirm::asked::Asked;
+use crate::confirm::pending::PendingRequests;
 
 /// The interval between two polls.
 const AGAIN: Nanos = 20 * MILLISECOND;
@@ -49,7 +49,7 @@ pub async fn of_node(
     server: SocketAddrV4,
     is_in_cluster: bool,
     followed: &Followed,
-    asked: &Asked,
+    asked: &PendingRequests,
 ) {
     let _ = look(&host, server, is_in_cluster, followed, asked).await;
 }
@@ -59,7 +59,7 @@ async fn look(
     server: SocketAddrV4,
     is_in_cluster: bool,
     followed: &Followed,
-    asked: &Asked,
+    asked: &PendingRequests,
 ) -> io::Result<()> {
     let mut server = Asker::new(outside::connect(server).await?);
     let mut failed = Vec::new();

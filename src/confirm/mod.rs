@@ -16,15 +16,15 @@
 //! - [`compare`]: the simulated and the real verdicts, side by side
 //! - [`table`]: the results as Markdown
 
-pub mod asked;
 pub mod compare;
 pub mod ground;
 pub mod lookout;
 pub mod peer;
+pub mod pending;
 pub mod possible;
 pub mod processes;
 pub mod relay;
 pub mod table;
-pub mod told;
+pub mod tap;
 pub mod windows;
 pub mod witness;

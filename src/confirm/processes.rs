@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::plan::Sentinels;
-use crate::run::asked::WATCHED;
+use crate::run::contacts::WATCHED;
 
 /// The program, searched for on the PATH.
 const PROGRAM: &str = "redis-server";

@@ -24,9 +24,9 @@ use lockstorm_redis::specification;
 use lockstorm_world::engine::live::outside;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::confirm::asked::Asked;
 use crate::confirm::lookout::{self, Followed};
 use crate::confirm::peer::Peer;
+use crate::confirm::pending::PendingRequests;
 use crate::confirm::processes::{Home, Server, Setup};
 use crate::confirm::witness::Witness;
 
@@ -43,7 +43,7 @@ pub struct Node {
     /// The setup of its server.
     pub setup: Setup,
     /// The requests of its clients.
-    pub asked: Rc<Asked>,
+    pub asked: Rc<PendingRequests>,
     /// The master that its server follows.
     followed: Rc<Followed>,
     /// Dropped before its files are.
@@ -216,7 +216,7 @@ async fn carry(host: Host, node: Rc<Node>, mut client: Stream) -> io::Result<()>
 /// The requests and replies of one connection.
 struct Exchange {
     host: Host,
-    asked: Rc<Asked>,
+    asked: Rc<PendingRequests>,
     /// Whether replies wait for their effects: an operator's replies do not.
     waits: bool,
     client: Stream,

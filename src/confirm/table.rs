@@ -123,7 +123,7 @@ mod tests {
 
     /// Other seeds stand for real runs.
     fn real(name: &str) -> [Attempt; 2] {
-        [1, 2].map(|seed| Attempt { finding: finding(name, seed), untold: 0, latest: 0 })
+        [1, 2].map(|seed| Attempt { finding: finding(name, seed), unmatched: 0, latest: 0 })
     }
 
     #[test]

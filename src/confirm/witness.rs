@@ -18,10 +18,10 @@ use lockstorm_redis::frame::Reply;
 use lockstorm_world::engine::live::outside;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::confirm::asked::Asked;
 use crate::confirm::lookout::Followed;
+use crate::confirm::pending::PendingRequests;
 use crate::confirm::processes::Setup;
-use crate::confirm::told::{ASK, BEGUN, Told, ToldReader};
+use crate::confirm::tap::{ASK, BEGUN, TapEvent, TapReader};
 
 /// How long a replica's tap waits before it records a change from the master, so that the master's
 /// tap has recorded the cause.
@@ -32,7 +32,7 @@ const AGAIN: Nanos = 2 * MILLISECOND;
 /// The tap on one server.
 pub struct Witness {
     host: Host,
-    asked: Rc<Asked>,
+    asked: Rc<PendingRequests>,
     /// A connection for queries about keys.
     questions: Asker,
     tales: Stream,
@@ -62,7 +62,7 @@ impl Witness {
     pub async fn begin(
         host: Host,
         setup: &Setup,
-        asked: Rc<Asked>,
+        asked: Rc<PendingRequests>,
         followed: Rc<Followed>,
     ) -> Witness {
         loop {
@@ -76,7 +76,7 @@ impl Witness {
     async fn try_begin(
         host: &Host,
         setup: &Setup,
-        asked: &Rc<Asked>,
+        asked: &Rc<PendingRequests>,
         followed: &Rc<Followed>,
     ) -> io::Result<Witness> {
         let mut questions = Asker::new(outside::connect(setup.own).await?);
@@ -129,7 +129,7 @@ impl Witness {
     }
 
     async fn hear_all(&mut self) -> io::Result<()> {
-        let mut reader = ToldReader::default();
+        let mut reader = TapReader::default();
         loop {
             while let Some(told) = reader.next(&mut self.buffer) {
                 self.hear(told).await?;
@@ -141,9 +141,9 @@ impl Witness {
         }
     }
 
-    async fn hear(&mut self, told: Told) -> io::Result<()> {
+    async fn hear(&mut self, told: TapEvent) -> io::Result<()> {
         let (by, name) = match told {
-            Told::Effect { what, key } => match what.as_str() {
+            TapEvent::Effect { what, key } => match what.as_str() {
                 "expired" => return self.change(key, KeyChange::Expired, Origin::Node).await,
                 "evicted" => return self.change(key, KeyChange::Evicted, Origin::Node).await,
                 _ => {
@@ -151,7 +151,7 @@ impl Witness {
                     return Ok(());
                 }
             },
-            Told::Command { by, name } => (by, name),
+            TapEvent::Command { by, name } => (by, name),
         };
         // The tap's own queries are reported too.
         if by == Some(self.questions.stream.connection().client) {

@@ -6,7 +6,7 @@ use lockstorm_platform::trace::{HostId, KeyChange, KeyName, Origin, Request};
 
 use crate::custody::asker::{Asker, carries, flushes, takes_lock};
 use crate::custody::finding::{Certainty, Finding, Kind};
-use crate::custody::incarnation::{End, Incarnation, Told};
+use crate::custody::incarnation::{End, Incarnation, ReplyState};
 use crate::custody::ledger::Ledger;
 
 /// A change of a key, as recorded in the trace.
@@ -89,7 +89,7 @@ impl Ledger {
             from: *at,
             lease_until: None,
             ttl: None,
-            told: Told::Pending,
+            told: ReplyState::Pending,
             is_released: false,
             is_alone: false,
             refused: 0,
@@ -191,7 +191,7 @@ impl Ledger {
         let Some(mut life) = book.living.remove(key) else { return };
         life.is_released |= end == End::Released;
         life.end = Some((at, end));
-        if life.told == Told::Never && life.refused > 0 && end != End::Released {
+        if life.told == ReplyState::Never && life.refused > 0 && end != End::Released {
             let what = "was left by a request that was never answered, and made others' tries fail";
             let (owner, what) = (life.clone(), what.to_owned());
             self.find(Finding { kind: Kind::Leak, certainty: Certainty::Proven, at, owner, what });

@@ -10,7 +10,7 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::{HostId, KeyName, Request};
 
 use crate::custody::finding::{Certainty, Finding, Kind};
-use crate::custody::incarnation::{End, Incarnation, Told};
+use crate::custody::incarnation::{End, Incarnation, ReplyState};
 use crate::custody::ledger::Ledger;
 use crate::length;
 
@@ -58,7 +58,7 @@ impl Ledger {
         let past = self.pasts.get(key).map(|past| past.running.clone()).unwrap_or_default();
         let living = self.nodes.values().filter_map(|book| book.living.get(key)).cloned();
         for one in past.into_iter().chain(living) {
-            let told = one.told == Told::Yes && one.runs(at);
+            let told = one.told == ReplyState::Yes && one.runs(at);
             if let (true, Some(token)) = (told, one.token.clone()) {
                 by_token.entry(token).or_default().push(one);
             }
@@ -88,7 +88,7 @@ impl Ledger {
 fn clashes(earlier: &Incarnation, later: &Incarnation) -> bool {
     let given_up =
         earlier.is_released || matches!(earlier.end, Some((_, End::Released | End::Removed)));
-    earlier.told == Told::Yes
+    earlier.told == ReplyState::Yes
         && !given_up
         && earlier.from < later.from
         && earlier.runs(later.from)

@@ -31,7 +31,7 @@ pub struct Incarnation {
     /// The last requested length.
     pub ttl: Option<Nanos>,
     /// Whether its creator has received the reply.
-    pub told: Told,
+    pub told: ReplyState,
     /// Whether its owner has released it, here or on another node with a copy.
     pub is_released: bool,
     /// Whether the connection of its creator has closed.
@@ -45,7 +45,7 @@ pub struct Incarnation {
 /// Whether the creator of a key has received the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Told {
+pub enum ReplyState {
     /// The reply is not written yet.
     Pending,
     /// The reply was written.

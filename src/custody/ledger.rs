@@ -8,7 +8,7 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::{Connection, HostId, KeyName, Request};
 
 use crate::custody::finding::{Certainty, Counts, Finding, Judgement, Kind};
-use crate::custody::incarnation::{Incarnation, Tokens, Told};
+use crate::custody::incarnation::{Incarnation, ReplyState, Tokens};
 use crate::reading::provenance::Provenance;
 use crate::reading::provenance::recent::Bounds;
 
@@ -146,7 +146,7 @@ fn left_over(life: &Incarnation, now: Nanos) -> Option<Finding> {
         Some(Finding { kind: Kind::Leak, certainty, at: now, owner, what })
     };
     match (life.lease_until, life.told, life.is_alone) {
-        (None, Told::Never, _) => finding(
+        (None, ReplyState::Never, _) => finding(
             Certainty::Proven,
             "has no time to live, and its creator was never answered: it keeps everybody out",
         ),
@@ -158,7 +158,7 @@ fn left_over(life: &Incarnation, now: Nanos) -> Option<Finding> {
             Certainty::Unproven,
             "has no time to live; its creator is still connected and may hold it",
         ),
-        (Some(_), Told::Never, _) if life.refused > 0 => finding(
+        (Some(_), ReplyState::Never, _) if life.refused > 0 => finding(
             Certainty::Proven,
             "was left by a request that was never answered, and made others' tries fail",
         ),

@@ -4,7 +4,7 @@ use lockstorm_platform::time::Nanos;
 use serde::Serialize;
 
 use crate::custody::finding::{Certainty, Counts, Finding, Judgement, Kind, Verdict};
-use crate::custody::incarnation::{End, Incarnation, Told};
+use crate::custody::incarnation::{End, Incarnation, ReplyState};
 
 /// One line.
 #[derive(Serialize)]
@@ -26,7 +26,7 @@ struct Owned<'a> {
     by: Option<By<'a>>,
     from: Nanos,
     lease_until: Option<Nanos>,
-    told: Told,
+    told: ReplyState,
     refused_others: u64,
     to: Option<Nanos>,
     end: Option<End>,

@@ -3,7 +3,7 @@
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::custody::finding::{Certainty, Finding, Judgement, Verdict};
-use crate::custody::incarnation::{Incarnation, Told};
+use crate::custody::incarnation::{Incarnation, ReplyState};
 use crate::length;
 
 /// The maximum number of findings that are listed one by one.
@@ -79,9 +79,9 @@ pub fn life(life: &Incarnation) -> String {
         None => "no time to live".to_owned(),
     };
     let told = match life.told {
-        Told::Yes => "",
-        Told::Pending => ", creator not answered yet",
-        Told::Never => ", creator never answered",
+        ReplyState::Yes => "",
+        ReplyState::Pending => ", creator not answered yet",
+        ReplyState::Never => ", creator never answered",
     };
     let end = match life.end {
         Some((at, end)) => format!("{} at {}", end.words(), moment(at)),

@@ -50,7 +50,7 @@ pub fn gather(remains: &Remains, faults: &[Fault]) -> Evidence {
 /// The join, entry by entry.
 struct Join<'a> {
     names: &'a HostNames,
-    asked: Asked,
+    asked: RequestIndex,
     provenance: Provenance<OpId>,
     keys: Vec<Key>,
     sightings: Vec<Sighting>,
@@ -58,7 +58,7 @@ struct Join<'a> {
 
 /// Requests, with an index.
 #[derive(Default)]
-struct Asked {
+struct RequestIndex {
     requests: Vec<Request>,
     /// For each connection, the index of its nth request in `requests`.
     places: BTreeMap<Connection, Vec<Option<usize>>>,
@@ -68,7 +68,7 @@ impl<'a> Join<'a> {
     fn new(names: &'a HostNames) -> Join<'a> {
         Join {
             names,
-            asked: Asked::default(),
+            asked: RequestIndex::default(),
             provenance: Provenance::default(),
             keys: Vec::new(),
             sightings: Vec::new(),
@@ -149,7 +149,7 @@ impl<'a> Join<'a> {
     }
 }
 
-impl Asked {
+impl RequestIndex {
     fn advance(&mut self, id: RequestId, leg: Leg, at: Instant) {
         if let Some(place) = self.place(id) {
             self.requests[place].legs.push((leg, at));

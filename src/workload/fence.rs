@@ -16,7 +16,7 @@ pub struct Guard {
 
 /// A requested access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestedAccess {
     /// Its kind.
     pub kind: AccessKind,
     /// Its fence; none counts as 0.
@@ -35,7 +35,7 @@ impl Guard {
     ///
     /// # Errors
     /// The words of the refusal.
-    pub fn admit(&mut self, asked: Asked, value: i64) -> Result<(), &'static str> {
+    pub fn admit(&mut self, asked: RequestedAccess, value: i64) -> Result<(), &'static str> {
         match self.mode {
             FenceMode::None => Ok(()),
             FenceMode::CompareAndSet => compare(asked, value),
@@ -46,7 +46,7 @@ impl Guard {
 
     /// An access with a fence below the mark is too late; with `once`, so is a second write with
     /// the same fence as the previous one.
-    fn check(&mut self, asked: Asked, once: bool) -> Result<(), &'static str> {
+    fn check(&mut self, asked: RequestedAccess, once: bool) -> Result<(), &'static str> {
         let writes = asked.kind != AccessKind::Read;
         if !writes && self.on == FenceOn::Writes {
             return Ok(());
@@ -67,7 +67,7 @@ impl Guard {
 }
 
 /// A write is accepted only if the value is still the one that its caller read; an append has none.
-fn compare(asked: Asked, value: i64) -> Result<(), &'static str> {
+fn compare(asked: RequestedAccess, value: i64) -> Result<(), &'static str> {
     match (asked.kind, asked.read) {
         (AccessKind::Write, read) if read != Some(value) => {
             Err("the value is not the one that was read")
@@ -78,7 +78,7 @@ fn compare(asked: Asked, value: i64) -> Result<(), &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Guard};
+    use super::{Guard, RequestedAccess};
     use crate::history::AccessKind;
     use crate::history::AccessKind::{Append, Read, Write};
     use crate::plan::{FenceMode, FenceOn};
@@ -87,7 +87,7 @@ mod tests {
     fn check(mode: FenceMode, on: FenceOn, accesses: &[(AccessKind, u64, bool)]) {
         let mut guard = Guard::new(mode, on);
         for (index, (kind, fence, taken)) in accesses.iter().enumerate() {
-            let asked = Asked { kind: *kind, fence: Some(*fence), read: Some(0) };
+            let asked = RequestedAccess { kind: *kind, fence: Some(*fence), read: Some(0) };
             assert_eq!(guard.admit(asked, 0).is_ok(), *taken, "{mode:?} {on:?} access {index}");
         }
     }
@@ -119,10 +119,10 @@ mod tests {
     #[test]
     fn compare_and_set_looks_at_the_value_alone() {
         let mut guard = Guard::new(FenceMode::CompareAndSet, FenceOn::All);
-        let write = |read| Asked { kind: Write, fence: None, read };
+        let write = |read| RequestedAccess { kind: Write, fence: None, read };
         assert!(guard.admit(write(Some(7)), 7).is_ok());
         assert!(guard.admit(write(Some(6)), 7).is_err());
         assert!(guard.admit(write(None), 7).is_err());
-        assert!(guard.admit(Asked { kind: Append, fence: None, read: None }, 7).is_ok());
+        assert!(guard.admit(RequestedAccess { kind: Append, fence: None, read: None }, 7).is_ok());
     }
 }

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::history::{Access, AccessKind, OpId};
 use crate::plan::{Workload, WorkloadKind};
-use crate::workload::fence::{Asked, Guard};
+use crate::workload::fence::{Guard, RequestedAccess};
 use crate::workload::recorder::Recorder;
 
 /// The word for "none" in a request.
@@ -108,7 +108,7 @@ impl Resource {
 impl Store {
     fn decide(&mut self, order: Order, at: lockstorm_platform::time::Instant) -> Reply {
         let Order { kind, op, caller, grant, fence, value, read, .. } = order;
-        let admitted = self.guard.admit(Asked { kind, fence, read }, self.value);
+        let admitted = self.guard.admit(RequestedAccess { kind, fence, read }, self.value);
         let seen = match kind {
             AccessKind::Read => self.value,
             AccessKind::Write | AccessKind::Append => value,

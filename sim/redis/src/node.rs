@@ -137,12 +137,12 @@ pub struct Effects {
     /// Changes of keys.
     pub changes: Vec<Change>,
     /// What is propagated to replicas and the append-only file.
-    pub commands: Vec<Told>,
+    pub commands: Vec<PropagatedCommand>,
 }
 
 /// One propagated command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct PropagatedCommand {
     /// Its database.
     pub db: usize,
     /// The command, with absolute times.
@@ -153,9 +153,9 @@ pub struct Told {
     pub unit: u64,
 }
 
-impl Told {
+impl PropagatedCommand {
     /// Whether it is for replicas alone: PUBLISH is not kept on disk.
-    pub fn is_said_only(&self) -> bool {
+    pub fn is_publish(&self) -> bool {
         let name = &self.command[0];
         name.eq_ignore_ascii_case(b"PUBLISH") || name.eq_ignore_ascii_case(b"SPUBLISH")
     }

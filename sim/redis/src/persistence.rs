@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::frame::{Arguments, encode_request, in_17_digits};
 use crate::keyspace::{Database, Value};
-use crate::node::{Node, Told};
+use crate::node::{Node, PropagatedCommand};
 use crate::rdb::cursor::WrongRdb;
 use crate::rdb::{self, Facts, Stream, save};
 use crate::script::library;
@@ -28,9 +28,9 @@ impl Script {
     /// Appends commands; `each` is called for every command when its bytes are written.
     pub fn write(
         &mut self,
-        commands: &[Told],
+        commands: &[PropagatedCommand],
         out: &mut BytesMut,
-        mut each: impl FnMut(&Told, &BytesMut),
+        mut each: impl FnMut(&PropagatedCommand, &BytesMut),
     ) {
         for (unit, wrapped) in units(commands) {
             if wrapped {
@@ -50,8 +50,10 @@ impl Script {
 
     /// How many commands that makes, including the MULTI and EXEC around a unit, without SELECT.
     /// Commands for replicas alone do not count.
-    pub fn length(commands: &[Told]) -> u64 {
-        let kept = |unit: &[Told]| unit.iter().filter(|told| !told.is_said_only()).count() as u64;
+    pub fn length(commands: &[PropagatedCommand]) -> u64 {
+        let kept = |unit: &[PropagatedCommand]| {
+            unit.iter().filter(|told| !told.is_publish()).count() as u64
+        };
         units(commands).map(|(unit, wrapped)| kept(unit) + if wrapped { 2 } else { 0 }).sum()
     }
 
@@ -63,7 +65,7 @@ impl Script {
 }
 
 /// Commands by the unit that propagated them, and whether MULTI and EXEC surround it.
-fn units(commands: &[Told]) -> impl Iterator<Item = (&[Told], bool)> {
+fn units(commands: &[PropagatedCommand]) -> impl Iterator<Item = (&[PropagatedCommand], bool)> {
     let units = commands.chunk_by(|one, next| one.unit == next.unit);
     units.map(|unit| (unit, unit.len() > 1 && unit.iter().any(|told| !told.by_node)))
 }

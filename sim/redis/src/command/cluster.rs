@@ -1,6 +1,6 @@
 //! CLUSTER and the related commands ASKING, READONLY, READWRITE.
 
-pub mod told;
+pub mod report;
 pub mod words;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -34,21 +34,21 @@ pub const FAMILY: Family = &[
     ("cluster|forget", forget),
     ("cluster|getkeysinslot", getkeysinslot),
     ("cluster|help", help),
-    ("cluster|info", told::info),
+    ("cluster|info", report::info),
     ("cluster|keyslot", keyslot),
-    ("cluster|links", told::links),
+    ("cluster|links", report::links),
     ("cluster|meet", meet),
-    ("cluster|myid", told::myid),
-    ("cluster|nodes", told::nodes),
-    ("cluster|replicas", told::replicas),
+    ("cluster|myid", report::myid),
+    ("cluster|nodes", report::nodes),
+    ("cluster|replicas", report::replicas),
     ("cluster|replicate", replicate),
     ("cluster|reset", reset),
     ("cluster|saveconfig", saveconfig),
     ("cluster|set-config-epoch", set_config_epoch),
     ("cluster|setslot", setslot),
-    ("cluster|shards", told::shards),
-    ("cluster|slaves", told::replicas),
-    ("cluster|slots", told::slots),
+    ("cluster|shards", report::shards),
+    ("cluster|slaves", report::replicas),
+    ("cluster|slots", report::slots),
     ("readonly", readonly),
     ("readwrite", readwrite),
 ];

@@ -9,7 +9,7 @@ use std::net::SocketAddrV4;
 use bytes::Bytes;
 
 use crate::call::{Call, Family, Outcome};
-use crate::command::sentinel::told;
+use crate::command::sentinel::report;
 use crate::compat::Compat;
 use crate::frame::Reply;
 use crate::history::NO_ID;
@@ -295,7 +295,7 @@ fn replication(text: &mut String, node: &mut Node) {
 fn sentinel_section(text: &mut String, node: &mut Node) {
     let now = Ms::try_from(node.now_ms).unwrap_or(Ms::MAX / 4);
     if let Some(own) = &node.sentinel {
-        told::section(text, own, now);
+        report::section(text, own, now);
     }
 }
 

@@ -21,7 +21,7 @@ pub const FAMILY: Family = &[("hscan", hscan), ("scan", scan), ("sscan", sscan),
 const MAX_WHOLE: f64 = 4_611_686_018_427_387_904.0;
 
 /// The options of a request.
-struct Asked<'a> {
+struct ScanArguments<'a> {
     pattern: Option<&'a Bytes>,
     kind: Option<&'a Bytes>,
     count: usize,
@@ -178,8 +178,8 @@ fn cursor(text: &[u8]) -> Result<u64, Reply> {
     Ok(if negative { number.wrapping_neg() } else { number })
 }
 
-fn options(words: &[Bytes], takes_type: bool) -> Result<Asked<'_>, Reply> {
-    let mut asked = Asked { pattern: None, kind: None, count: 10 };
+fn options(words: &[Bytes], takes_type: bool) -> Result<ScanArguments<'_>, Reply> {
+    let mut asked = ScanArguments { pattern: None, kind: None, count: 10 };
     for option in words.chunks(2) {
         let [word, value] = option else { return Err(Reply::error(SYNTAX)) };
         match &word.to_ascii_uppercase()[..] {

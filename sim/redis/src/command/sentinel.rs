@@ -1,20 +1,20 @@
 //! A Sentinel's commands: SENTINEL and its subcommands, and its versions of other commands.
 //!
 //! - `global`: subcommands about the Sentinel as a whole
-//! - `told`: instances as SENTINEL MASTERS reports them, the section of INFO
+//! - `report`: instances as SENTINEL MASTERS reports them, the section of INFO
 //! - `commands.txt`: facts about the commands that only a Sentinel has
 
 pub mod global;
+pub mod report;
 pub mod state;
-pub mod told;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
 
 use crate::call::{Call, Family, Outcome, container};
+use crate::command::sentinel::report::master_of;
 use crate::command::sentinel::state::{named, now, state};
-use crate::command::sentinel::told::master_of;
 use crate::errors::{NOT_INTEGER, wrong_arity};
 use crate::frame::{Reply, integer};
 use crate::glob::matches;
@@ -74,7 +74,7 @@ pub fn replicas(call: &mut Call) -> Outcome {
     let now = now(call);
     let (_, master) = named(call)?;
     let told = master.replicas.values().filter(|replica| replica.instance.report.announced);
-    Ok(Reply::Array(told.map(|replica| told::replica(replica, master, now)).collect()))
+    Ok(Reply::Array(told.map(|replica| report::replica(replica, master, now)).collect()))
 }
 
 /// SENTINEL SENTINELS name
@@ -82,7 +82,7 @@ pub fn sentinels(call: &mut Call) -> Outcome {
     let now = now(call);
     let (_, master) = named(call)?;
     let peers = master.sentinels.values();
-    Ok(Reply::Array(peers.map(|peer| told::sentinel(peer, master, now)).collect()))
+    Ok(Reply::Array(peers.map(|peer| report::sentinel(peer, master, now)).collect()))
 }
 
 /// SENTINEL GET-MASTER-ADDR-BY-NAME name

@@ -16,7 +16,7 @@ pub const FAMILY: Family = &[("sort", sort), ("sort_ro", sort)];
 
 /// The options of a request.
 #[derive(Default)]
-struct Asked<'a> {
+struct SortArguments<'a> {
     by: Option<&'a Bytes>,
     gets: Vec<&'a Bytes>,
     limit: Option<[i64; 2]>,
@@ -66,9 +66,9 @@ pub fn sort(call: &mut Call) -> Outcome {
     call.store(destination, Value::List(list), b'l', "sortstore")
 }
 
-fn options<'a>(call: &Call<'a>, stores: bool) -> Result<Asked<'a>, Reply> {
+fn options<'a>(call: &Call<'a>, stores: bool) -> Result<SortArguments<'a>, Reply> {
     let (words, clustered) = (call.from(2), call.node.cluster.is_some());
-    let mut asked = Asked::default();
+    let mut asked = SortArguments::default();
     let mut at = 0;
     while let Some(word) = words.get(at) {
         let left = words.len() - at - 1;
@@ -122,7 +122,11 @@ enum Weight {
     Text(Option<Bytes>),
 }
 
-fn sorted(call: &mut Call, elements: Vec<Bytes>, asked: &Asked) -> Result<Vec<Bytes>, Reply> {
+fn sorted(
+    call: &mut Call,
+    elements: Vec<Bytes>,
+    asked: &SortArguments,
+) -> Result<Vec<Bytes>, Reply> {
     let mut weighted = Vec::new();
     let mut wrong = false;
     for element in elements {

@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 
-use crate::node::Told;
+use crate::node::PropagatedCommand;
 use crate::persistence::Script;
 
 /// The state of the append-only file.
@@ -29,10 +29,10 @@ impl Log {
     }
 
     /// Takes the executed commands. Those for replicas alone are not kept.
-    pub fn take(&mut self, commands: &[Told]) {
-        if commands.iter().any(Told::is_said_only) {
-            let kept: Vec<Told> =
-                commands.iter().filter(|told| !told.is_said_only()).cloned().collect();
+    pub fn take(&mut self, commands: &[PropagatedCommand]) {
+        if commands.iter().any(PropagatedCommand::is_publish) {
+            let kept: Vec<PropagatedCommand> =
+                commands.iter().filter(|told| !told.is_publish()).cloned().collect();
             self.script.write(&kept, &mut self.pending, |_, _| {});
         } else {
             self.script.write(commands, &mut self.pending, |_, _| {});

@@ -5,7 +5,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::frame::Arguments;
 use crate::keyspace::{Entry, Key};
-use crate::node::{Change, Node, Told};
+use crate::node::{Change, Node, PropagatedCommand};
 use crate::session::{Channel, Session};
 
 impl Node {
@@ -59,7 +59,7 @@ impl Node {
     pub fn tell(&mut self, db: usize, by_node: bool, command: impl FnOnce() -> Arguments) {
         if self.propagates && !self.loading {
             let (command, unit) = (command(), self.unit);
-            self.effects.commands.push(Told { db, command, by_node, unit });
+            self.effects.commands.push(PropagatedCommand { db, command, by_node, unit });
         }
     }
 

@@ -9,7 +9,7 @@ use lockstorm_platform::trace::{Event, Origin};
 
 use crate::compat::Difference;
 use crate::frame::encode_request;
-use crate::node::{Node, Told};
+use crate::node::{Node, PropagatedCommand};
 use crate::persistence::Script;
 use crate::signal::Signal;
 
@@ -89,7 +89,13 @@ impl Feeds {
     }
 
     /// Propagates the effects of a master to every replica and advances the replication offset.
-    pub fn send(&mut self, host: &Host, node: &mut Node, commands: &[Told], origin: Origin) {
+    pub fn send(
+        &mut self,
+        host: &Host,
+        node: &mut Node,
+        commands: &[PropagatedCommand],
+        origin: Origin,
+    ) {
         if !node.history.is_kept() {
             return count(node, Script::length(commands));
         }

@@ -132,5 +132,5 @@ fn what_is_published_is_told_to_replicas_and_not_kept() {
     talk.ask("a", "PUBLISH c m");
     let told = &talk.node.effects.commands[0];
     assert_eq!(told.command, parse("PUBLISH c m"));
-    assert!(told.is_said_only());
+    assert!(told.is_publish());
 }

@@ -121,7 +121,7 @@ struct Both<'a> {
 }
 
 /// A request, and the fake node's reply.
-struct Asked {
+struct SentRequest {
     words: Words,
     ours: Vec<u8>,
 }
@@ -164,7 +164,7 @@ impl Both<'_> {
             self.fake.be_patient(name);
             let mut echo = self.fake.heard();
             let own = echo.remove(*name).unwrap_or_default();
-            asked.push(Asked { words, ours: own.bytes });
+            asked.push(SentRequest { words, ours: own.bytes });
             for (other, heard) in echo {
                 ours.entry(other).or_default().bytes.extend(heard.bytes);
             }
@@ -192,7 +192,7 @@ impl Both<'_> {
         from: usize,
         name: &str,
         sent: &[u8],
-        asked: &[Asked],
+        asked: &[SentRequest],
         mut ours: crate::corpus::Echo,
     ) -> Option<Difference> {
         self.real.send(name, sent);
@@ -224,11 +224,11 @@ impl Both<'_> {
         &mut self,
         from: usize,
         name: &str,
-        asked: &[Asked],
+        asked: &[SentRequest],
         answered: &[u8],
     ) -> Option<Difference> {
         let mut rest = answered;
-        for (nth, Asked { words, ours }) in asked.iter().enumerate() {
+        for (nth, SentRequest { words, ours }) in asked.iter().enumerate() {
             let count = items(ours).0.len();
             let theirs = match rest.strip_prefix(&ours[..]) {
                 Some(_) => &rest[..ours.len()],

@@ -23,14 +23,14 @@ pub fn dump(call: &mut Call) -> Outcome {
 
 /// The options after the payload.
 #[derive(Default)]
-struct Asked {
+struct RestoreArguments {
     replaces: bool,
     is_absolute: bool,
     idle_s: Option<u64>,
 }
 
-fn options(call: &Call) -> Result<Asked, Reply> {
-    let mut asked = Asked::default();
+fn options(call: &Call) -> Result<RestoreArguments, Reply> {
+    let mut asked = RestoreArguments::default();
     let (mut is_aged, mut is_counted) = (false, false);
     let mut at = 4;
     while at < call.args.len() {

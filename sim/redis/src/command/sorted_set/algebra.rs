@@ -50,7 +50,7 @@ impl Aggregate {
 }
 
 /// The arguments of a request.
-struct Asked {
+struct AlgebraArguments {
     weights: Vec<f64>,
     aggregate: Aggregate,
     with_scores: bool,
@@ -151,10 +151,15 @@ fn sources(call: &mut Call, keys: &[Bytes]) -> Result<Vec<SortedSet>, Reply> {
     Ok(sources)
 }
 
-fn options(keys: usize, words: &[Bytes], operation: Operation, form: Form) -> Result<Asked, Reply> {
+fn options(
+    keys: usize,
+    words: &[Bytes],
+    operation: Operation,
+    form: Form,
+) -> Result<AlgebraArguments, Reply> {
     let weights = vec![1.0; keys];
     let aggregate = Aggregate::Sum;
-    let mut asked = Asked { weights, aggregate, with_scores: false, limit: 0 };
+    let mut asked = AlgebraArguments { weights, aggregate, with_scores: false, limit: 0 };
     let scored = operation != Operation::Difference && form != Form::Counts;
     let mut at = 0;
     while let Some(word) = words.get(at) {
@@ -189,7 +194,7 @@ fn options(keys: usize, words: &[Bytes], operation: Operation, form: Form) -> Re
     Ok(asked)
 }
 
-fn combine(sources: Vec<SortedSet>, operation: Operation, asked: &Asked) -> SortedSet {
+fn combine(sources: Vec<SortedSet>, operation: Operation, asked: &AlgebraArguments) -> SortedSet {
     let mut result = SortedSet::large();
     if operation == Operation::Difference {
         let elsewhere = |member: &[u8]| sources[1..].iter().any(|set| set.score(member).is_some());

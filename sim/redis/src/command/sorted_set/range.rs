@@ -22,7 +22,7 @@ pub enum By {
 
 /// A range as requested.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Asked<'a> {
+pub enum RangeBounds<'a> {
     /// From one index to another.
     Ranks([i64; 2]),
     /// Scores.
@@ -31,21 +31,21 @@ pub enum Asked<'a> {
     Members(MemberRange<'a>),
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RangeBounds<'a> {
     /// Parses the two bounds, the lower one first.
-    pub fn read(by: By, [least, most]: [&'a Bytes; 2]) -> Result<Asked<'a>, Reply> {
+    pub fn read(by: By, [least, most]: [&'a Bytes; 2]) -> Result<RangeBounds<'a>, Reply> {
         match by {
             By::Rank => {
                 let rank = |text| integer(text).ok_or(Reply::error(NOT_INTEGER));
-                Ok(Asked::Ranks([rank(least)?, rank(most)?]))
+                Ok(RangeBounds::Ranks([rank(least)?, rank(most)?]))
             }
             By::Score => {
                 let ((least, from), (most, to)) = (score_end(least)?, score_end(most)?);
-                Ok(Asked::Scores(ScoreRange { ends: [least, most], open: [from, to] }))
+                Ok(RangeBounds::Scores(ScoreRange { ends: [least, most], open: [from, to] }))
             }
             By::Member => {
                 let (least, most) = (member_end(least)?, member_end(most)?);
-                Ok(Asked::Members(MemberRange { least, most }))
+                Ok(RangeBounds::Members(MemberRange { least, most }))
             }
         }
     }
@@ -53,9 +53,9 @@ impl<'a> Asked<'a> {
     /// The selected ranks, counted from the lowest score even if requested in reverse.
     pub fn of(&self, set: &SortedSet, reverse: bool) -> Range<usize> {
         match self {
-            Asked::Ranks(ends) => ranks(*ends, set.len(), reverse),
-            Asked::Scores(range) => set.by_score(range),
-            Asked::Members(range) => set.by_member(range, reverse),
+            RangeBounds::Ranks(ends) => ranks(*ends, set.len(), reverse),
+            RangeBounds::Scores(range) => set.by_score(range),
+            RangeBounds::Members(range) => set.by_member(range, reverse),
         }
     }
 }

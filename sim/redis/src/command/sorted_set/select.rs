@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::call::{Call, Outcome};
 use crate::command::sorted_set::listed::listed;
-use crate::command::sorted_set::range::{Asked, By, limited};
+use crate::command::sorted_set::range::{By, RangeBounds, limited};
 use crate::errors::{NOT_INTEGER, SYNTAX};
 use crate::frame::{Reply, integer};
 use crate::keyspace::Value;
@@ -68,7 +68,8 @@ fn select(call: &mut Call, form: Form) -> Outcome {
     };
     let options = options(words, form)?;
     let backwards = options.reverse && options.by != By::Rank;
-    let asked = Asked::read(options.by, if backwards { [second, first] } else { [first, second] })?;
+    let asked =
+        RangeBounds::read(options.by, if backwards { [second, first] } else { [first, second] })?;
     let protocol = call.session.protocol;
     let set = call.sorted_set(key)?;
     let ranks = set.map_or(0..0, |set| asked.of(set, options.reverse));
@@ -140,7 +141,7 @@ pub fn zlexcount(call: &mut Call) -> Outcome {
 }
 
 fn count(call: &mut Call, by: By) -> Outcome {
-    let asked = Asked::read(by, [&call.args[2], &call.args[3]])?;
+    let asked = RangeBounds::read(by, [&call.args[2], &call.args[3]])?;
     let set = call.sorted_set(&call.args[1])?;
     Ok(Reply::count(set.map_or(0, |set| asked.of(set, false).len())))
 }
@@ -162,7 +163,7 @@ pub fn zremrangebylex(call: &mut Call) -> Outcome {
 
 fn remove(call: &mut Call, by: By, event: &str) -> Outcome {
     let key = &call.args[1];
-    let asked = Asked::read(by, [&call.args[2], &call.args[3]])?;
+    let asked = RangeBounds::read(by, [&call.args[2], &call.args[3]])?;
     let Some(ranks) = call.sorted_set(key)?.map(|set| asked.of(set, false)) else {
         return Ok(Reply::Integer(0));
     };

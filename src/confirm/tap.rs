@@ -20,7 +20,7 @@ const CHANNEL: &[u8] = b"__keyevent@0__:";
 
 /// One report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum TapEvent {
     /// A key was affected.
     Effect {
         /// The effect: `set`, `expire`, `del`, ...
@@ -39,11 +39,11 @@ pub enum Told {
 
 /// Parses reports from the front of a buffer.
 #[derive(Debug, Default)]
-pub struct ToldReader(ReplyReader);
+pub struct TapReader(ReplyReader);
 
-impl ToldReader {
+impl TapReader {
     /// The next complete report; `None` if more bytes are needed. Other replies are skipped.
-    pub fn next(&mut self, buffer: &mut BytesMut) -> Option<Told> {
+    pub fn next(&mut self, buffer: &mut BytesMut) -> Option<TapEvent> {
         loop {
             // A RESP3 push differs from an array only in its first byte.
             if buffer.first() == Some(&b'>') {
@@ -60,7 +60,7 @@ impl ToldReader {
                         && let Some(what) = channel.strip_prefix(CHANNEL)
                     {
                         let what = String::from_utf8_lossy(what).into_owned();
-                        return Some(Told::Effect { what, key: Bytes::copy_from_slice(key) });
+                        return Some(TapEvent::Effect { what, key: Bytes::copy_from_slice(key) });
                     }
                 }
                 _ => {}
@@ -70,33 +70,33 @@ impl ToldReader {
 }
 
 /// Parses `1700000000.123456 [0 127.0.0.1:5000] "SET" "k" "v"`.
-fn command(line: &str) -> Option<Told> {
+fn command(line: &str) -> Option<TapEvent> {
     let (_, rest) = line.split_once(" [")?;
     let (place, words) = rest.split_once("] ")?;
     let (_, by) = place.split_once(' ')?;
     let name = words.trim_start_matches('"').split('"').next()?.to_ascii_uppercase();
     let by = if by == "lua" { None } else { Some(by.parse().ok()?) };
-    Some(Told::Command { by, name })
+    Some(TapEvent::Command { by, name })
 }
 
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
 
-    use super::{Told, ToldReader};
+    use super::{TapEvent, TapReader};
 
     fn check(text: &str, wanted: &[&str]) {
-        let mut reader = ToldReader::default();
+        let mut reader = TapReader::default();
         // Bytes arrive one at a time: the reports must not depend on where they are cut.
         let (mut buffer, mut told) = (BytesMut::new(), Vec::new());
         for byte in text.bytes() {
             buffer.extend_from_slice(&[byte]);
             while let Some(next) = reader.next(&mut buffer) {
                 told.push(match next {
-                    Told::Effect { what, key } => {
+                    TapEvent::Effect { what, key } => {
                         format!("{what} {}", String::from_utf8_lossy(&key))
                     }
-                    Told::Command { by, name } => {
+                    TapEvent::Command { by, name } => {
                         by.map_or("script".to_owned(), |by| by.to_string()) + " " + &name
                     }
                 });

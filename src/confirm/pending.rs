@@ -15,11 +15,11 @@ const PATIENCE: Nanos = 50 * MILLISECOND;
 
 /// The requests of every connection to one server, by the client address of the connection.
 #[derive(Default)]
-pub struct Asked {
+pub struct PendingRequests {
     lines: RefCell<BTreeMap<SocketAddrV4, Line>>,
     told: Signal,
     /// The number of gaps: events that the server may not have reported.
-    untold: Cell<u32>,
+    unmatched: Cell<u32>,
 }
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ struct Line {
     past: u32,
 }
 
-impl Asked {
+impl PendingRequests {
     /// Adds a request that is about to be sent to the server.
     pub fn ask(&self, by: SocketAddrV4, request: Request, command: String) {
         let mut lines = self.lines.borrow_mut();
@@ -68,7 +68,7 @@ impl Asked {
 
     /// Counts a gap: something may have happened that no report covers.
     pub fn miss(&self) {
-        self.untold.set(self.untold.get() + 1);
+        self.unmatched.set(self.unmatched.get() + 1);
     }
 
     /// Removes a closed connection.
@@ -82,21 +82,21 @@ impl Asked {
     }
 
     /// The number of gaps in the evidence.
-    pub fn untold(&self) -> u32 {
-        self.untold.get()
+    pub fn unmatched(&self) -> u32 {
+        self.unmatched.get()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Asked;
+    use super::PendingRequests;
     use lockstorm_platform::trace::{Connection, Request};
 
     #[test]
     fn a_command_finds_its_request_past_those_that_were_refused() {
         let (client, server) = ("127.1.1.1:1".parse().unwrap(), "127.1.0.1:2".parse().unwrap());
         let connection = Connection { client, server };
-        let asked = Asked::default();
+        let asked = PendingRequests::default();
         for (nth, command) in [(0, "SET"), (1, "GET"), (2, "SET")] {
             asked.ask(client, Request { connection, nth }, command.to_owned());
         }

@@ -12,7 +12,7 @@ pub const WATCHED: &str = "mymaster";
 pub const MASTER: &str = "master";
 
 /// The names that a lock contacts: every node, the master, or the only node.
-pub fn asked_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
+pub fn contacted_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
     match plan.topology.kind {
         TopologyKind::Independent if algorithm.asks_all => masters(plan),
         TopologyKind::Replicated => vec![MASTER.to_owned()],
