@@ -96,7 +96,7 @@ fn wrong_usage_ends_with_3_and_the_nearest_word() {
     let beyond = ["no plan like this is within", "clients work for 12s", "--extend"];
     check(&folder, &hunt, 3, &beyond);
     let hunt = [&within[..], &["--timeout", "3s"]].concat();
-    check(&folder, &hunt, 3, &["leave nothing of the lease of"]);
+    check(&folder, &hunt, 3, &["time-outs and messages leave nothing"]);
     let hunt = ["hunt", "--lock", "token-lua", "--topology", "single", "--ttl", "-10s"];
     check(&folder, &hunt, 3, &["'-10s' is a negative length", "write '10s'"]);
     let hunt = ["hunt", "--lock", "token-lua", "--topology", "single", "--extend", "3/2"];
