@@ -70,7 +70,8 @@ pub fn unexplained_plan(lab: &Lab, plan: &Plan) -> Finding {
 /// The same, without the grants of the plan without faults.
 pub fn classified(lab: &Lab, plan: &Plan) -> Finding {
     let trial = attempt(lab, plan);
-    let class = trial.is_violated().then(|| classify_in(&mut Reruns::new(lab), plan, &trial));
+    let quick = lab.quick(plan);
+    let class = trial.is_violated().then(|| classify_in(&mut Reruns::new(&quick), plan, &trial));
     without_calm(lab, plan, trial, class)
 }
 
