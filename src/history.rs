@@ -305,6 +305,11 @@ impl Request {
         self.legs.iter().any(|(leg, _)| *leg == Leg::Delivered)
     }
 
+    /// Whether it waits for acknowledgements of what was written before.
+    pub fn waits_for_replicas(&self) -> bool {
+        matches!(self.command.as_str(), "WAIT" | "WAITAOF")
+    }
+
     /// Whether it may change keys without a command's name that says so.
     pub fn is_script(&self) -> bool {
         matches!(self.command.as_str(), "EVAL" | "EVALSHA" | "FCALL" | "EXEC")

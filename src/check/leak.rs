@@ -342,7 +342,7 @@ fn met_at(
     }
     let mut to_node = requests.iter().filter(|request| request.to == leftover.key.node);
     let first = to_node.find(|request| !request.declined)?;
-    if leg(first, Leg::Replied).is_some() && leg(first, Leg::Delivered).is_none() {
+    if leg(first, Leg::Replied).is_some() && !first.is_answered() {
         return None;
     }
     // What a connection sends again after the acquire has returned made no acquire fail.

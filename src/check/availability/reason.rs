@@ -153,9 +153,8 @@ fn met(
     let waits = Met { reason: Reason::Waiting, owner: None, until: Moment::NEVER };
     if free >= case.terms.site.quorum as usize {
         let has_set = case.lives.incarnations.iter().any(|key| key.by == Some(op.id));
-        let is_answered = requests.iter().all(|request| leg(request, Leg::Delivered).is_some());
-        let waits_for_replicas =
-            requests.iter().any(|request| matches!(&*request.command, "WAIT" | "WAITAOF"));
+        let is_answered = requests.iter().all(|request| request.is_answered());
+        let waits_for_replicas = requests.iter().any(|request| request.waits_for_replicas());
         return match op.outcome {
             Outcome::Refused { .. } if has_set && waits_for_replicas => {
                 Met { reason: Reason::Unacknowledged, ..waits }
@@ -180,11 +179,8 @@ fn on_node<'c, 'a>(
     requests: &[&Request],
     (op, begin): (&Op, Moment),
 ) -> (Reason, Option<&'c Incarnation<'a>>) {
-    let answered = requests.iter().filter(|request| !request.declined);
-    let applied = answered.filter_map(|request| {
-        leg(request, Leg::Delivered)?;
-        leg(request, Leg::Applied).map(Moment::from)
-    });
+    let answered = requests.iter().filter(|request| !request.declined && request.is_answered());
+    let applied = answered.filter_map(|request| leg(request, Leg::Applied).map(Moment::from));
     let applied: Vec<Moment> = applied.collect();
     let last_before = applied.iter().rfind(|at| **at <= begin);
     let Some(at) = last_before.or(applied.first()).copied() else {
@@ -220,7 +216,7 @@ fn whose(case: &Case, key: &Incarnation, at: Moment) -> Reason {
 /// Why a try that had set a key was still pending at a moment.
 fn under_way(case: &Case, owner: &Op, at: Moment) -> Reason {
     let mut own = case.history.requests.iter().filter(|request| request.op == owner.id);
-    let waits_for_replicas = own.any(|request| matches!(&*request.command, "WAIT" | "WAITAOF"));
+    let waits_for_replicas = own.any(Request::waits_for_replicas);
     let is_halted = case.halts(&owner.process).any(|halt| halt.from <= at && at < halt.to);
     match () {
         () if is_halted => Reason::HaltedOwner,

@@ -79,7 +79,7 @@ fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
         let (Leg::Sent, at) = sent(request)? else { return None };
         let mut earlier = own[..place].iter();
         let first = earlier.rfind(|(_, r)| r.to == request.to && r.command == request.command)?;
-        let is_answered = first.1.legs.iter().any(|(leg, _)| *leg == Leg::Delivered);
+        let is_answered = first.1.is_answered();
         let is_sent = sent(first.1).is_some_and(|(leg, _)| leg == Leg::Sent);
         if is_answered || !is_sent {
             return None;

@@ -24,15 +24,18 @@ pub fn belief(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Mechanism {
     let covers = witness.reading.tenure(hold.grant.id).is_some_and(|whole| whole.covers(at));
     // A process that died did not outlast its lease: it counted on it as long as it lived.
     let died = matches!(hold.end, Ended::Died(_)) && hold.until.at < at.at;
-    let lease = || Term::of(witness, hold, at).map(|term| term.lease).max(hold.lease);
-    let is_covered = covers || died && lease().is_some_and(|lease| at.at < lease);
+    let term = Term::of(witness, hold, at);
+    let lease = term.as_ref().map(|term| term.lease).max(hold.lease);
+    let is_covered = covers || died && lease.is_some_and(|lease| at.at < lease);
     let found = match is_covered {
         true => lied(witness, hold, (Moment::default(), at))
             .or_else(|| unreplicated(witness, hold, at))
             .or_else(|| clock(witness, hold, at)),
-        false => still(witness, hold, at)
+        false => term
+            .as_ref()
+            .and_then(|term| still(witness, hold, term, at))
             .or_else(|| renewal(witness, hold, at))
-            .or_else(|| waiting(witness, hold, at)),
+            .or_else(|| waiting(witness, hold, &term?)),
     };
     let who = &hold.grant.caller;
     let own = vec![Evidence::Op(hold.grant.id)];
@@ -154,8 +157,7 @@ fn clock(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism
 }
 
 /// Whether its process was halted in the lease that ran out, and for how long in all.
-fn still(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
-    let term = Term::of(witness, hold, at)?;
+fn still(witness: &Witness<'_>, hold: &Hold<'_>, term: &Term<'_>, at: Moment) -> Option<Mechanism> {
     let halts: Vec<Halt> = term.halts.iter().copied().filter(|halt| halt.from <= at).collect();
     let (first, last) = (halts.first()?, halts.iter().map(|halt| halt.to).max()?);
     // Without the halts it would have run out all the same, or a renewal had failed by then.
@@ -323,8 +325,7 @@ fn renewal(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechani
 }
 
 /// Whether its accesses took so much longer than undisturbed that the lease ran out meanwhile.
-fn waiting(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
-    let term = Term::of(witness, hold, at)?;
+fn waiting(witness: &Witness<'_>, hold: &Hold<'_>, term: &Term<'_>) -> Option<Mechanism> {
     let (op, _) = term.late.iter().rev().max_by_key(|(_, late)| *late)?;
     if !term.fits(term.worked()) {
         return None;
