@@ -14,7 +14,7 @@
 //! [`Reason`].
 
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::Leg;
@@ -69,13 +69,14 @@ struct Met {
 pub fn reason(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> (Reason, Option<OpId>) {
     let tries = tries(waits, from, to);
     let requests = requests(case, &tries);
+    let waited = waited(case);
     let leaderless = leaders::leaderless(case, case.terms.site.quorum);
     let mut spent: BTreeMap<Reason, Nanos> = BTreeMap::new();
     let mut owners: BTreeMap<(Reason, OpId), Nanos> = BTreeMap::new();
     let running = OnceCell::new();
     for (op, begin, end) in tries.iter().copied() {
         let requests = requests.get(&op.id).map_or(&[][..], Vec::as_slice);
-        let met = met(case, requests, &leaderless, (op, begin));
+        let met = met(case, requests, (&leaderless, &waited), (op, begin));
         let turn = met.until.clamp(begin, end);
         let halts: Vec<Halt> = case.halts(&op.process).collect();
         let awake = |from: Moment, to: Moment| to.at - from.at - standing(&halts, (from, to));
@@ -128,10 +129,16 @@ fn requests<'a>(
     requests
 }
 
+/// The operations that waited for replicas.
+fn waited(case: &Case) -> BTreeSet<OpId> {
+    let requests = case.history.requests.iter().filter(|request| request.waits_for_replicas());
+    requests.map(|request| request.op).collect()
+}
+
 fn met(
     case: &Case,
     requests: &[&Request],
-    leaderless: &[(Moment, Moment)],
+    (leaderless, waited): (&[(Moment, Moment)], &BTreeSet<OpId>),
     (op, begin): (&Op, Moment),
 ) -> Met {
     if let Some((_, until)) = leaderless.iter().find(|(from, to)| *from <= begin && begin < *to) {
@@ -146,7 +153,7 @@ fn met(
     let mut blocked: BTreeMap<Reason, Vec<Option<&Incarnation>>> = BTreeMap::new();
     blocked.insert(Reason::NoQuorum, vec![None; unasked]);
     for (node, requests) in nodes {
-        let (reason, key) = on_node(case, node, &requests, (op, begin));
+        let (reason, key) = on_node(case, node, (&requests, waited), (op, begin));
         blocked.entry(reason).or_default().push(key);
     }
     let free = blocked.remove(&Reason::Waiting).map_or(0, |nodes| nodes.len());
@@ -154,9 +161,8 @@ fn met(
     if free >= case.terms.site.quorum as usize {
         let has_set = case.lives.incarnations.iter().any(|key| key.by == Some(op.id));
         let is_answered = requests.iter().all(|request| request.is_answered());
-        let waits_for_replicas = requests.iter().any(|request| request.waits_for_replicas());
         return match op.outcome {
-            Outcome::Refused { .. } if has_set && waits_for_replicas => {
+            Outcome::Refused { .. } if has_set && waited.contains(&op.id) => {
                 Met { reason: Reason::Unacknowledged, ..waits }
             }
             Outcome::Unknown | Outcome::Pending if !is_answered => {
@@ -176,7 +182,7 @@ fn met(
 fn on_node<'c, 'a>(
     case: &'c Case<'a>,
     node: &str,
-    requests: &[&Request],
+    (requests, waited): (&[&Request], &BTreeSet<OpId>),
     (op, begin): (&Op, Moment),
 ) -> (Reason, Option<&'c Incarnation<'a>>) {
     let answered = requests.iter().filter(|request| !request.declined && request.is_answered());
@@ -191,14 +197,14 @@ fn on_node<'c, 'a>(
     let key = here.find(|key| key.by != Some(op.id) && key.from < at && at < key.to);
     let seen = at.max(begin);
     let key = key.filter(|key| seen < key.to);
-    match key.map(|key| (key, whose(case, key, seen))) {
+    match key.map(|key| (key, whose(case, waited, key, seen))) {
         Some((_, Reason::Waiting)) | None => (Reason::Waiting, None),
         Some((key, reason)) => (reason, Some(key)),
     }
 }
 
 /// The owner of a key at a moment, as a reason; a key of a current hold is worth waiting for.
-fn whose(case: &Case, key: &Incarnation, at: Moment) -> Reason {
+fn whose(case: &Case, waited: &BTreeSet<OpId>, key: &Incarnation, at: Moment) -> Reason {
     let owner = key.by.and_then(|by| case.op(case.owner(by)?));
     let Some(owner) = owner else { return Reason::Unowned };
     let whole = case.tenure(owner.id).map(|tenure| &tenure.whole);
@@ -208,19 +214,19 @@ fn whose(case: &Case, key: &Incarnation, at: Moment) -> Reason {
     let over = whole.map_or(Moment::NEVER, |whole| whole.end).min(at);
     match case.death_after(&owner.process, owner.call.into()) {
         Some(death) if death.at <= over => Reason::DeadHolder,
-        _ if owner.ret.is_none_or(|ret| at < Moment::from(ret)) => under_way(case, owner, at),
+        _ if owner.ret.is_none_or(|ret| at < Moment::from(ret)) => {
+            under_way(case, waited, owner, at)
+        }
         _ => Reason::Unowned,
     }
 }
 
 /// Why a try that had set a key was still pending at a moment.
-fn under_way(case: &Case, owner: &Op, at: Moment) -> Reason {
-    let mut own = case.history.requests.iter().filter(|request| request.op == owner.id);
-    let waits_for_replicas = own.any(Request::waits_for_replicas);
+fn under_way(case: &Case, waited: &BTreeSet<OpId>, owner: &Op, at: Moment) -> Reason {
     let is_halted = case.halts(&owner.process).any(|halt| halt.from <= at && at < halt.to);
     match () {
         () if is_halted => Reason::HaltedOwner,
-        () if waits_for_replicas => Reason::Unacknowledged,
+        () if waited.contains(&owner.id) => Reason::Unacknowledged,
         () if case.terms.asks_one_node() => Reason::Pending,
         () => Reason::SplitVotes,
     }
