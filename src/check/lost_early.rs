@@ -61,16 +61,24 @@ pub fn violations(case: &Case) -> Vec<Violation> {
                 what => by_clock || !is_of_clocks(what),
             };
             let mut breaches = breaches.iter().filter(counts);
-            !breaches.any(|breach| excuses(case, breach, loss, &hosts))
+            !breaches.any(|breach| excuses(case, breach, (tenure, loss), &hosts))
         });
     }
     found.into_iter().map(|(_, loss)| loss).collect()
 }
 
-/// Whether a breach can explain the loss of a key: it had begun by then, on one of these hosts. A
-/// breach that takes keys must not have ended before the holder requested them, and must not be on
-/// a node that receives its keys from another.
-fn excuses(case: &Case, breach: &Breach, loss: &Violation, hosts: &BTreeSet<&str>) -> bool {
+/// Whether a breach can explain the loss of a key of a tenure: it had begun by then, on one of
+/// these hosts. A breach that takes keys must not have ended before the holder requested them, and
+/// must not be on a node that receives its keys from another.
+fn excuses(
+    case: &Case,
+    breach: &Breach,
+    (tenure, loss): (&Tenure, &Violation),
+    hosts: &BTreeSet<&str>,
+) -> bool {
+    if breach.what == Bounded::Failover {
+        return failed_over(case, (tenure, loss), hosts);
+    }
     if !ends_keys(breach.what) {
         return false;
     }
@@ -84,7 +92,7 @@ fn excuses(case: &Case, breach: &Breach, loss: &Violation, hosts: &BTreeSet<&str
             && !is_over(case, c, breach, loss)
     });
     let by_start = breach.parts.contains(&Part::Clocks);
-    by_fault || by_start || breach.parts.is_empty() && was_seen(case, breach.what, loss)
+    by_fault || by_start || breach.parts.is_empty() && was_taken(case, loss)
 }
 
 /// The hosts whose faults can explain the loss of a key of a tenure: its holder's, the nodes that
@@ -146,12 +154,24 @@ fn ahead(case: &Case, host: &str, clock: Clock, (from, to): (Moment, Moment)) ->
     i128::from(ended) - i128::from(began) - passed
 }
 
-/// Whether a breach that no fault caused was seen in time to explain the loss of a key.
-fn was_seen(case: &Case, what: Bounded, loss: &Violation) -> bool {
-    if what == Bounded::Failover {
-        let promoted = leaders::promoted(case);
-        return promoted.first().is_none_or(|led| led.at.at <= loss.from.at);
-    }
+/// Whether a failover can explain the loss of a key of a tenure: a node of the group had been
+/// promoted by then. Keys that were all set on the node promoted last, after its promotion, were
+/// lost to something else while it leads.
+fn failed_over(case: &Case, (tenure, loss): (&Tenure, &Violation), hosts: &BTreeSet<&str>) -> bool {
+    let promoted = leaders::promoted(case);
+    let mut before = promoted.iter().filter(|led| led.at.at <= loss.from.at);
+    let Some(last) = before.rfind(|led| hosts.contains(led.by.as_str())) else {
+        return promoted.is_empty() && was_taken(case, loss);
+    };
+    let keys = case.lives.incarnations.iter().filter(|key| is_of(case, key.by, tenure));
+    let follows = |node: &str, at: Instant| leaders::follows(case.history, node, at);
+    let mut set = keys.filter(|key| !follows(key.node, key.from.instant(case.history)));
+    let is_new = |key: &Incarnation| key.node == last.by && key.from >= last.at.into();
+    !set.all(is_new) || follows(&last.by, loss.from)
+}
+
+/// Whether keys were taken away by no fault, in time to explain the loss of a key.
+fn was_taken(case: &Case, loss: &Violation) -> bool {
     let asked = asked_at(case, loss);
     let is_within = |at: Instant| asked <= at.into() && at.at <= loss.from.at;
     let taken = |key: &Key| match key.change {
