@@ -40,7 +40,7 @@ use std::net::SocketAddrV4;
 use bytes::Bytes;
 
 use crate::cluster::candidacy::{Election, Manual};
-use crate::cluster::peer::{Id, Ms, Part, Peer};
+use crate::cluster::peer::{ClusterNode, ClusterRole, Id, Ms};
 use crate::cluster::slots::SlotSet;
 use crate::digest::sha1_hex;
 use crate::settings::Settings;
@@ -104,7 +104,7 @@ impl Rules {
 
 /// A request of the cluster to the outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum ClusterAction {
     /// Open a connection to this address and give it this number.
     Open(u64, SocketAddrV4),
     /// Send bytes on a connection.
@@ -130,7 +130,7 @@ pub enum Action {
 
 /// The state of its node that the cluster needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moment {
+pub struct ClusterMoment {
     /// The time.
     pub now: Ms,
     /// The node's replication offset.
@@ -148,7 +148,7 @@ pub struct Cluster {
     /// The id of the node itself.
     pub me: Id,
     /// All nodes, itself included.
-    pub nodes: BTreeMap<Id, Peer>,
+    pub nodes: BTreeMap<Id, ClusterNode>,
     /// Slots that migrate to another master.
     pub migrating: BTreeMap<u16, Id>,
     /// Slots that are imported from another master.
@@ -168,11 +168,11 @@ pub struct Cluster {
     /// Whether the file is older than the state.
     pub unsaved: bool,
     /// Pending actions, in order.
-    pub actions: Vec<Action>,
+    pub actions: Vec<ClusterAction>,
     /// Masters that have failed, until they are recorded.
     pub failed: Vec<SocketAddrV4>,
     /// The last state of its node.
-    pub moment: Moment,
+    pub moment: ClusterMoment,
     /// Whether [`Cluster::is_up`] must be recomputed.
     doubts: bool,
     started_at: Ms,
@@ -188,9 +188,9 @@ pub struct Cluster {
 
 impl Cluster {
     /// A node that is alone, at this address.
-    pub fn new(address: SocketAddrV4, rules: Rules, moment: Moment) -> Cluster {
+    pub fn new(address: SocketAddrV4, rules: Rules, moment: ClusterMoment) -> Cluster {
         let me = name_of(address);
-        let own = Peer::new(me.clone(), address, Part::Master, moment.now);
+        let own = ClusterNode::new(me.clone(), address, ClusterRole::Master, moment.now);
         Cluster {
             nodes: [(me.clone(), own)].into(),
             me,
@@ -222,8 +222,9 @@ impl Cluster {
         let now = self.moment.now;
         for (epoch, member) in (1..).zip(members) {
             let id = name_of(member.address);
-            let part = member.master.map_or(Part::Master, |m| Part::Replica(name_of(m)));
-            let known = |part| Peer::new(id.clone(), member.address, part, now);
+            let part =
+                member.master.map_or(ClusterRole::Master, |m| ClusterRole::Replica(name_of(m)));
+            let known = |part| ClusterNode::new(id.clone(), member.address, part, now);
             let peer = self.nodes.entry(id.clone()).or_insert_with(|| known(part.clone()));
             peer.part = part;
             peer.slots = member.slots.clone();
@@ -240,21 +241,21 @@ impl Cluster {
     }
 
     /// The node itself.
-    pub fn myself(&self) -> &Peer {
+    pub fn myself(&self) -> &ClusterNode {
         &self.nodes[&self.me]
     }
 
-    fn myself_mut(&mut self) -> &mut Peer {
+    fn myself_mut(&mut self) -> &mut ClusterNode {
         self.nodes.get_mut(&self.me).expect("a node knows itself")
     }
 
     /// The master that the node follows, if it is a replica.
-    pub fn own_master(&self) -> Option<&Peer> {
+    pub fn own_master(&self) -> Option<&ClusterNode> {
         self.nodes.get(self.myself().master()?)
     }
 
     /// The node that serves a slot.
-    pub fn owner(&self, slot: u16) -> Option<&Peer> {
+    pub fn owner(&self, slot: u16) -> Option<&ClusterNode> {
         let own = self.myself();
         if own.slots.contains(slot) {
             return Some(own);
@@ -263,7 +264,7 @@ impl Cluster {
     }
 
     /// The replicas of a node.
-    pub fn replicas<'a>(&'a self, master: &'a Id) -> impl Iterator<Item = &'a Peer> {
+    pub fn replicas<'a>(&'a self, master: &'a Id) -> impl Iterator<Item = &'a ClusterNode> {
         self.nodes.values().filter(move |peer| peer.master() == Some(master))
     }
 
@@ -283,8 +284,8 @@ impl Cluster {
             self.migrating.clear();
             self.importing.clear();
         }
-        self.myself_mut().part = Part::Replica(master.clone());
-        self.actions.push(Action::Follow(self.nodes.get(master).map(|peer| peer.address)));
+        self.myself_mut().part = ClusterRole::Replica(master.clone());
+        self.actions.push(ClusterAction::Follow(self.nodes.get(master).map(|peer| peer.address)));
         self.end_manual();
         self.change();
     }

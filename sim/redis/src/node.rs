@@ -33,7 +33,7 @@ use crate::history::History;
 use crate::keyspace::limits::Limits;
 use crate::keyspace::{Key, Keyspace};
 use crate::memory::Meter;
-use crate::peers::{Failover, Link, LinkState, Replica};
+use crate::peers::{LinkState, ManualFailover, MasterLink, Replica};
 use crate::saving::Saving;
 use crate::script::libraries::Libraries;
 use crate::sentinel::Sentinel;
@@ -244,7 +244,7 @@ pub struct Node {
     /// The master that it follows.
     pub master: Option<SocketAddrV4>,
     /// The link to that master.
-    pub link: Link,
+    pub link: MasterLink,
     /// The id of its process: 40 hexadecimal digits, new at each start.
     pub run_id: String,
     /// The replication history of its data.
@@ -252,7 +252,7 @@ pub struct Node {
     /// The replicas that it feeds, in order of arrival.
     pub replicas: Vec<Replica>,
     /// The FAILOVER under way.
-    pub failover: Option<Failover>,
+    pub failover: Option<ManualFailover>,
     /// How many replicas are good, recounted once a second.
     pub good_replicas: u32,
     /// The Lua script cache: bodies by their SHA1 in lower case. Neither replicated nor kept on

@@ -62,7 +62,7 @@ impl LinkState {
 
 /// A replica's link to its master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Link {
+pub struct MasterLink {
     /// Its state.
     pub state: LinkState,
     /// When the master last sent something, in Unix seconds.
@@ -75,7 +75,7 @@ pub struct Link {
 
 /// A FAILOVER under way. Writes wait meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failover {
+pub struct ManualFailover {
     /// The replica that becomes master; `None` for the first one that has caught up.
     pub to: Option<SocketAddrV4>,
     /// The deadline for the replica to catch up, in Unix milliseconds.
@@ -86,12 +86,12 @@ pub struct Failover {
     pub in_progress: bool,
 }
 
-impl Failover {
+impl ManualFailover {
     /// The state's name in INFO.
-    pub fn state(failover: Option<&Failover>) -> &'static str {
+    pub fn state(failover: Option<&ManualFailover>) -> &'static str {
         match failover {
             None => "no-failover",
-            Some(Failover { in_progress: false, .. }) => "waiting-for-sync",
+            Some(ManualFailover { in_progress: false, .. }) => "waiting-for-sync",
             Some(_) => "failover-in-progress",
         }
     }

@@ -41,9 +41,9 @@ use crate::digest::sha1_hex;
 use crate::frame::Reply;
 use crate::node::{Busy, FunctionCall, Node};
 use crate::permission::{MASTERDOWN, OOM, check_write, is_stale};
-use crate::script::flags::{Head, ScriptFlags};
+use crate::script::flags::{ScriptFlags, Shebang};
 use crate::script::libraries::{Libraries, NOT_FOUND, find};
-use crate::script::machine::{Kind, MACHINE};
+use crate::script::machine::{CodeKind, MACHINE};
 use crate::session::{Block, ScriptRun, Session};
 
 /// The keys and the arguments of a script.
@@ -51,7 +51,7 @@ pub type Words<'a> = (&'a [Bytes], &'a [Bytes]);
 
 /// A script with its arguments.
 pub struct Program<'a> {
-    kind: Kind,
+    kind: CodeKind,
     /// The script's SHA1, or the function's name.
     name: Bytes,
     /// `None` for a script without a shebang line.
@@ -82,13 +82,13 @@ pub fn of_body<'a>(
     read_only: bool,
 ) -> Result<Program<'a>, Reply> {
     let (flags, function) = compile(sha, body)?;
-    Ok(Program { kind: Kind::Script, name: sha.clone(), flags, function, words, read_only })
+    Ok(Program { kind: CodeKind::Script, name: sha.clone(), flags, function, words, read_only })
 }
 
 fn compile(sha: &Bytes, body: &[u8]) -> Result<(Option<ScriptFlags>, Function), Reply> {
-    let head = Head::of(body)?;
+    let head = Shebang::of(body)?;
     let code = &body[head.length..];
-    let function = MACHINE.with(|machine| machine.compiled(Kind::Script, sha, code));
+    let function = MACHINE.with(|machine| machine.compiled(CodeKind::Script, sha, code));
     let function = function.map_err(|why| {
         Reply::Error(format!("ERR Error compiling script (new function): {why}").into())
     })?;
@@ -108,7 +108,7 @@ pub fn of_function<'a>(
 ) -> Result<Program<'a>, Reply> {
     let (name, found) = find(known, name).ok_or(Reply::error(NOT_FOUND))?;
     let (flags, function) = (Some(found.flags), found.callback.clone());
-    Ok(Program { kind: Kind::Library, name: name.clone(), flags, function, words, read_only })
+    Ok(Program { kind: CodeKind::Library, name: name.clone(), flags, function, words, read_only })
 }
 
 /// Runs a script or a function on the node, whose time is frozen meanwhile.
@@ -197,7 +197,7 @@ fn hold(call: &mut Call, program: &Program, line: i64, wrote: bool) -> Reply {
         wrote,
         killed: killed_text(program.kind, &program.name, line),
         endless: true,
-        function: (program.kind == Kind::Library).then(command),
+        function: (program.kind == CodeKind::Library).then(command),
     });
     session.blocked = Some(Block::Script);
     Reply::SILENCE
@@ -207,23 +207,23 @@ fn hold(call: &mut Call, program: &Program, line: i64, wrote: bool) -> Reply {
 pub fn begins(node: &Node, session: u64, since_ms: u64, args: &[Bytes]) -> Busy {
     let word = args.get(1).cloned().unwrap_or_default();
     let (kind, name) = match &args[0].to_ascii_uppercase()[..] {
-        b"EVAL" | b"EVAL_RO" => (Kind::Script, sha1_hex(&word)),
+        b"EVAL" | b"EVAL_RO" => (CodeKind::Script, sha1_hex(&word)),
         b"FCALL" | b"FCALL_RO" => {
             let found = find(&node.libraries, &word);
-            (Kind::Library, found.map_or(word, |(name, _)| name.clone()))
+            (CodeKind::Library, found.map_or(word, |(name, _)| name.clone()))
         }
-        _ => (Kind::Script, word),
+        _ => (CodeKind::Script, word),
     };
     let killed = killed_text(kind, &name, 1);
     let command = || FunctionCall { name, command: args.to_vec() };
-    let function = (kind == Kind::Library).then(command);
+    let function = (kind == CodeKind::Library).then(command);
     Busy { since_ms, session, wrote: false, killed, endless: false, function }
 }
 
 /// The reply to the caller of a killed script.
-fn killed_text(kind: Kind, name: &[u8], line: i64) -> Bytes {
+fn killed_text(kind: CodeKind, name: &[u8], line: i64) -> Bytes {
     let name = String::from_utf8_lossy(name);
-    let source = if kind == Kind::Library { "user_function" } else { "user_script" };
+    let source = if kind == CodeKind::Library { "user_function" } else { "user_script" };
     let text = "ERR Script killed by user with SCRIPT KILL... script: ";
     Bytes::from(format!("{text}{name}, on @{source}:{line}."))
 }

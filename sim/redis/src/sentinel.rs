@@ -2,9 +2,9 @@
 //!
 //! As in Redis it is a node in another mode: it shares connections, channels and users with the
 //! node and has its own commands. Its state is a value that [`Sentinel::tick`], replies and
-//! commands drive; it produces [`Action`]s, events and a file to be written. The rules are those of
-//! `sentinel.c` of 7.0.15. Links to a Sentinel that monitors several masters are not shared, and no
-//! scripts are run.
+//! commands drive; it produces [`SentinelAction`]s, events and a file to be written. The rules are
+//! those of `sentinel.c` of 7.0.15. Links to a Sentinel that monitors several masters are not
+//! shared, and no scripts are run.
 //!
 //! - `globals`: settings of the whole Sentinel
 //! - `instance`: the state of one master, replica or other Sentinel
@@ -34,7 +34,7 @@ use std::net::SocketAddrV4;
 use lockstorm_platform::trace::{Event, Sight};
 
 use crate::sentinel::globals::{Crashes, Globals, Times};
-use crate::sentinel::instance::{Instance, Master, Ms, Place, State, Who};
+use crate::sentinel::instance::{Instance, InstanceKey, Master, Ms, State, Who};
 
 /// The configuration of a Sentinel at its first start. Later its own file applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl SentinelConfig {
 
 /// The time of a step, and a draw that it may need.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct SentinelMoment {
     /// The Sentinel's wall clock.
     pub ms: Ms,
     /// A drawn number.
@@ -81,7 +81,7 @@ pub struct Moment {
 
 /// A request to the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum SentinelAction {
     /// Open a connection with this number.
     Open(u64, SocketAddrV4),
     /// Send a request on this connection, once it is open.
@@ -112,7 +112,7 @@ pub struct Sentinel {
     /// The time of its last tick.
     pub ticked_at: Ms,
     /// Pending actions on the network, in order.
-    pub actions: Vec<Action>,
+    pub actions: Vec<SentinelAction>,
     /// Pending events for subscribers: channel and message.
     pub events: Vec<(&'static str, String)>,
     /// Pending trace events about what it sees of masters.
@@ -120,7 +120,7 @@ pub struct Sentinel {
     /// Whether its file is older than its state.
     pub unsaved: bool,
     /// The instance of each open connection.
-    lines: BTreeMap<u64, Place>,
+    lines: BTreeMap<u64, InstanceKey>,
     last_line: u64,
 }
 
@@ -157,15 +157,16 @@ impl Sentinel {
     }
 
     /// `sentinelTimer`: must be called ten times a second or slightly more often.
-    pub fn tick(&mut self, now: Moment) {
+    pub fn tick(&mut self, now: SentinelMoment) {
         self.check_tilt(now.ms);
         let names: Vec<String> = self.masters.keys().cloned().collect();
         for name in &names {
-            self.handle(&Place::master(name), now);
+            self.handle(&InstanceKey::master(name), now);
             let Some(master) = self.masters.get(name) else { continue };
-            let replicas = master.replicas.keys().map(|address| Place::replica(name, *address));
-            let sentinels = master.sentinels.keys().map(|id| Place::sentinel(name, id));
-            let places: Vec<Place> = replicas.chain(sentinels).collect();
+            let replicas =
+                master.replicas.keys().map(|address| InstanceKey::replica(name, *address));
+            let sentinels = master.sentinels.keys().map(|id| InstanceKey::sentinel(name, id));
+            let places: Vec<InstanceKey> = replicas.chain(sentinels).collect();
             for place in &places {
                 self.handle(place, now);
             }
@@ -197,7 +198,7 @@ impl Sentinel {
         false
     }
 
-    fn handle(&mut self, place: &Place, now: Moment) {
+    fn handle(&mut self, place: &InstanceKey, now: SentinelMoment) {
         self.reconnect(place, now.ms);
         self.send_periodic(place, now.ms);
         if self.is_tilted(now.ms) {
@@ -215,17 +216,17 @@ impl Sentinel {
     }
 
     /// The instance at this place, if it is still known.
-    pub fn get_mut(&mut self, place: &Place) -> Option<&mut Instance> {
+    pub fn get_mut(&mut self, place: &InstanceKey) -> Option<&mut Instance> {
         self.masters.get_mut(&place.master)?.get_mut(&place.who)
     }
 
     /// Publishes an event about an instance: `%@` of `sentinelEvent`, followed by `more`.
-    pub fn tell(&mut self, event: &'static str, place: &Place, more: &str) {
+    pub fn tell(&mut self, event: &'static str, place: &InstanceKey, more: &str) {
         let text = self.describe(place) + more;
         self.events.push((event, text));
     }
 
-    fn describe(&self, place: &Place) -> String {
+    fn describe(&self, place: &InstanceKey) -> String {
         let name = &place.master;
         let Some(master) = self.masters.get(name) else { return String::new() };
         let address = master.instance.address;

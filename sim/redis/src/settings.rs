@@ -14,7 +14,7 @@ const FACTS: &str = include_str!("settings/parameters.txt");
 
 /// The type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ParameterKind {
     /// `yes` or `no`.
     Bool,
     /// A number between two bounds.
@@ -55,7 +55,7 @@ pub struct Parameter {
     /// The name under which its value is kept; differs from `name` for an alias.
     pub kept_as: &'static str,
     /// Its type.
-    pub kind: Kind,
+    pub kind: ParameterKind,
     default: &'static str,
 }
 
@@ -75,27 +75,27 @@ fn columns(line: &'static str) -> [&'static str; 3] {
     [(); 3].map(|()| words.next().unwrap_or_default())
 }
 
-fn kind_of(text: &'static str) -> Kind {
+fn kind_of(text: &'static str) -> ParameterKind {
     let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
     match kind {
-        "bool" => Kind::Bool,
+        "bool" => ParameterKind::Bool,
         "number" => {
             let (least, most) = rest.split_once(',').expect("two bounds");
-            Kind::Number(least.parse().expect("a number"), most.parse().expect("a number"))
+            ParameterKind::Number(least.parse().expect("a number"), most.parse().expect("a number"))
         }
-        "memory" => Kind::Memory(rest.parse().expect("a number")),
-        "bytes" => Kind::Bytes,
-        "percent" => Kind::Percent,
-        "enum" => Kind::Enum(rest),
-        "text" => Kind::Text,
-        "port" => Kind::Port,
-        "save" => Kind::Save,
-        "limits" => Kind::Limits,
-        "classes" => Kind::Classes,
-        "three" => Kind::Three,
-        "percentiles" => Kind::Percentiles,
-        "immutable" => Kind::Immutable,
-        "protected" => Kind::Protected,
+        "memory" => ParameterKind::Memory(rest.parse().expect("a number")),
+        "bytes" => ParameterKind::Bytes,
+        "percent" => ParameterKind::Percent,
+        "enum" => ParameterKind::Enum(rest),
+        "text" => ParameterKind::Text,
+        "port" => ParameterKind::Port,
+        "save" => ParameterKind::Save,
+        "limits" => ParameterKind::Limits,
+        "classes" => ParameterKind::Classes,
+        "three" => ParameterKind::Three,
+        "percentiles" => ParameterKind::Percentiles,
+        "immutable" => ParameterKind::Immutable,
+        "protected" => ParameterKind::Protected,
         other => panic!("no kind of parameter: {other}"),
     }
 }
@@ -162,27 +162,27 @@ impl Parameter {
     pub fn read(&self, value: &[u8], old: &str) -> Result<String, String> {
         let text = String::from_utf8_lossy(value).into_owned();
         match self.kind {
-            Kind::Bool => match text.to_ascii_lowercase().as_str() {
+            ParameterKind::Bool => match text.to_ascii_lowercase().as_str() {
                 word @ ("yes" | "no") => Ok(word.to_owned()),
                 _ => Err("argument must be 'yes' or 'no'".to_owned()),
             },
-            Kind::Number(least, most) => read_number(value, least, most),
-            Kind::Bytes => read_memory(&text, 0, u64::MAX),
-            Kind::Memory(least) => read_memory(&text, least, u64::MAX >> 1),
-            Kind::Percent => read_percent(&text),
-            Kind::Enum(words) => read_word(&text, words),
-            Kind::Text => Ok(text),
-            Kind::Port => {
+            ParameterKind::Number(least, most) => read_number(value, least, most),
+            ParameterKind::Bytes => read_memory(&text, 0, u64::MAX),
+            ParameterKind::Memory(least) => read_memory(&text, least, u64::MAX >> 1),
+            ParameterKind::Percent => read_percent(&text),
+            ParameterKind::Enum(words) => read_word(&text, words),
+            ParameterKind::Text => Ok(text),
+            ParameterKind::Port => {
                 read_number(value, 0, 65_535)?;
                 Err("Unable to listen on this port. Check server logs.".to_owned())
             }
-            Kind::Save => read_save(&text),
-            Kind::Limits => read_limits(&text, old),
-            Kind::Classes => read_classes(&text),
-            Kind::Three => read_three(&text),
-            Kind::Percentiles => read_percentiles(&text),
-            Kind::Immutable => Err("can't set immutable config".to_owned()),
-            Kind::Protected => Err("can't set protected config".to_owned()),
+            ParameterKind::Save => read_save(&text),
+            ParameterKind::Limits => read_limits(&text, old),
+            ParameterKind::Classes => read_classes(&text),
+            ParameterKind::Three => read_three(&text),
+            ParameterKind::Percentiles => read_percentiles(&text),
+            ParameterKind::Immutable => Err("can't set immutable config".to_owned()),
+            ParameterKind::Protected => Err("can't set protected config".to_owned()),
         }
     }
 }

@@ -91,7 +91,7 @@ impl Denial {
 
 /// One entry of ACL LOG.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct AclLogEntry {
     /// How often it happened.
     pub count: i64,
     /// `command`, `key`, `channel` or `auth`.
@@ -115,7 +115,7 @@ pub struct Users {
     /// Whether any user has restrictions: otherwise nothing is checked.
     restricted: bool,
     /// Denials, the latest first.
-    pub log: Vec<Refusal>,
+    pub log: Vec<AclLogEntry>,
 }
 
 impl Default for Users {
@@ -206,8 +206,8 @@ impl Users {
     }
 
     /// Adds a denial to ACL LOG.
-    pub fn note(&mut self, refusal: Refusal) {
-        let same = |old: &Refusal| {
+    pub fn note(&mut self, refusal: AclLogEntry) {
+        let same = |old: &AclLogEntry| {
             (old.reason, old.context, &old.object, &old.user)
                 == (refusal.reason, refusal.context, &refusal.object, &refusal.user)
                 && refusal.at_ms.saturating_sub(old.at_ms) <= SAME_FOR_MS
@@ -216,7 +216,7 @@ impl Users {
             Some(at) => self.log.remove(at).count + 1,
             None => 1,
         };
-        self.log.insert(0, Refusal { count, ..refusal });
+        self.log.insert(0, AclLogEntry { count, ..refusal });
         self.log.truncate(MAX_LOG_LEN);
     }
 }

@@ -1,9 +1,9 @@
 //! A replica replaces its master: it requests the masters' votes, after a failure or by command.
 
 use crate::cluster::candidacy::{Election, Manual};
-use crate::cluster::message::{Head, Kind};
-use crate::cluster::peer::{Id, Ms, Part, Peer};
-use crate::cluster::{Action, Cluster};
+use crate::cluster::message::{Header, MessageKind};
+use crate::cluster::peer::{ClusterNode, ClusterRole, Id, Ms};
+use crate::cluster::{Cluster, ClusterAction};
 
 /// Delay of a replica's vote request, so that the failure is known everywhere by then.
 const DELAY: Ms = 500;
@@ -84,12 +84,12 @@ impl Cluster {
         let at = self.moment.now + if is_manual { 0 } else { delay };
         self.election = Election { at, rank, asked_in: None, votes: 0 };
         let Some(master) = self.myself().master().cloned() else { return };
-        let is_other = |peer: &&Peer| peer.id != self.me;
+        let is_other = |peer: &&ClusterNode| peer.id != self.me;
         let rivals: Vec<Id> =
             self.replicas(&master).filter(is_other).map(|peer| peer.id.clone()).collect();
         for rival in rivals {
             let rumours = self.rumours();
-            self.send(&rival, Kind::Pong(rumours));
+            self.send(&rival, MessageKind::Pong(rumours));
         }
         if is_manual {
             self.run_for_master();
@@ -99,7 +99,7 @@ impl Cluster {
     /// How many replicas of the same master have a larger offset.
     fn rank(&self) -> u64 {
         let Some(master) = self.myself().master() else { return 0 };
-        let ahead = |peer: &&Peer| peer.id != self.me && peer.offset > self.moment.offset;
+        let ahead = |peer: &&ClusterNode| peer.id != self.me && peer.offset > self.moment.offset;
         self.replicas(master).filter(ahead).count() as u64
     }
 
@@ -107,13 +107,13 @@ impl Cluster {
         // The new epoch is in the file before the request leaves, because `carry_out` saves first.
         self.current_epoch += 1;
         self.election.asked_in = Some(self.current_epoch);
-        self.broadcast(&Kind::AuthRequest { force });
+        self.broadcast(&MessageKind::AuthRequest { force });
         self.change();
     }
 
     /// Takes a master's vote.
-    pub fn take_vote(&mut self, head: &Head) {
-        let decides = self.nodes.get(&head.id).is_some_and(Peer::decides);
+    pub fn take_vote(&mut self, head: &Header) {
+        let decides = self.nodes.get(&head.id).is_some_and(ClusterNode::decides);
         if decides && self.election.asked_in.is_some_and(|epoch| head.current_epoch >= epoch) {
             self.election.votes += 1;
             self.run_for_master();
@@ -123,20 +123,21 @@ impl Cluster {
     /// Votes for a replica, at most once per epoch, and once per failed master in two node
     /// timeouts, and never if it knows older config epochs of the slots
     /// (`clusterSendFailoverAuthIfNeeded`).
-    pub fn vote(&mut self, head: &Head, force: bool) {
+    pub fn vote(&mut self, head: &Header, force: bool) {
         let now = self.moment.now;
         let voted = self.last_vote_epoch == self.current_epoch;
         if !self.myself().decides() || head.current_epoch < self.current_epoch || voted {
             return;
         }
-        let master = self.nodes.get(&head.id).and_then(Peer::master);
+        let master = self.nodes.get(&head.id).and_then(ClusterNode::master);
         let Some(master) = master.and_then(|master| self.nodes.get(master)) else { return };
         let late = self.rules.node_timeout * 2;
         if (!master.has_failed() && !force) || now - master.voted_at < late {
             return;
         }
-        let newer =
-            |peer: &Peer| peer.config_epoch > head.config_epoch && peer.slots.meets(&head.slots);
+        let newer = |peer: &ClusterNode| {
+            peer.config_epoch > head.config_epoch && peer.slots.meets(&head.slots)
+        };
         if self.nodes.values().any(newer) {
             return;
         }
@@ -145,20 +146,20 @@ impl Cluster {
         self.last_vote_epoch = self.current_epoch;
         // Saved before the vote leaves: a restarted master must not vote twice in an epoch.
         self.unsaved = true;
-        self.send(&head.id, Kind::AuthAck);
+        self.send(&head.id, MessageKind::AuthAck);
     }
 
     /// Makes the replica master of all its master's slots (`clusterFailoverReplaceYourMaster`).
     fn take_masters_place(&mut self) {
         let Some(master) = self.own_master().map(|master| master.id.clone()) else { return };
-        self.myself_mut().part = Part::Master;
-        self.actions.push(Action::Follow(None));
+        self.myself_mut().part = ClusterRole::Master;
+        self.actions.push(ClusterAction::Follow(None));
         let slots = self.nodes.get_mut(&master).map(|peer| std::mem::take(&mut peer.slots));
         self.myself_mut().slots = slots.unwrap_or_default();
         self.change();
         self.update_state();
         let rumours = self.rumours();
-        self.broadcast(&Kind::Pong(rumours));
+        self.broadcast(&MessageKind::Pong(rumours));
         self.end_manual();
     }
 
@@ -178,7 +179,7 @@ impl Cluster {
             Urgency::Agreed => {
                 self.election = Election::default();
                 if let Some(master) = self.myself().master().cloned() {
-                    self.send(&master, Kind::FailoverStart);
+                    self.send(&master, MessageKind::FailoverStart);
                 }
             }
         }
@@ -209,7 +210,7 @@ impl Cluster {
         let until = self.moment.now + MANUAL;
         self.manual = Manual { until, replica: Some(replica.clone()), ..Manual::default() };
         // As in Redis, the pause lasts twice as long as the attempt (`CLUSTER_MF_PAUSE_MULT`).
-        self.actions.push(Action::Pause(Some(until + MANUAL)));
+        self.actions.push(ClusterAction::Pause(Some(until + MANUAL)));
     }
 
     /// Whether the node has paused writes for a replica.
@@ -223,7 +224,7 @@ impl Cluster {
     }
 
     /// At the replica: the master has paused and reports its offset.
-    pub fn hear_of_pause(&mut self, head: &Head) {
+    pub fn hear_of_pause(&mut self, head: &Header) {
         let is_master = self.myself().master() == Some(&head.id);
         if self.manual.until > 0 && is_master && head.paused && self.manual.offset.is_none() {
             self.manual.offset = Some(head.offset);
@@ -248,7 +249,7 @@ impl Cluster {
     /// Ends a manual failover.
     pub fn end_manual(&mut self) {
         if self.manual.replica.is_some() {
-            self.actions.push(Action::Pause(None));
+            self.actions.push(ClusterAction::Pause(None));
         }
         self.manual = Manual::default();
     }

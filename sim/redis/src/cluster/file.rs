@@ -2,16 +2,16 @@
 
 use std::net::SocketAddrV4;
 
-use crate::cluster::peer::{Health, Id, Part, Peer};
+use crate::cluster::peer::{ClusterNode, ClusterRole, Health, Id};
 use crate::cluster::slots::SlotSet;
-use crate::cluster::{Cluster, Member, Moment, Rules};
+use crate::cluster::{Cluster, ClusterMoment, Member, Rules};
 
 /// The name of the file.
 pub const FILE: &str = "nodes.conf";
 
 /// The initial file of a node in this cluster that has not run yet.
 pub fn first(own: SocketAddrV4, members: &[Member]) -> String {
-    let mut cluster = Cluster::new(own, Rules::default(), Moment::default());
+    let mut cluster = Cluster::new(own, Rules::default(), ClusterMoment::default());
     cluster.set_up(members);
     cluster.write_file()
 }
@@ -44,7 +44,7 @@ impl Cluster {
         self.size = self.nodes.values().filter(|peer| peer.decides()).count();
     }
 
-    fn read_peer(&self, words: &[&str]) -> Option<Peer> {
+    fn read_peer(&self, words: &[&str]) -> Option<ClusterNode> {
         let (&[id, address, flags, master, _, _, epoch, _], slots) = words.split_at_checked(8)?
         else {
             return None;
@@ -53,11 +53,11 @@ impl Cluster {
         let has = |flag: &str| flags.split(',').any(|word| word == flag);
         let part = match master {
             _ if has("handshake") => return None,
-            "-" => Part::Master,
-            master => Part::Replica(master.into()),
+            "-" => ClusterRole::Master,
+            master => ClusterRole::Replica(master.into()),
         };
         let address = address.split('@').next()?.parse().ok()?;
-        let mut peer = Peer::new(Id::from(id), address, part, now);
+        let mut peer = ClusterNode::new(Id::from(id), address, part, now);
         peer.config_epoch = epoch.parse().ok()?;
         let plain: Vec<&str> =
             slots.iter().filter(|word| !word.starts_with('[')).copied().collect();

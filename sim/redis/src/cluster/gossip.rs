@@ -6,10 +6,10 @@
 
 use bytes::Bytes;
 
-use crate::cluster::message::{Head, Kind, Message, Rumour};
-use crate::cluster::peer::{Health, Id, Ms, Part, Peer};
+use crate::cluster::message::{Header, Message, MessageKind, Rumour};
+use crate::cluster::peer::{ClusterNode, ClusterRole, Health, Id, Ms};
 use crate::cluster::slots::SlotSet;
-use crate::cluster::{Action, Cluster, Moment};
+use crate::cluster::{Cluster, ClusterAction, ClusterMoment};
 
 /// A failure report is valid for this many node timeouts.
 const ACCUSATION_LASTS: Ms = 2;
@@ -22,7 +22,12 @@ const CLOCKS: Ms = 500;
 impl Cluster {
     /// Processes a message; `line` is this node's own connection, if the message came on one. The
     /// returned reply goes back on the same connection.
-    pub fn take(&mut self, moment: Moment, line: Option<u64>, message: &Message) -> Option<Bytes> {
+    pub fn take(
+        &mut self,
+        moment: ClusterMoment,
+        line: Option<u64>,
+        message: &Message,
+    ) -> Option<Bytes> {
         self.set_moment(moment);
         self.counted.entry(message.kind.word()).or_default()[1] += 1;
         let answer = self.hear(line, message);
@@ -40,40 +45,40 @@ impl Cluster {
             self.hear_head(head);
         }
         match kind {
-            Kind::Ping(rumours) | Kind::Meet(rumours) => {
-                if !is_known && matches!(kind, Kind::Meet(_)) {
+            MessageKind::Ping(rumours) | MessageKind::Meet(rumours) => {
+                if !is_known && matches!(kind, MessageKind::Meet(_)) {
                     self.meet(head.address, false);
                 }
                 // As in Redis, the reply states what this node knew before it processes the
                 // message.
-                let pong = Message { head: self.head(), kind: Kind::Pong(self.rumours()) };
+                let pong = Message { head: self.head(), kind: MessageKind::Pong(self.rumours()) };
                 self.counted.entry(pong.kind.word()).or_default()[0] += 1;
                 if is_known {
                     self.hear_of_itself(head, rumours);
                 }
                 return Some(pong.encode());
             }
-            Kind::Pong(rumours) => {
+            MessageKind::Pong(rumours) => {
                 let is_right = line.is_none_or(|line| self.hear_pong(line, head, is_known));
                 if is_known && is_right {
                     self.hear_of_itself(head, rumours);
                 }
             }
             _ if !is_known => {}
-            Kind::Fail(id) => self.fail(id),
-            Kind::AuthRequest { force } => self.vote(head, *force),
-            Kind::AuthAck => self.take_vote(head),
-            Kind::Update { id, epoch, slots } => self.take_update(id, *epoch, slots),
-            Kind::FailoverStart => self.begin_handing_over(&head.id),
-            Kind::Publish { channel, message, shard } => {
+            MessageKind::Fail(id) => self.fail(id),
+            MessageKind::AuthRequest { force } => self.vote(head, *force),
+            MessageKind::AuthAck => self.take_vote(head),
+            MessageKind::Update { id, epoch, slots } => self.take_update(id, *epoch, slots),
+            MessageKind::FailoverStart => self.begin_handing_over(&head.id),
+            MessageKind::Publish { channel, message, shard } => {
                 let (channel, message, shard) = (channel.clone(), message.clone(), *shard);
-                self.actions.push(Action::Publish { channel, message, shard });
+                self.actions.push(ClusterAction::Publish { channel, message, shard });
             }
         }
         None
     }
 
-    fn hear_head(&mut self, head: &Head) {
+    fn hear_head(&mut self, head: &Header) {
         let now = self.moment.now;
         self.current_epoch = self.current_epoch.max(head.current_epoch);
         let Some(peer) = self.nodes.get_mut(&head.id) else { return };
@@ -88,7 +93,7 @@ impl Cluster {
 
     /// Processes a PONG on an own connection: the sender's identity and liveness. False if the
     /// sender is not the expected node.
-    fn hear_pong(&mut self, line: u64, head: &Head, is_known: bool) -> bool {
+    fn hear_pong(&mut self, line: u64, head: &Header, is_known: bool) -> bool {
         let Some(id) = self.at(line) else { return true };
         if self.nodes[&id].is_stranger() {
             if is_known {
@@ -117,10 +122,10 @@ impl Cluster {
     }
 
     /// Replaces a provisional id at the end of a handshake.
-    fn introduce(&mut self, id: &Id, head: &Head) {
+    fn introduce(&mut self, id: &Id, head: &Header) {
         let Some(mut peer) = self.nodes.remove(id) else { return };
         peer.id = head.id.clone();
-        peer.part = head.master.clone().map_or(Part::Master, Part::Replica);
+        peer.part = head.master.clone().map_or(ClusterRole::Master, ClusterRole::Replica);
         self.nodes.insert(peer.id.clone(), peer);
         self.change();
     }
@@ -136,19 +141,19 @@ impl Cluster {
     }
 
     /// Takes a sender's own state from a PING or PONG: its role, its slots, its gossip.
-    fn hear_of_itself(&mut self, head: &Head, rumours: &[Rumour]) {
+    fn hear_of_itself(&mut self, head: &Header, rumours: &[Rumour]) {
         self.hear_of_role(head);
         self.hear_of_slots(head);
         self.part_epochs(head);
-        let decides = self.nodes.get(&head.id).is_some_and(Peer::is_master);
+        let decides = self.nodes.get(&head.id).is_some_and(ClusterNode::is_master);
         rumours.iter().for_each(|rumour| self.hear_rumour(head, decides, rumour));
     }
 
-    fn hear_of_role(&mut self, head: &Head) {
+    fn hear_of_role(&mut self, head: &Header) {
         let Some(peer) = self.nodes.get_mut(&head.id) else { return };
-        let part = head.master.clone().map_or(Part::Master, Part::Replica);
+        let part = head.master.clone().map_or(ClusterRole::Master, ClusterRole::Replica);
         if peer.address != head.address || peer.part != part {
-            if part != Part::Master {
+            if part != ClusterRole::Master {
                 peer.slots = SlotSet::default();
             }
             peer.address = head.address;
@@ -159,7 +164,7 @@ impl Cluster {
 
     /// Takes over slots that a master claims with a higher epoch, and sends an update to a node
     /// that claims slots which have a new owner.
-    fn hear_of_slots(&mut self, head: &Head) {
+    fn hear_of_slots(&mut self, head: &Header) {
         let claimant = head.master.as_ref().unwrap_or(&head.id);
         if self.nodes.get(claimant).is_none_or(|peer| peer.slots == head.slots) {
             return;
@@ -167,14 +172,14 @@ impl Cluster {
         if head.master.is_none() {
             self.take_slots(&head.id, head.config_epoch, &head.slots);
         }
-        let newer = |peer: &&Peer| {
+        let newer = |peer: &&ClusterNode| {
             let is_other = peer.id != head.id;
             is_other && peer.config_epoch > head.config_epoch && peer.slots.meets(&head.slots)
         };
         let right = self.nodes.values().find(newer);
         if let Some(right) = right {
             let (id, epoch, slots) = (right.id.clone(), right.config_epoch, right.slots.clone());
-            self.send(&head.id, Kind::Update { id, epoch, slots });
+            self.send(&head.id, MessageKind::Update { id, epoch, slots });
         }
     }
 
@@ -185,7 +190,7 @@ impl Cluster {
             return;
         }
         let own = self.own_master().map_or(&self.me, |master| &master.id).clone();
-        let keep = |peer: &&Peer| peer.id == *by || peer.config_epoch >= epoch;
+        let keep = |peer: &&ClusterNode| peer.id == *by || peer.config_epoch >= epoch;
         let kept = self.nodes.values().filter(keep).map(|peer| &peer.slots);
         let mut taken = kept.fold(slots.clone(), |taken, kept| taken.without(kept));
         // A slot under import changes its owner only by SETSLOT.
@@ -205,7 +210,7 @@ impl Cluster {
         if was_own && self.nodes[&own].slots.is_empty() {
             self.follow(by);
         } else if !lost.is_empty() {
-            self.actions.push(Action::Clear(lost));
+            self.actions.push(ClusterAction::Clear(lost));
         }
     }
 
@@ -214,7 +219,7 @@ impl Cluster {
             return;
         };
         if peer.master().is_some() {
-            peer.part = Part::Master;
+            peer.part = ClusterRole::Master;
         }
         peer.config_epoch = epoch;
         self.take_slots(id, epoch, slots);
@@ -222,7 +227,7 @@ impl Cluster {
     }
 
     /// Two masters with one epoch: the one with the smaller id takes a new one.
-    fn part_epochs(&mut self, head: &Head) {
+    fn part_epochs(&mut self, head: &Header) {
         let own = self.myself();
         let both = own.is_master() && head.master.is_none();
         if !both || head.config_epoch != own.config_epoch || head.id <= self.me {
@@ -234,7 +239,7 @@ impl Cluster {
         self.unsaved = true;
     }
 
-    fn hear_rumour(&mut self, head: &Head, decides: bool, rumour: &Rumour) {
+    fn hear_rumour(&mut self, head: &Header, decides: bool, rumour: &Rumour) {
         if rumour.id == self.me {
             return;
         }
@@ -242,7 +247,7 @@ impl Cluster {
         let Some(peer) = self.nodes.get_mut(&rumour.id) else {
             if !self.is_forgotten(&rumour.id) {
                 let Rumour { id, address, part, .. } = rumour;
-                let peer = Peer::new(id.clone(), *address, part.clone(), now);
+                let peer = ClusterNode::new(id.clone(), *address, part.clone(), now);
                 self.nodes.insert(id.clone(), peer);
                 self.unsaved = true;
             }
@@ -282,7 +287,7 @@ impl Cluster {
         let suspects = self.nodes.get(id).is_some_and(|peer| peer.health == Health::Suspect);
         if suspects && self.accusers(id) + says >= self.majority() {
             self.fail(id);
-            self.broadcast(&Kind::Fail(id.clone()));
+            self.broadcast(&MessageKind::Fail(id.clone()));
         }
     }
 

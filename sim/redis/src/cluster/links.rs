@@ -4,10 +4,10 @@ use std::net::SocketAddrV4;
 
 use bytes::Bytes;
 
-use crate::cluster::message::{Kind, Message};
-use crate::cluster::peer::{Health, Id, Link, Ms, Part, Peer};
+use crate::cluster::message::{Message, MessageKind};
+use crate::cluster::peer::{BusLink, ClusterNode, ClusterRole, Health, Id, Ms};
 use crate::cluster::slots::SlotSet;
-use crate::cluster::{Action, BUS, Cluster, Moment, name_of};
+use crate::cluster::{BUS, Cluster, ClusterAction, ClusterMoment, name_of};
 
 /// Ticks between pings to the node, of five, with the oldest PONG: once a second.
 const PING_EACH: u64 = 10;
@@ -17,7 +17,7 @@ const FORGOTTEN_FOR: Ms = 60_000;
 
 impl Cluster {
     /// Must be called ten times a second.
-    pub fn tick(&mut self, moment: Moment) {
+    pub fn tick(&mut self, moment: ClusterMoment) {
         self.set_moment(moment);
         self.ticks += 1;
         self.open_links();
@@ -33,7 +33,7 @@ impl Cluster {
     }
 
     /// Updates the state of its node.
-    pub fn set_moment(&mut self, moment: Moment) {
+    pub fn set_moment(&mut self, moment: ClusterMoment) {
         self.moment = moment;
     }
 
@@ -47,17 +47,17 @@ impl Cluster {
                 self.remove(&id);
             } else if peer.link.is_none() {
                 self.last_line += 1;
-                let link = Link { line: self.last_line, since: now };
+                let link = BusLink { line: self.last_line, since: now };
                 let port = peer.address.port().wrapping_add(BUS);
                 let bus = SocketAddrV4::new(*peer.address.ip(), port);
-                self.actions.push(Action::Open(link.line, bus));
+                self.actions.push(ClusterAction::Open(link.line, bus));
                 self.peer_mut(&id, |peer| peer.link = Some(link));
             }
         }
     }
 
     /// A connection was opened. A PING that was pending before stays pending.
-    pub fn opened(&mut self, moment: Moment, line: u64) {
+    pub fn opened(&mut self, moment: ClusterMoment, line: u64) {
         self.set_moment(moment);
         let Some(id) = self.at(line) else { return };
         let waited_since = self.nodes[&id].pinged_at;
@@ -66,9 +66,9 @@ impl Cluster {
         if waited_since > 0 {
             self.peer_mut(&id, |peer| peer.pinged_at = waited_since);
         }
-        let stranger = |peer: &mut Peer| {
+        let stranger = |peer: &mut ClusterNode| {
             if peer.is_stranger() {
-                peer.part = Part::Stranger { meets: false };
+                peer.part = ClusterRole::Stranger { meets: false };
             }
         };
         self.peer_mut(&id, stranger);
@@ -83,27 +83,27 @@ impl Cluster {
 
     /// The node at the other end of a connection.
     pub fn at(&self, line: u64) -> Option<Id> {
-        let there = |peer: &&Peer| peer.link.is_some_and(|link| link.line == line);
+        let there = |peer: &&ClusterNode| peer.link.is_some_and(|link| link.line == line);
         self.nodes.values().find(there).map(|peer| peer.id.clone())
     }
 
     /// Changes a node's entry, if it is known.
-    pub fn peer_mut(&mut self, id: &Id, change: impl FnOnce(&mut Peer)) {
+    pub fn peer_mut(&mut self, id: &Id, change: impl FnOnce(&mut ClusterNode)) {
         if let Some(peer) = self.nodes.get_mut(id) {
             change(peer);
         }
     }
 
     /// Sends a message to a node, if there is a connection to it.
-    pub fn send(&mut self, to: &Id, kind: Kind) {
+    pub fn send(&mut self, to: &Id, kind: MessageKind) {
         let Some(link) = self.nodes.get(to).and_then(|peer| peer.link) else { return };
         self.counted.entry(kind.word()).or_default()[0] += 1;
         let message = Message { head: self.head(), kind };
-        self.actions.push(Action::Send(link.line, message.encode()));
+        self.actions.push(ClusterAction::Send(link.line, message.encode()));
     }
 
     /// Sends a message to every known node.
-    pub fn broadcast(&mut self, kind: &Kind) {
+    pub fn broadcast(&mut self, kind: &MessageKind) {
         for id in self.others() {
             if !self.nodes[&id].is_stranger() {
                 self.send(&id, kind.clone());
@@ -114,7 +114,7 @@ impl Cluster {
     /// Forwards what was published here: to all nodes, or to those of the own shard.
     pub fn spread(&mut self, channel: &Bytes, message: &Bytes, shard: bool) {
         let [channel, message] = [channel, message].map(|bytes| Bytes::copy_from_slice(bytes));
-        let kind = Kind::Publish { channel, message, shard };
+        let kind = MessageKind::Publish { channel, message, shard };
         if !shard {
             return self.broadcast(&kind);
         }
@@ -129,20 +129,20 @@ impl Cluster {
     fn ping(&mut self, id: &Id) {
         let Some(peer) = self.nodes.get(id) else { return };
         let rumours = self.rumours();
-        let meets = peer.part == Part::Stranger { meets: true };
-        self.send(id, if meets { Kind::Meet(rumours) } else { Kind::Ping(rumours) });
+        let meets = peer.part == ClusterRole::Stranger { meets: true };
+        self.send(id, if meets { MessageKind::Meet(rumours) } else { MessageKind::Ping(rumours) });
         let now = self.moment.now;
         self.peer_mut(id, |peer| peer.pinged_at = now);
     }
 
     /// Pings the node with the oldest PONG, of five chosen at random.
     fn ping_one_of_five(&mut self) {
-        let all: Vec<&Peer> = self.nodes.values().collect();
+        let all: Vec<&ClusterNode> = self.nodes.values().collect();
         let pick = |nth: u32| {
             let drawn = self.moment.chance.rotate_right(nth * 12) % (all.len() as u64);
             all[usize::try_from(drawn).unwrap_or(0)]
         };
-        let fits = |peer: &&Peer| {
+        let fits = |peer: &&ClusterNode| {
             peer.link.is_some() && peer.pinged_at == 0 && peer.id != self.me && !peer.is_stranger()
         };
         let longest = (0..5).map(pick).filter(fits).min_by_key(|peer| peer.answered_at);
@@ -161,13 +161,13 @@ impl Cluster {
         if let Some(link) = peer.link {
             let is_dead = waits && waited > timeout / 2 && silent > timeout / 2;
             if now - link.since > timeout && is_dead {
-                self.actions.push(Action::Close(link.line));
+                self.actions.push(ClusterAction::Close(link.line));
                 self.peer_mut(id, |peer| peer.link = None);
             } else if self.hands_over_to(id) || (!waits && now - peer.answered_at > timeout / 2) {
                 return self.ping(id);
             }
         }
-        let suspect = |peer: &mut Peer| peer.health = Health::Suspect;
+        let suspect = |peer: &mut ClusterNode| peer.health = Health::Suspect;
         let answers = self.nodes[id].health == Health::Up;
         if waits && waited.min(silent) > timeout && answers {
             self.peer_mut(id, suspect);
@@ -177,14 +177,14 @@ impl Cluster {
 
     /// Adds a node in handshake: CLUSTER MEET, or a received MEET.
     pub fn meet(&mut self, address: SocketAddrV4, meets: bool) {
-        let stands_for = |peer: &Peer| peer.is_stranger() && peer.address == address;
+        let stands_for = |peer: &ClusterNode| peer.is_stranger() && peer.address == address;
         if self.nodes.values().any(stands_for) {
             return;
         }
         let drawn = self.moment.chance.rotate_left(u32::from(address.port()) % 64);
         let id = drawn_name(address, drawn);
-        let part = Part::Stranger { meets };
-        self.nodes.insert(id.clone(), Peer::new(id, address, part, self.moment.now));
+        let part = ClusterRole::Stranger { meets };
+        self.nodes.insert(id.clone(), ClusterNode::new(id, address, part, self.moment.now));
         self.unsaved = true;
     }
 
@@ -192,7 +192,7 @@ impl Cluster {
     pub fn remove(&mut self, id: &Id) {
         let Some(gone) = self.nodes.remove(id) else { return };
         if let Some(link) = gone.link {
-            self.actions.push(Action::Close(link.line));
+            self.actions.push(ClusterAction::Close(link.line));
         }
         self.migrating.retain(|_, to| to != id);
         self.importing.retain(|_, from| from != id);
@@ -218,7 +218,7 @@ impl Cluster {
     /// Removes all slots of the node.
     pub fn lose_slots(&mut self) {
         let me = self.me.clone();
-        self.peer_mut(&me, |own: &mut Peer| own.slots = SlotSet::default());
+        self.peer_mut(&me, |own: &mut ClusterNode| own.slots = SlotSet::default());
         self.unsaved = true;
     }
 
@@ -233,7 +233,7 @@ impl Cluster {
         self.importing.clear();
         let Some(mut own) = self.nodes.remove(&self.me) else { return };
         own.slots = SlotSet::default();
-        own.part = Part::Master;
+        own.part = ClusterRole::Master;
         if hard {
             (self.current_epoch, self.last_vote_epoch, own.config_epoch) = (0, 0, 0);
             own.id = drawn_name(own.address, self.moment.chance);

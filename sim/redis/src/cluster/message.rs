@@ -9,7 +9,7 @@ use std::net::SocketAddrV4;
 use bytes::{Bytes, BytesMut};
 
 use crate::cluster::Cluster;
-use crate::cluster::peer::{Health, Id, Ms, Part, Peer};
+use crate::cluster::peer::{ClusterNode, ClusterRole, Health, Id, Ms};
 use crate::cluster::slots::SlotSet;
 use crate::frame::encode_request;
 
@@ -20,7 +20,7 @@ const IN_TURN: usize = 3;
 
 /// The header of every message: the sender and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct Header {
     /// The sender's id.
     pub id: Id,
     /// Its client address.
@@ -47,7 +47,7 @@ pub struct Rumour {
     /// Its client address.
     pub address: SocketAddrV4,
     /// Its role.
-    pub part: Part,
+    pub part: ClusterRole,
     /// Whether the sender suspects it or considers it failed.
     pub fails: bool,
     /// When the sender last received its PONG.
@@ -56,7 +56,7 @@ pub struct Rumour {
 
 /// The type of a message, with its fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MessageKind {
     /// PING, with gossip.
     Ping(Vec<Rumour>),
     /// The reply to a PING or MEET, with gossip.
@@ -98,35 +98,35 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The sender and its state.
-    pub head: Head,
+    pub head: Header,
     /// Its type and fields.
-    pub kind: Kind,
+    pub kind: MessageKind,
 }
 
-impl Kind {
+impl MessageKind {
     /// Its name in the counters of CLUSTER INFO.
     pub fn word(&self) -> &'static str {
         match self {
-            Kind::Ping(_) => "ping",
-            Kind::Pong(_) => "pong",
-            Kind::Meet(_) => "meet",
-            Kind::Fail(_) => "fail",
-            Kind::AuthRequest { .. } => "auth-req",
-            Kind::AuthAck => "auth-ack",
-            Kind::Update { .. } => "update",
-            Kind::FailoverStart => "mfstart",
-            Kind::Publish { shard: false, .. } => "publish",
-            Kind::Publish { shard: true, .. } => "publishshard",
+            MessageKind::Ping(_) => "ping",
+            MessageKind::Pong(_) => "pong",
+            MessageKind::Meet(_) => "meet",
+            MessageKind::Fail(_) => "fail",
+            MessageKind::AuthRequest { .. } => "auth-req",
+            MessageKind::AuthAck => "auth-ack",
+            MessageKind::Update { .. } => "update",
+            MessageKind::FailoverStart => "mfstart",
+            MessageKind::Publish { shard: false, .. } => "publish",
+            MessageKind::Publish { shard: true, .. } => "publishshard",
         }
     }
 }
 
 impl Cluster {
     /// The current header of this node's messages.
-    pub fn head(&self) -> Head {
+    pub fn head(&self) -> Header {
         let own = self.myself();
         let speaks_of = self.own_master().unwrap_or(own);
-        Head {
+        Header {
             id: self.me.clone(),
             address: own.address,
             current_epoch: self.current_epoch,
@@ -143,11 +143,11 @@ impl Cluster {
         let turn = usize::try_from(self.ticks % 1_000).unwrap_or(0);
         let all = self.nodes.len();
         let has_turn = |nth: usize| (nth + turn * IN_TURN) % all < IN_TURN;
-        let told = |(nth, peer): &(usize, &Peer)| {
+        let told = |(nth, peer): &(usize, &ClusterNode)| {
             let is_known = peer.id != self.me && !peer.is_stranger();
             is_known && (peer.health != Health::Up || has_turn(*nth))
         };
-        let rumour = |peer: &Peer| Rumour {
+        let rumour = |peer: &ClusterNode| Rumour {
             id: peer.id.clone(),
             address: peer.address,
             part: peer.part.clone(),
@@ -169,7 +169,7 @@ fn of_dash(word: &str) -> Option<Id> {
 impl Rumour {
     fn write(&self) -> String {
         let master = match &self.part {
-            Part::Replica(master) => Some(master),
+            ClusterRole::Replica(master) => Some(master),
             _ => None,
         };
         let health = if self.fails { "fails" } else { "answers" };
@@ -182,7 +182,7 @@ impl Rumour {
         Some(Rumour {
             id: parts.next()?.into(),
             address: parts.next()?.parse().ok()?,
-            part: of_dash(parts.next()?).map_or(Part::Master, Part::Replica),
+            part: of_dash(parts.next()?).map_or(ClusterRole::Master, ClusterRole::Replica),
             fails: parts.next()? == "fails",
             answered_at: parts.next()?.parse().ok()?,
         })
@@ -192,7 +192,7 @@ impl Rumour {
 impl Message {
     /// Its bytes.
     pub fn encode(&self) -> Bytes {
-        let Head { id, address, current_epoch, config_epoch, offset, slots, .. } = &self.head;
+        let Header { id, address, current_epoch, config_epoch, offset, slots, .. } = &self.head;
         let (kind, master) = (self.kind.word(), or_dash(self.head.master.as_ref()));
         let flags = if self.head.paused { "paused" } else { "-" };
         let head = format!(
@@ -200,18 +200,22 @@ impl Message {
         );
         let mut words: Vec<Bytes> = vec![head.into(), slots.to_string().into()];
         match &self.kind {
-            Kind::Ping(rumours) | Kind::Pong(rumours) | Kind::Meet(rumours) => {
+            MessageKind::Ping(rumours)
+            | MessageKind::Pong(rumours)
+            | MessageKind::Meet(rumours) => {
                 words.extend(rumours.iter().map(|rumour| Bytes::from(rumour.write())));
             }
-            Kind::Fail(id) => words.push(id.to_string().into()),
-            Kind::AuthRequest { force } => words.push(if *force { "force" } else { "-" }.into()),
-            Kind::AuthAck | Kind::FailoverStart => {}
-            Kind::Update { id, epoch, slots } => {
+            MessageKind::Fail(id) => words.push(id.to_string().into()),
+            MessageKind::AuthRequest { force } => {
+                words.push(if *force { "force" } else { "-" }.into())
+            }
+            MessageKind::AuthAck | MessageKind::FailoverStart => {}
+            MessageKind::Update { id, epoch, slots } => {
                 words.extend(
                     [id.to_string(), epoch.to_string(), slots.to_string()].map(Bytes::from),
                 );
             }
-            Kind::Publish { channel, message, .. } => {
+            MessageKind::Publish { channel, message, .. } => {
                 words.extend([channel.clone(), message.clone()]);
             }
         }
@@ -225,7 +229,7 @@ impl Message {
         let [head, slots, rest @ ..] = words else { return None };
         let mut parts = std::str::from_utf8(head).ok()?.split(' ');
         let kind = decode_kind(parts.next()?, rest)?;
-        let head = Head {
+        let head = Header {
             id: parts.next()?.into(),
             address: parts.next()?.parse().ok()?,
             current_epoch: parts.next()?.parse().ok()?,
@@ -239,23 +243,23 @@ impl Message {
     }
 }
 
-fn decode_kind(word: &str, rest: &[Bytes]) -> Option<Kind> {
+fn decode_kind(word: &str, rest: &[Bytes]) -> Option<MessageKind> {
     let rumours = || rest.iter().map(Rumour::read).collect::<Option<Vec<Rumour>>>();
     let text = |nth: usize| std::str::from_utf8(rest.get(nth)?).ok();
     Some(match word {
-        "ping" => Kind::Ping(rumours()?),
-        "pong" => Kind::Pong(rumours()?),
-        "meet" => Kind::Meet(rumours()?),
-        "fail" => Kind::Fail(text(0)?.into()),
-        "auth-req" => Kind::AuthRequest { force: text(0)? == "force" },
-        "auth-ack" => Kind::AuthAck,
-        "update" => Kind::Update {
+        "ping" => MessageKind::Ping(rumours()?),
+        "pong" => MessageKind::Pong(rumours()?),
+        "meet" => MessageKind::Meet(rumours()?),
+        "fail" => MessageKind::Fail(text(0)?.into()),
+        "auth-req" => MessageKind::AuthRequest { force: text(0)? == "force" },
+        "auth-ack" => MessageKind::AuthAck,
+        "update" => MessageKind::Update {
             id: text(0)?.into(),
             epoch: text(1)?.parse().ok()?,
             slots: text(2)?.parse().ok()?,
         },
-        "mfstart" => Kind::FailoverStart,
-        "publish" | "publishshard" => Kind::Publish {
+        "mfstart" => MessageKind::FailoverStart,
+        "publish" | "publishshard" => MessageKind::Publish {
             channel: Bytes::copy_from_slice(rest.first()?),
             message: Bytes::copy_from_slice(rest.get(1)?),
             shard: word == "publishshard",

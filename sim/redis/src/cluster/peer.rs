@@ -13,7 +13,7 @@ pub type Ms = i64;
 
 /// The role of a node in its cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ClusterRole {
     /// In handshake: its id is not yet known. `meets` until MEET was sent to it.
     Stranger {
         /// Whether MEET is still to be sent.
@@ -39,7 +39,7 @@ pub enum Health {
 
 /// The connection that this node has opened to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct BusLink {
     /// Its number.
     pub line: u64,
     /// When it was opened.
@@ -48,13 +48,13 @@ pub struct Link {
 
 /// One node of the cluster, as this one knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct ClusterNode {
     /// Its id.
     pub id: Id,
     /// Its client address.
     pub address: SocketAddrV4,
     /// Its role.
-    pub part: Part,
+    pub part: ClusterRole,
     /// Whether it replies.
     pub health: Health,
     /// The epoch in which it got its slots: the higher epoch wins a conflict.
@@ -64,7 +64,7 @@ pub struct Peer {
     /// Its replication offset.
     pub offset: u64,
     /// The connection to it.
-    pub link: Option<Link>,
+    pub link: Option<BusLink>,
     /// Since when this node has known it.
     pub known_since: Ms,
     /// When the pending PING was sent; 0 if there is none.
@@ -79,10 +79,10 @@ pub struct Peer {
     pub accusers: BTreeMap<Id, Ms>,
 }
 
-impl Peer {
+impl ClusterNode {
     /// A node that this one begins to know now.
-    pub fn new(id: Id, address: SocketAddrV4, part: Part, now: Ms) -> Peer {
-        Peer {
+    pub fn new(id: Id, address: SocketAddrV4, part: ClusterRole, now: Ms) -> ClusterNode {
+        ClusterNode {
             id,
             address,
             part,
@@ -102,7 +102,7 @@ impl Peer {
 
     /// Whether it is a master.
     pub fn is_master(&self) -> bool {
-        self.part == Part::Master
+        self.part == ClusterRole::Master
     }
 
     /// Whether it is a master that serves slots: only those vote.
@@ -112,7 +112,7 @@ impl Peer {
 
     /// Whether it is in handshake.
     pub fn is_stranger(&self) -> bool {
-        matches!(self.part, Part::Stranger { .. })
+        matches!(self.part, ClusterRole::Stranger { .. })
     }
 
     /// Whether a majority considers it failed.
@@ -123,7 +123,7 @@ impl Peer {
     /// The id of the master that it follows.
     pub fn master(&self) -> Option<&Id> {
         match &self.part {
-            Part::Replica(master) => Some(master),
+            ClusterRole::Replica(master) => Some(master),
             _ => None,
         }
     }

@@ -7,9 +7,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use bytes::{Bytes, BytesMut};
 
 use crate::cluster::message::Message;
-use crate::cluster::peer::{Ms, Peer};
+use crate::cluster::peer::{ClusterNode, Ms};
 use crate::cluster::slots::SlotSet;
-use crate::cluster::{Action, BUS, Cluster, Member, Moment, Rules, name_of};
+use crate::cluster::{BUS, Cluster, ClusterAction, ClusterMoment, Member, Rules, name_of};
 use crate::frame::request::RequestReader;
 
 /// `cluster-node-timeout` of the tests.
@@ -40,7 +40,7 @@ pub struct Stage {
     /// The node at the end of each node's connections.
     pub lines: Vec<Vec<(u64, usize)>>,
     /// Actions for each node itself.
-    pub deeds: Vec<Vec<Action>>,
+    pub deeds: Vec<Vec<ClusterAction>>,
 }
 
 fn members(replicas: &[usize]) -> Vec<Member> {
@@ -62,7 +62,7 @@ impl Stage {
     pub fn new(replicas: &[usize]) -> Stage {
         let members = members(replicas);
         let count = members.len();
-        let moment = Moment { now: 1_000_000, offset: 100, heard_at: 1_000_000, chance: 7 };
+        let moment = ClusterMoment { now: 1_000_000, offset: 100, heard_at: 1_000_000, chance: 7 };
         let node = |n: usize| {
             let mut cluster = Cluster::new(address(n), RULES, moment);
             cluster.set_up(&members);
@@ -80,11 +80,11 @@ impl Stage {
         stage
     }
 
-    pub fn moment(&self, n: usize) -> Moment {
+    pub fn moment(&self, n: usize) -> ClusterMoment {
         let (offset, silent_since) = self.streams[n];
         let chance =
             (self.now as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(n as u32 * 9);
-        Moment { now: self.now, offset, heard_at: silent_since.unwrap_or(self.now), chance }
+        ClusterMoment { now: self.now, offset, heard_at: silent_since.unwrap_or(self.now), chance }
     }
 
     fn is_open(&self, one: usize, other: usize) -> bool {
@@ -117,7 +117,7 @@ impl Stage {
     pub fn settle(&mut self, n: usize) {
         for action in std::mem::take(&mut self.nodes[n].actions) {
             match action {
-                Action::Open(line, to) => {
+                ClusterAction::Open(line, to) => {
                     let there = (0..self.nodes.len()).find(|other| {
                         let bus = address(*other);
                         to == SocketAddrV4::new(*bus.ip(), bus.port() + BUS)
@@ -132,8 +132,8 @@ impl Stage {
                         }
                     }
                 }
-                Action::Close(line) => self.lines[n].retain(|(other, _)| *other != line),
-                Action::Send(line, bytes) => self.deliver(n, line, &bytes),
+                ClusterAction::Close(line) => self.lines[n].retain(|(other, _)| *other != line),
+                ClusterAction::Send(line, bytes) => self.deliver(n, line, &bytes),
                 deed => self.deeds[n].push(deed),
             }
         }
@@ -152,7 +152,7 @@ impl Stage {
         }
     }
 
-    pub fn peer(&self, seen_by: usize, n: usize) -> &Peer {
+    pub fn peer(&self, seen_by: usize, n: usize) -> &ClusterNode {
         &self.nodes[seen_by].nodes[&name_of(address(n))]
     }
 

@@ -14,9 +14,9 @@ const ROUNDS: usize = 30;
 const CALM: Ms = 60_000;
 
 /// Random numbers: SplitMix64.
-struct Dice(u64);
+struct StormDice(u64);
 
-impl Dice {
+impl StormDice {
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -26,7 +26,7 @@ impl Dice {
 }
 
 /// Applies the next random fault or command.
-fn strike(stage: &mut Stage, dice: &mut Dice) {
+fn strike(stage: &mut Stage, dice: &mut StormDice) {
     let n = dice.below(stage.nodes.len());
     match dice.below(8) {
         0..=2 => drop(stage.cut.insert(n)),
@@ -77,7 +77,7 @@ fn view(node: &Cluster) -> Vec<(Id, String, u64)> {
 #[test]
 fn no_storm_makes_two_masters_of_one_epoch_and_all_agree_behind_it() {
     for seed in 1..=30 {
-        let mut dice = Dice(seed);
+        let mut dice = StormDice(seed);
         let mut stage = Stage::new(&[0, 1, 2, 1]);
         let mut votes = vec![0; stage.nodes.len()];
         for _ in 0..ROUNDS {

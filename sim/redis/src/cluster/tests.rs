@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use crate::cluster::election::Urgency;
-use crate::cluster::message::{Kind, Message};
-use crate::cluster::peer::{Health, Part, Peer};
+use crate::cluster::message::{Message, MessageKind};
+use crate::cluster::peer::{ClusterNode, ClusterRole, Health};
 use crate::cluster::slots::SlotSet;
 use crate::cluster::stage::{RULES, Stage, TIMEOUT, address, read};
-use crate::cluster::{Action, Cluster, name_of};
+use crate::cluster::{Cluster, ClusterAction, name_of};
 
 #[test]
 fn a_dead_master_is_suspected_after_the_time_out_and_failed_by_a_majority_soon_after() {
@@ -37,7 +37,7 @@ fn a_replica_takes_the_slots_with_a_higher_epoch_half_a_second_after_the_failure
     assert_eq!(stage.peer(0, 4).slots, SlotSet::range((5461, 10921)), "all take it over");
     assert!(stage.peer(0, 1).slots.is_empty());
     assert!(stage.nodes[0].is_up, "and the cluster is up again");
-    assert_eq!(stage.deeds[4], [Action::Follow(None)]);
+    assert_eq!(stage.deeds[4], [ClusterAction::Follow(None)]);
 }
 
 #[test]
@@ -49,10 +49,10 @@ fn an_old_master_that_comes_back_follows_who_has_its_slots() {
     stage.cut.clear();
     let back = stage.until(|stage| !stage.is_master(1));
     assert!(back <= 1_500, "{back}");
-    assert_eq!(stage.nodes[1].myself().part, Part::Replica(name_of(address(4))));
-    assert_eq!(stage.deeds[1], [Action::Follow(Some(address(4)))]);
+    assert_eq!(stage.nodes[1].myself().part, ClusterRole::Replica(name_of(address(4))));
+    assert_eq!(stage.deeds[1], [ClusterAction::Follow(Some(address(4)))]);
     stage.pass(5_000);
-    assert_eq!(stage.peer(0, 1).part, Part::Replica(name_of(address(4))));
+    assert_eq!(stage.peer(0, 1).part, ClusterRole::Replica(name_of(address(4))));
     assert_eq!(stage.peer(0, 1).health, Health::Up, "a replica is taken back at once");
 }
 
@@ -89,7 +89,7 @@ fn of_two_replicas_the_one_that_has_more_wins() {
     stage.until(|stage| stage.is_master(3) || stage.is_master(4));
     assert!(stage.is_master(4) && !stage.is_master(3));
     stage.pass(2_000);
-    assert_eq!(stage.nodes[3].myself().part, Part::Replica(name_of(address(4))));
+    assert_eq!(stage.nodes[3].myself().part, ClusterRole::Replica(name_of(address(4))));
 }
 
 #[test]
@@ -119,13 +119,13 @@ fn asks(stage: &mut Stage, replica: usize, epoch: u64, config_epoch: u64, force:
     let mut head = stage.nodes[replica].head();
     (head.current_epoch, head.config_epoch) = (epoch, config_epoch);
     let moment = stage.moment(0);
-    let message = Message { head, kind: Kind::AuthRequest { force } };
+    let message = Message { head, kind: MessageKind::AuthRequest { force } };
     stage.nodes[0].take(moment, None, &message);
     let sent = stage.nodes[0].actions.iter().filter_map(|action| match action {
-        Action::Send(_, bytes) => Some(read(bytes)),
+        ClusterAction::Send(_, bytes) => Some(read(bytes)),
         _ => None,
     });
-    let given = sent.map(|message| message.kind).any(|kind| kind == Kind::AuthAck);
+    let given = sent.map(|message| message.kind).any(|kind| kind == MessageKind::AuthAck);
     stage.nodes[0].actions.clear();
     given
 }
@@ -191,15 +191,18 @@ fn a_failover_that_was_asked_for_loses_nothing_that_the_master_has_paused_at() {
     stage.streams[4].0 = 90;
     stage.nodes[4].fail_over(Urgency::Agreed);
     stage.settle(4);
-    assert!(matches!(stage.deeds[1][..], [Action::Pause(Some(_))]), "the master holds writes back");
+    assert!(
+        matches!(stage.deeds[1][..], [ClusterAction::Pause(Some(_))]),
+        "the master holds writes back"
+    );
     stage.pass(1_000);
     assert!(!stage.is_master(4), "the replica has not caught up");
     stage.streams[4].0 = 100;
     let done = stage.until(|stage| stage.is_master(4) && !stage.is_master(1));
     assert!(done <= 500, "nothing is waited for: {done}");
-    let deeds = [Action::Follow(Some(address(4))), Action::Pause(None)];
+    let deeds = [ClusterAction::Follow(Some(address(4))), ClusterAction::Pause(None)];
     assert_eq!(stage.deeds[1][1..], deeds);
-    assert_eq!(stage.nodes[1].myself().part, Part::Replica(name_of(address(4))));
+    assert_eq!(stage.nodes[1].myself().part, ClusterRole::Replica(name_of(address(4))));
 }
 
 #[test]
@@ -212,7 +215,7 @@ fn a_failover_that_does_not_come_about_is_given_up_after_five_seconds() {
     stage.streams[4].0 = 100;
     stage.pass(3_000);
     assert!(stage.is_master(1) && !stage.is_master(4));
-    assert_eq!(stage.deeds[1].last(), Some(&Action::Pause(None)));
+    assert_eq!(stage.deeds[1].last(), Some(&ClusterAction::Pause(None)));
 }
 
 #[test]
@@ -255,7 +258,7 @@ fn a_stranger_is_let_in_by_all_and_kept_out_once_forgotten() {
     stage.nodes[0].meet(address(4), true);
     stage.until(|stage| stage.nodes.iter().all(|node| node.nodes.len() == 5));
     stage.pass(2_000);
-    assert!(stage.nodes.iter().all(|node| !node.nodes.values().any(Peer::is_stranger)));
+    assert!(stage.nodes.iter().all(|node| !node.nodes.values().any(ClusterNode::is_stranger)));
     assert!(stage.nodes[4].is_up);
     let gone = name_of(address(4));
     stage.cut.insert(4);
@@ -284,11 +287,11 @@ fn who_claims_slots_that_are_another_s_by_now_is_told() {
     assert!(stage.nodes[2].nodes[&one].slots.contains(10), "the higher epoch is right");
     let mut old = stage.nodes[0].head();
     old.slots = SlotSet::range((0, 5460));
-    let ping = Message { head: old, kind: Kind::Ping(Vec::new()) };
+    let ping = Message { head: old, kind: MessageKind::Ping(Vec::new()) };
     let moment = stage.moment(2);
     stage.nodes[2].take(moment, None, &ping);
     let update = stage.nodes[2].actions.iter().any(|action| match action {
-        Action::Send(_, bytes) => matches!(read(bytes).kind, Kind::Update { .. }),
+        ClusterAction::Send(_, bytes) => matches!(read(bytes).kind, MessageKind::Update { .. }),
         _ => false,
     });
     assert!(update);
@@ -300,9 +303,9 @@ fn keys_of_lost_slots_are_deleted_and_the_last_slot_makes_a_replica() {
     let mut stage = Stage::new(&[0]);
     let one = name_of(address(1));
     stage.nodes[0].take_slots(&one, 9, &SlotSet::range((10, 11)));
-    assert_eq!(stage.nodes[0].actions, [Action::Clear(SlotSet::range((10, 11)))]);
+    assert_eq!(stage.nodes[0].actions, [ClusterAction::Clear(SlotSet::range((10, 11)))]);
     stage.nodes[0].take_slots(&one, 9, &SlotSet::range((0, 5460)));
-    assert_eq!(stage.nodes[0].myself().part, Part::Replica(one));
+    assert_eq!(stage.nodes[0].myself().part, ClusterRole::Replica(one));
 }
 
 #[test]
@@ -312,7 +315,7 @@ fn what_is_published_reaches_everybody_and_shard_channels_their_shard() {
         let (channel, message) = (Bytes::from("c"), Bytes::from("m"));
         stage.nodes[0].spread(&channel, &message, shard);
         stage.settle(0);
-        let told = Action::Publish { channel, message, shard };
+        let told = ClusterAction::Publish { channel, message, shard };
         let who: Vec<usize> = (0..6).filter(|n| stage.deeds[*n].contains(&told)).collect();
         assert_eq!(who, heard);
     }
@@ -325,17 +328,17 @@ fn every_message_is_read_as_it_is_written() {
     let id = node.me.clone();
     let text = |text: &'static str| Bytes::from(text);
     let kinds = [
-        Kind::Ping(node.rumours()),
-        Kind::Pong(Vec::new()),
-        Kind::Meet(node.rumours()),
-        Kind::Fail(id.clone()),
-        Kind::AuthRequest { force: true },
-        Kind::AuthRequest { force: false },
-        Kind::AuthAck,
-        Kind::Update { id, epoch: 5, slots: SlotSet::range((1, 2)) },
-        Kind::FailoverStart,
-        Kind::Publish { channel: text("a b"), message: text("\r\n"), shard: false },
-        Kind::Publish { channel: text(""), message: text("x"), shard: true },
+        MessageKind::Ping(node.rumours()),
+        MessageKind::Pong(Vec::new()),
+        MessageKind::Meet(node.rumours()),
+        MessageKind::Fail(id.clone()),
+        MessageKind::AuthRequest { force: true },
+        MessageKind::AuthRequest { force: false },
+        MessageKind::AuthAck,
+        MessageKind::Update { id, epoch: 5, slots: SlotSet::range((1, 2)) },
+        MessageKind::FailoverStart,
+        MessageKind::Publish { channel: text("a b"), message: text("\r\n"), shard: false },
+        MessageKind::Publish { channel: text(""), message: text("x"), shard: true },
     ];
     for kind in kinds {
         let message = Message { head: node.head(), kind };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::cluster::peer::{Health, Ms, Part, Peer};
+use crate::cluster::peer::{ClusterNode, ClusterRole, Health, Ms};
 use crate::cluster::slots::SLOTS;
 use crate::cluster::{BUS, Cluster};
 
@@ -42,8 +42,8 @@ impl Cluster {
     }
 
     /// The line of CLUSTER NODES for a node, without its end.
-    pub fn line(&self, peer: &Peer) -> String {
-        let Peer { id, address, pinged_at, answered_at, .. } = peer;
+    pub fn line(&self, peer: &ClusterNode) -> String {
+        let ClusterNode { id, address, pinged_at, answered_at, .. } = peer;
         let speaks_of = peer.master().and_then(|master| self.nodes.get(master));
         let master = speaks_of.map_or("-", |master| &master.id);
         let epoch = speaks_of.unwrap_or(peer).config_epoch;
@@ -66,12 +66,12 @@ impl Cluster {
         line
     }
 
-    fn flags(&self, peer: &Peer) -> String {
+    fn flags(&self, peer: &ClusterNode) -> String {
         let myself = (peer.id == self.me).then_some("myself");
         let part = match &peer.part {
-            Part::Stranger { .. } => "handshake",
-            Part::Master => "master",
-            Part::Replica(_) => "slave",
+            ClusterRole::Stranger { .. } => "handshake",
+            ClusterRole::Master => "master",
+            ClusterRole::Replica(_) => "slave",
         };
         let health = match peer.health {
             Health::Up => None,

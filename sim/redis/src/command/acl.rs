@@ -10,7 +10,7 @@ use crate::frame::{Reply, integer};
 use crate::permission::access::{note_refusal, user_of};
 use crate::session::Closing;
 use crate::users::rules::{CATEGORIES, members};
-use crate::users::{DEFAULT, Denial, Refusal, User, Users};
+use crate::users::{AclLogEntry, DEFAULT, Denial, User, Users};
 
 /// The commands of this file, by name.
 pub const FAMILY: Family = &[
@@ -208,7 +208,7 @@ pub fn log(call: &mut Call) -> Outcome {
     Ok(Reply::Array(log.iter().take(most).map(|refusal| told_refusal(refusal, now)).collect()))
 }
 
-fn told_refusal(refusal: &Refusal, now_ms: u64) -> Reply {
+fn told_refusal(refusal: &AclLogEntry, now_ms: u64) -> Reply {
     let age = now_ms.saturating_sub(refusal.at_ms) as f64 / 1000.0;
     Reply::Map(vec![
         Reply::word("count"),

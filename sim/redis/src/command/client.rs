@@ -9,7 +9,7 @@ use crate::clients::Pause;
 use crate::command::introspection::{help, unknown_form};
 use crate::errors::{NOT_INTEGER, SYNTAX};
 use crate::frame::{Reply, integer};
-use crate::node::client::{Kind, line};
+use crate::node::client::{ClientKind, line};
 use crate::session::{Answers, Closing, Session};
 
 /// The commands of this file, by name.
@@ -107,7 +107,7 @@ pub fn list(call: &mut Call) -> Outcome {
     let wanted = match call.from(2) {
         [] => None,
         [word, name] if word.eq_ignore_ascii_case(b"TYPE") => {
-            Some(Kind::of_name(name).ok_or_else(|| unknown_kind(name))?)
+            Some(ClientKind::of_name(name).ok_or_else(|| unknown_kind(name))?)
         }
         [word, ids @ ..] if word.eq_ignore_ascii_case(b"ID") && !ids.is_empty() => {
             return list_by_id(call, ids);
@@ -116,7 +116,7 @@ pub fn list(call: &mut Call) -> Outcome {
     };
     let mut lines: Vec<(u64, String)> = Vec::new();
     for session in call.node.clients.iter().chain([&*call.session]) {
-        if wanted.is_none_or(|kind| Kind::of(call.node, session) == kind) {
+        if wanted.is_none_or(|kind| ClientKind::of(call.node, session) == kind) {
             lines.push((session.id, line(call.node, session) + "\n"));
         }
     }
@@ -147,7 +147,7 @@ fn unknown_kind(name: &[u8]) -> Reply {
 #[derive(Default)]
 struct Filter<'a> {
     id: Option<u64>,
-    kind: Option<Kind>,
+    kind: Option<ClientKind>,
     address: Option<&'a [u8]>,
     own_address: Option<&'a [u8]>,
     user: Option<&'a [u8]>,
@@ -160,7 +160,7 @@ impl Filter<'_> {
             wanted.is_none_or(|text| session.addresses[place].to_string().as_bytes() == text)
         };
         self.id.is_none_or(|id| session.id == id)
-            && self.kind.is_none_or(|kind| Kind::of(call.node, session) == kind)
+            && self.kind.is_none_or(|kind| ClientKind::of(call.node, session) == kind)
             && is(self.address, 0)
             && is(self.own_address, 1)
             && self.user.is_none_or(|user| session.user.as_deref() == Some(user))
@@ -192,7 +192,7 @@ fn read_filter<'a>(call: &Call<'a>) -> Result<Filter<'a>, Reply> {
                 filter.id = Some(id.ok_or(wrong)?);
             }
             b"TYPE" => {
-                filter.kind = Some(Kind::of_name(value).ok_or_else(|| unknown_kind(value))?);
+                filter.kind = Some(ClientKind::of_name(value).ok_or_else(|| unknown_kind(value))?);
             }
             b"ADDR" => filter.address = Some(value),
             b"LADDR" => filter.own_address = Some(value),

@@ -7,10 +7,10 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crate::call::{Call, Family, Outcome, container};
 use crate::cluster::election::Urgency;
-use crate::cluster::message::Kind;
+use crate::cluster::message::MessageKind;
 use crate::cluster::peer::Id;
 use crate::cluster::slots::{SLOTS, SlotSet, of_key};
-use crate::cluster::{Action, Cluster};
+use crate::cluster::{Cluster, ClusterAction};
 use crate::command::cluster::words::{cluster, master_named, named, refusal, slot};
 use crate::command::introspection::{self, unknown_form};
 use crate::errors::SYNTAX;
@@ -228,7 +228,7 @@ fn give(cluster: &mut Cluster, slot: u16, to: &Id, held: usize) -> Result<(), Re
     if *to == cluster.me && cluster.importing.remove(&slot).is_some() {
         cluster.bump_epoch();
         let rumours = cluster.rumours();
-        cluster.broadcast(&Kind::Pong(rumours));
+        cluster.broadcast(&MessageKind::Pong(rumours));
     }
     Ok(())
 }
@@ -337,8 +337,8 @@ fn reset(call: &mut Call) -> Outcome {
     }
     cluster.start_anew(hard);
     if is_replica {
-        cluster.actions.push(Action::Follow(None));
-        cluster.actions.push(Action::Clear(SlotSet::range((0, SLOTS - 1))));
+        cluster.actions.push(ClusterAction::Follow(None));
+        cluster.actions.push(ClusterAction::Clear(SlotSet::range((0, SLOTS - 1))));
     }
     Ok(Reply::OK)
 }

@@ -12,7 +12,7 @@ use crate::glob::matches;
 use crate::keyspace::limits::Limits;
 use crate::node::{Append, Node};
 use crate::session::After;
-use crate::settings::{Kind, Parameter, all, find};
+use crate::settings::{Parameter, ParameterKind, all, find};
 
 /// The commands of this file, by name.
 pub const FAMILY: Family = &[
@@ -55,8 +55,8 @@ pub fn set(call: &mut Call) -> Outcome {
         let parameter = find(&pair[0]).ok_or_else(|| unknown(&pair[0]))?;
         let repeated = parameters.iter().any(|known| known.name == parameter.name);
         match parameter.kind {
-            Kind::Immutable => return Err(failed(&pair[0], "can't set immutable config")),
-            Kind::Protected => return Err(failed(&pair[0], "can't set protected config")),
+            ParameterKind::Immutable => return Err(failed(&pair[0], "can't set immutable config")),
+            ParameterKind::Protected => return Err(failed(&pair[0], "can't set protected config")),
             _ if repeated => return Err(failed(&pair[0], "duplicate parameter")),
             _ => parameters.push(parameter),
         }

@@ -15,7 +15,7 @@ use crate::frame::Reply;
 use crate::history::NO_ID;
 use crate::memory::Meter;
 use crate::node::{Append, Node};
-use crate::peers::{Failover, LinkState};
+use crate::peers::{LinkState, ManualFailover};
 use crate::sentinel::instance::Ms;
 use crate::session::{Block, Session};
 
@@ -284,7 +284,7 @@ fn replication(text: &mut String, node: &mut Node) {
          master_repl_offset:{}\r\nsecond_repl_offset:{end}\r\nrepl_backlog_active:{}\r\n\
          repl_backlog_size:{}\r\nrepl_backlog_first_byte_offset:{first}\r\n\
          repl_backlog_histlen:{length}\r\n",
-        Failover::state(node.failover.as_ref()),
+        ManualFailover::state(node.failover.as_ref()),
         history.id,
         history.offset,
         u8::from(history.is_kept()),

@@ -9,7 +9,7 @@ use crate::keyspace::Value;
 
 /// The options of LCS.
 #[derive(Default)]
-struct Options {
+struct LcsOptions {
     places: bool,
     length: bool,
     with_length: bool,
@@ -48,8 +48,8 @@ fn text(call: &mut Call, key: &[u8]) -> Option<Bytes> {
     }
 }
 
-fn options(call: &Call) -> Result<Options, Reply> {
-    let mut options = Options::default();
+fn options(call: &Call) -> Result<LcsOptions, Reply> {
+    let mut options = LcsOptions::default();
     let mut at = 3;
     while at < call.args.len() {
         match &call.word(at)[..] {
@@ -120,7 +120,7 @@ impl Table {
     }
 
     /// Runs of adjacent pairs, the last first.
-    fn matches(&self, one: &[u8], other: &[u8], options: &Options) -> Vec<Reply> {
+    fn matches(&self, one: &[u8], other: &[u8], options: &LcsOptions) -> Vec<Reply> {
         let pairs = self.pairs(one, other);
         let runs = pairs.chunk_by(|next, before| (before.0 + 1, before.1 + 1) == *next);
         let long = runs.filter(|run| run.len() as i64 >= options.shortest);

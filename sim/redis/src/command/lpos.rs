@@ -9,7 +9,7 @@ use crate::frame::{Reply, integer};
 use crate::keyspace::list::List;
 
 /// The options of LPOS.
-struct Options {
+struct LposOptions {
     rank: i64,
     count: Option<usize>,
     longest: usize,
@@ -33,8 +33,8 @@ pub fn lpos(call: &mut Call) -> Outcome {
     })
 }
 
-fn options(call: &Call) -> Result<Options, Reply> {
-    let mut options = Options { rank: 1, count: None, longest: 0 };
+fn options(call: &Call) -> Result<LposOptions, Reply> {
+    let mut options = LposOptions { rank: 1, count: None, longest: 0 };
     for pair in call.from(3).chunks(2) {
         let [name, value] = pair else { return Err(Reply::error(SYNTAX)) };
         match &name.to_ascii_uppercase()[..] {
@@ -60,7 +60,7 @@ fn rank(text: &Bytes) -> Result<i64, Reply> {
     }
 }
 
-fn places(list: &List, element: &Bytes, options: &Options) -> Vec<usize> {
+fn places(list: &List, element: &Bytes, options: &LposOptions) -> Vec<usize> {
     let limit = |number: usize| if number == 0 { usize::MAX } else { number };
     // Redis negates the minimum rank, which overflows: no match is skipped and no count reached.
     let least = options.rank == i64::MIN;

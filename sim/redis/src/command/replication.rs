@@ -12,7 +12,7 @@ use crate::errors::{NOT_INTEGER, SYNTAX};
 use crate::frame::{Reply, integer};
 use crate::frame::{digits, word};
 use crate::node::Append;
-use crate::peers::Failover;
+use crate::peers::ManualFailover;
 use crate::session::{After, Block, Psync, Quorum};
 
 /// The error if there is no file that could be synced.
@@ -126,7 +126,7 @@ pub fn failover(call: &mut Call) -> Outcome {
     };
     let until_ms = timeout_ms.map(|timeout| call.node.now_ms.saturating_add(timeout));
     // Set at once: from here on writes are paused, so the replica can reach the offset.
-    call.node.failover = Some(Failover { to, until_ms, force, in_progress: false });
+    call.node.failover = Some(ManualFailover { to, until_ms, force, in_progress: false });
     call.session.after = After::FailOver;
     Ok(Reply::OK)
 }

@@ -79,27 +79,27 @@ fn scan_value(call: &mut Call, kind: &str) -> Outcome {
         true => (0, parts),
         false => page(parts, cursor, asked.count),
     };
-    let fits = |part: &Part| asked.pattern.is_none_or(|pattern| matches(pattern, &part.name));
+    let fits = |part: &ScanPart| asked.pattern.is_none_or(|pattern| matches(pattern, &part.name));
     let told = parts.into_iter().filter(fits).flat_map(|part| [Some(part.name), part.value]);
     Ok(answer(next, told.flatten().map(Reply::Bulk).collect()))
 }
 
 /// A member, or a field with its value, or a member with its score.
-struct Part {
+struct ScanPart {
     name: Bytes,
     value: Option<Bytes>,
 }
 
-impl AsRef<[u8]> for Part {
+impl AsRef<[u8]> for ScanPart {
     fn as_ref(&self) -> &[u8] {
         &self.name
     }
 }
 
-fn parts(value: &Value) -> Vec<Part> {
-    let pair = |name: &Bytes, value| Part { name: name.clone(), value: Some(value) };
+fn parts(value: &Value) -> Vec<ScanPart> {
+    let pair = |name: &Bytes, value| ScanPart { name: name.clone(), value: Some(value) };
     match value {
-        Value::Set(set) => set.iter().map(|name| Part { name, value: None }).collect(),
+        Value::Set(set) => set.iter().map(|name| ScanPart { name, value: None }).collect(),
         Value::Hash(hash) => {
             hash.in_order().into_iter().map(|(name, value)| pair(name, value.clone())).collect()
         }

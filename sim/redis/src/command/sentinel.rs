@@ -18,7 +18,7 @@ use crate::command::sentinel::state::{named, now, state};
 use crate::errors::{NOT_INTEGER, wrong_arity};
 use crate::frame::{Reply, integer};
 use crate::glob::matches;
-use crate::sentinel::instance::{Master, Place, State};
+use crate::sentinel::instance::{InstanceKey, Master, State};
 use crate::sentinel::link::HELLO;
 
 /// The commands of this file, by name. They take precedence over a node's commands of the same
@@ -202,7 +202,7 @@ pub fn monitor(call: &mut Call) -> Outcome {
     master.failover_timeout = own.times.failover_timeout;
     own.masters.insert(name.clone(), master);
     own.unsaved = true;
-    own.tell("+monitor", &Place::master(&name), &format!(" quorum {quorum}"));
+    own.tell("+monitor", &InstanceKey::master(&name), &format!(" quorum {quorum}"));
     call.node.publish_events();
     Ok(Reply::OK)
 }
@@ -212,7 +212,7 @@ pub fn remove(call: &mut Call) -> Outcome {
     let now = now(call);
     let (name, _) = named(call)?;
     let own = state(call);
-    own.tell("-monitor", &Place::master(&name), "");
+    own.tell("-monitor", &InstanceKey::master(&name), "");
     own.forget(&name, now);
     call.node.publish_events();
     Ok(Reply::OK)
@@ -236,7 +236,7 @@ fn set_all(call: &mut Call) -> Outcome {
         let [option, value] = [&pair[0], &pair[1]].map(|word| String::from_utf8_lossy(word));
         let own = state(call);
         own.unsaved = true;
-        own.tell("+set", &Place::master(&name), &format!(" {option} {value}"));
+        own.tell("+set", &InstanceKey::master(&name), &format!(" {option} {value}"));
     }
     Ok(Reply::OK)
 }

@@ -29,7 +29,7 @@ pub const FAMILY: Family = &[
 ];
 
 /// The unit and origin of an expiry option, and the index of its number.
-type End = (Unit, Deadline, usize);
+type ExpiryOption = (Unit, Deadline, usize);
 
 /// The options of SET.
 #[derive(Default)]
@@ -38,7 +38,7 @@ struct SetOptions<'a> {
     only_old: bool,
     keep_end: bool,
     get: bool,
-    end: Option<End>,
+    end: Option<ExpiryOption>,
     condition: Option<Condition<'a>>,
 }
 
@@ -114,7 +114,7 @@ fn set_options<'a>(call: &Call<'a>) -> Result<SetOptions<'a>, Reply> {
 }
 
 /// An expiry option and the index of its number. Of the same option given twice the second counts.
-fn another_end(before: Option<End>, option: &[u8], at: usize) -> Option<End> {
+fn another_end(before: Option<ExpiryOption>, option: &[u8], at: usize) -> Option<ExpiryOption> {
     let (unit, deadline) = end_option(option)?;
     let alike = before.is_none_or(|(one, other, _)| (one, other) == (unit, deadline));
     alike.then_some((unit, deadline, at))
@@ -131,7 +131,7 @@ fn end_option(option: &[u8]) -> Option<(Unit, Deadline)> {
 }
 
 /// The expiry time of an option, in Unix milliseconds.
-fn until(call: &Call, end: Option<End>) -> Result<Option<u64>, Reply> {
+fn until(call: &Call, end: Option<ExpiryOption>) -> Result<Option<u64>, Reply> {
     let Some((unit, deadline, at)) = end else { return Ok(None) };
     let wrong = || {
         Reply::Error(format!("ERR invalid expire time in '{}' command", call.lower_name()).into())
@@ -238,7 +238,7 @@ pub fn getex(call: &mut Call) -> Outcome {
 }
 
 /// Whether the expiry time is removed, or the option that sets it.
-fn getex_options(call: &Call) -> Result<(bool, Option<End>), Reply> {
+fn getex_options(call: &Call) -> Result<(bool, Option<ExpiryOption>), Reply> {
     let wrong = || Reply::error(SYNTAX);
     let (mut persists, mut end, mut at) = (false, None, 2);
     while at < call.args.len() {

@@ -11,7 +11,7 @@ use crate::session::{Closing, Session};
 
 /// Types of connections, as in CLIENT LIST TYPE and CLIENT KILL TYPE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ClientKind {
     /// A client of none of the other types.
     Normal,
     /// The node's master.
@@ -22,28 +22,28 @@ pub enum Kind {
     PubSub,
 }
 
-impl Kind {
+impl ClientKind {
     /// The type of this name, ignoring case.
-    pub fn of_name(name: &[u8]) -> Option<Kind> {
+    pub fn of_name(name: &[u8]) -> Option<ClientKind> {
         match name.to_ascii_lowercase().as_slice() {
-            b"normal" => Some(Kind::Normal),
-            b"master" => Some(Kind::Master),
-            b"slave" | b"replica" => Some(Kind::Replica),
-            b"pubsub" => Some(Kind::PubSub),
+            b"normal" => Some(ClientKind::Normal),
+            b"master" => Some(ClientKind::Master),
+            b"slave" | b"replica" => Some(ClientKind::Replica),
+            b"pubsub" => Some(ClientKind::PubSub),
             _ => None,
         }
     }
 
     /// The type of a session.
-    pub fn of(node: &Node, session: &Session) -> Kind {
+    pub fn of(node: &Node, session: &Session) -> ClientKind {
         if session.from_master {
-            Kind::Master
+            ClientKind::Master
         } else if is_replica(node, session) {
-            Kind::Replica
+            ClientKind::Replica
         } else if session.subscriptions.is_empty() {
-            Kind::Normal
+            ClientKind::Normal
         } else {
-            Kind::PubSub
+            ClientKind::PubSub
         }
     }
 }

@@ -6,7 +6,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::cluster::peer::Ms;
 use crate::cluster::slots::{SlotSet, of_key};
-use crate::cluster::{Cluster, Moment, Rules};
+use crate::cluster::{Cluster, ClusterMoment, Rules};
 use crate::keyspace::Key;
 use crate::node::Node;
 use crate::settings;
@@ -44,11 +44,11 @@ impl Node {
         Some(cluster)
     }
 
-    fn cluster_moment(&mut self) -> Moment {
+    fn cluster_moment(&mut self) -> ClusterMoment {
         let ms = |ms: u64| Ms::try_from(ms).unwrap_or(Ms::MAX / 4);
         let down_since_s = self.link.down_since_s.unwrap_or(0);
         let heard_s = if self.is_linked() { self.link.heard_s } else { down_since_s };
-        Moment {
+        ClusterMoment {
             now: ms(self.now_ms),
             offset: self.history.offset,
             heard_at: ms(heard_s.saturating_mul(1_000)),

@@ -4,7 +4,7 @@ use std::net::SocketAddrV4;
 
 use crate::frame::Reply;
 use crate::node::{Append, Node};
-use crate::peers::{Link, LinkState, Replica};
+use crate::peers::{LinkState, MasterLink, Replica};
 use crate::session::{Block, Quorum};
 
 impl Node {
@@ -14,7 +14,7 @@ impl Node {
         if self.master.is_none() {
             self.history.keep();
             self.propagates = true;
-            self.link = Link { resumes_in: Some(0), ..Link::default() };
+            self.link = MasterLink { resumes_in: Some(0), ..MasterLink::default() };
         }
         self.master = Some(master);
         self.lose_master();
@@ -24,7 +24,7 @@ impl Node {
     /// Becomes a master: from now on its data has another history (`replicationUnsetMaster`).
     pub fn lead(&mut self) {
         self.master = None;
-        self.link = Link::default();
+        self.link = MasterLink::default();
         let id = self.fresh_id();
         self.history.go_on_as(id);
         self.replicas.clear();

@@ -4,7 +4,7 @@ use lockstorm_platform::trace::Event;
 
 use crate::node::Node;
 use crate::sentinel::instance::Ms;
-use crate::sentinel::{Moment, sight};
+use crate::sentinel::{SentinelMoment, sight};
 use crate::session::{Channel, Session};
 
 /// The wall clock in a Sentinel's type.
@@ -14,9 +14,9 @@ pub fn to_ms(now_ms: u64) -> Ms {
 
 impl Node {
     /// The current time for the Sentinel of this node, and a draw for steps that need one.
-    pub fn moment(&mut self) -> Moment {
+    pub fn moment(&mut self) -> SentinelMoment {
         let chance = self.dice.draw(1 << 32);
-        Moment { ms: to_ms(self.now_ms), chance: u64::try_from(chance).unwrap_or(0) }
+        SentinelMoment { ms: to_ms(self.now_ms), chance: u64::try_from(chance).unwrap_or(0) }
     }
 
     /// The file of this node's Sentinel, if it must be rewritten.

@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::node::client::line;
 use crate::session::Session;
 use crate::specification::Command;
-use crate::users::{DEFAULT, Denial, Refusal};
+use crate::users::{AclLogEntry, DEFAULT, Denial};
 
 /// The user of a session.
 pub fn user_of(session: &Session) -> &[u8] {
@@ -82,5 +82,5 @@ pub fn note_refusal(
 ) {
     let client = Bytes::from(line(node, session));
     let (user, at_ms) = (Bytes::copy_from_slice(user), node.now_ms);
-    node.users.note(Refusal { count: 1, reason, context, object, user, at_ms, client });
+    node.users.note(AclLogEntry { count: 1, reason, context, object, user, at_ms, client });
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddrV4;
 use bytes::Bytes;
 
 use crate::cluster::Cluster;
-use crate::cluster::peer::Peer;
+use crate::cluster::peer::ClusterNode;
 use crate::cluster::slots::of_key;
 use crate::frame::Reply;
 use crate::node::Node;
@@ -16,7 +16,7 @@ use crate::specification::keys::keys_of;
 
 /// Why a node does not serve a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum RedirectRefusal {
     /// Its keys are in different slots.
     CrossSlot,
     /// Some of its keys are in a slot under migration and not here.
@@ -33,27 +33,33 @@ pub enum Refusal {
     Ask(u16, SocketAddrV4),
 }
 
-impl Refusal {
+impl RedirectRefusal {
     /// The client's reply.
     pub fn reply(self) -> Reply {
         Reply::error(match self {
-            Refusal::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot",
-            Refusal::Unstable => "TRYAGAIN Multiple keys request during rehashing of slot",
-            Refusal::Down => "CLUSTERDOWN The cluster is down",
-            Refusal::DownForWrites => {
+            RedirectRefusal::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot",
+            RedirectRefusal::Unstable => "TRYAGAIN Multiple keys request during rehashing of slot",
+            RedirectRefusal::Down => "CLUSTERDOWN The cluster is down",
+            RedirectRefusal::DownForWrites => {
                 "CLUSTERDOWN The cluster is down and only accepts read commands"
             }
-            Refusal::Unbound => "CLUSTERDOWN Hash slot not served",
-            Refusal::Moved(slot, to) => return Reply::Error(format!("MOVED {slot} {to}").into()),
-            Refusal::Ask(slot, to) => return Reply::Error(format!("ASK {slot} {to}").into()),
+            RedirectRefusal::Unbound => "CLUSTERDOWN Hash slot not served",
+            RedirectRefusal::Moved(slot, to) => {
+                return Reply::Error(format!("MOVED {slot} {to}").into());
+            }
+            RedirectRefusal::Ask(slot, to) => {
+                return Reply::Error(format!("ASK {slot} {to}").into());
+            }
         })
     }
 
     /// The reply to a script.
     fn in_script(self) -> Reply {
         Reply::error(match self {
-            Refusal::Down => "ERR Script attempted to execute a command while the cluster is down",
-            Refusal::DownForWrites => {
+            RedirectRefusal::Down => {
+                "ERR Script attempted to execute a command while the cluster is down"
+            }
+            RedirectRefusal::DownForWrites => {
                 "ERR Script attempted to execute a write command while the cluster is down and \
                  readonly"
             }
@@ -87,7 +93,7 @@ pub fn check(
         }
         _ => decide(cluster, node, session, &[(command, args)], flags),
     };
-    slot.map(|_| ()).map_err(Refusal::reply)
+    slot.map(|_| ()).map_err(RedirectRefusal::reply)
 }
 
 /// The same for a command of a script. A script with a shebang line keeps to one slot, unless its
@@ -102,7 +108,7 @@ pub fn check_in_script(
         return Ok(());
     };
     let slot = decide(cluster, node, session, &[(command, args)], command.flags);
-    let slot = slot.map_err(Refusal::in_script)?;
+    let slot = slot.map_err(RedirectRefusal::in_script)?;
     let Some(script) = session.script.as_mut().filter(|script| script.keeps_to_slot) else {
         return Ok(());
     };
@@ -133,7 +139,7 @@ struct Keys {
 }
 
 /// Checks all keys; `None` if there is none.
-fn look(node: &Node, parts: &[(&Command, &[Bytes])]) -> Result<Option<Keys>, Refusal> {
+fn look(node: &Node, parts: &[(&Command, &[Bytes])]) -> Result<Option<Keys>, RedirectRefusal> {
     let named = parts.iter().flat_map(|(command, args)| {
         keys_of(command, args).into_iter().map(|place| (&args[place.at], *command))
     });
@@ -144,7 +150,7 @@ fn look(node: &Node, parts: &[(&Command, &[Bytes])]) -> Result<Option<Keys>, Ref
         let begun = || Keys { slot, several: false, present: 0, missing: 0 };
         let keys = keys.get_or_insert_with(begun);
         if keys.slot != slot {
-            return Err(Refusal::CrossSlot);
+            return Err(RedirectRefusal::CrossSlot);
         }
         keys.several |= *first.get_or_insert(key) != key;
         let entry = node.keyspace.db(0).get(key);
@@ -163,18 +169,18 @@ fn decide(
     session: &Session,
     parts: &[(&Command, &[Bytes])],
     flags: Flags,
-) -> Result<Option<u16>, Refusal> {
+) -> Result<Option<u16>, RedirectRefusal> {
     let writes = flags.any(Flags::WRITE);
     let Some(keys) = look(node, parts).map_err(|refusal| first_of(cluster, parts, refusal))? else {
         return Ok(None);
     };
     let slot = keys.slot;
-    let owner = cluster.owner(slot).ok_or(Refusal::Unbound)?;
+    let owner = cluster.owner(slot).ok_or(RedirectRefusal::Unbound)?;
     let about_channels = parts.iter().any(|(command, _)| is_about_shard_channels(command));
     if !cluster.is_up && !about_channels {
         match (cluster.rules.reads_when_down, writes) {
-            (false, _) => return Err(Refusal::Down),
-            (true, true) => return Err(Refusal::DownForWrites),
+            (false, _) => return Err(RedirectRefusal::Down),
+            (true, true) => return Err(RedirectRefusal::DownForWrites),
             (true, false) => {}
         }
     }
@@ -183,26 +189,30 @@ fn decide(
         && keys.missing > 0
     {
         let to = cluster.nodes.get(to).map_or(own.address, |peer| peer.address);
-        let ask = Refusal::Ask(slot, to);
-        return Err(if keys.present > 0 { Refusal::Unstable } else { ask });
+        let ask = RedirectRefusal::Ask(slot, to);
+        return Err(if keys.present > 0 { RedirectRefusal::Unstable } else { ask });
     }
     if cluster.importing.contains_key(&slot) && session.asking {
         let misses = keys.several && keys.missing > 0;
-        return if misses { Err(Refusal::Unstable) } else { Ok(Some(slot)) };
+        return if misses { Err(RedirectRefusal::Unstable) } else { Ok(Some(slot)) };
     }
     let reads = session.reads_here || about_channels;
-    let is_replica_of = |owner: &Peer| own.master() == Some(&owner.id);
+    let is_replica_of = |owner: &ClusterNode| own.master() == Some(&owner.id);
     if owner.id == own.id || (reads && !writes && is_replica_of(owner)) {
         return Ok(Some(slot));
     }
-    Err(Refusal::Moved(slot, owner.address))
+    Err(RedirectRefusal::Moved(slot, owner.address))
 }
 
 /// Whether the first key's slot has an owner is checked before the other keys.
-fn first_of(cluster: &Cluster, parts: &[(&Command, &[Bytes])], refusal: Refusal) -> Refusal {
+fn first_of(
+    cluster: &Cluster,
+    parts: &[(&Command, &[Bytes])],
+    refusal: RedirectRefusal,
+) -> RedirectRefusal {
     let slot = parts.iter().find_map(|(command, args)| slot_of(command, args));
     match slot.and_then(|slot| cluster.owner(slot)) {
-        None => Refusal::Unbound,
+        None => RedirectRefusal::Unbound,
         Some(_) => refusal,
     }
 }

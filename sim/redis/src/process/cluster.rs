@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::clients::Pause;
 use crate::cluster::file::FILE;
 use crate::cluster::message::Message;
-use crate::cluster::{Action, BUS, Cluster, Moment};
+use crate::cluster::{BUS, Cluster, ClusterAction, ClusterMoment};
 use crate::frame::request::RequestReader;
 use crate::lines::{Line, Lines};
 use crate::server::Server;
@@ -52,7 +52,7 @@ pub fn start(server: &Rc<Server>) {
 
 impl Bus {
     /// Passes an event to the state; [`Bus::carry_out`] carries out the resulting actions.
-    fn tell<T>(&self, hear: impl FnOnce(&mut Cluster, Moment) -> T) -> Option<T> {
+    fn tell<T>(&self, hear: impl FnOnce(&mut Cluster, ClusterMoment) -> T) -> Option<T> {
         let mut node = self.server.node.borrow_mut();
         node.set_time(self.server.host.now(Clock::Wall));
         let cluster = node.cluster_now()?;
@@ -94,7 +94,7 @@ impl Bus {
         }
     }
 
-    fn take_actions(&self) -> Vec<Action> {
+    fn take_actions(&self) -> Vec<ClusterAction> {
         let mut node = self.server.node.borrow_mut();
         node.cluster.as_mut().map(|c| std::mem::take(&mut c.actions)).unwrap_or_default()
     }
@@ -116,27 +116,27 @@ impl Bus {
         Ok(())
     }
 
-    async fn act(self: &Rc<Bus>, action: Action) {
+    async fn act(self: &Rc<Bus>, action: ClusterAction) {
         match action {
-            Action::Open(id, to) => {
+            ClusterAction::Open(id, to) => {
                 let line = self.open.open(id);
                 self.server.host.spawn(Rc::clone(self).carry(id, to, line));
             }
-            Action::Send(id, bytes) => {
+            ClusterAction::Send(id, bytes) => {
                 self.open.send(id, |outbox| outbox.extend_from_slice(&bytes));
             }
-            Action::Close(id) => self.open.close(id),
-            Action::Follow(master) => {
+            ClusterAction::Close(id) => self.open.close(id),
+            ClusterAction::Follow(master) => {
                 if self.server.node.borrow().master != master {
                     self.server.change_role(master);
                 }
             }
-            Action::Clear(slots) => {
+            ClusterAction::Clear(slots) => {
                 self.server.node.borrow_mut().clear_slots(&slots);
                 self.server.publish(Origin::Node);
                 self.server.write_log().await;
             }
-            Action::Pause(until) => {
+            ClusterAction::Pause(until) => {
                 let mut node = self.server.node.borrow_mut();
                 let until_ms = until.and_then(|until| u64::try_from(until).ok());
                 let until_ms = until_ms.unwrap_or(node.now_ms);
@@ -144,7 +144,7 @@ impl Bus {
                 drop(node);
                 self.server.wake();
             }
-            Action::Publish { channel, message, shard } => {
+            ClusterAction::Publish { channel, message, shard } => {
                 let kind = if shard { Channel::Shard } else { Channel::Plain };
                 let mut nobody = Session::default();
                 let mut node = self.server.node.borrow_mut();

@@ -17,7 +17,7 @@ use crate::node::{Node, NodeConfig};
 use crate::process::{accept_all, ids};
 use crate::replication::follow::follow_anew;
 use crate::sentinel::file::FILE;
-use crate::sentinel::{Action, Moment, Sentinel, SentinelConfig};
+use crate::sentinel::{Sentinel, SentinelAction, SentinelConfig, SentinelMoment};
 use crate::server::Server;
 
 /// `hz` of a Sentinel: drawn for each tick, from this value up to less than twice as much.
@@ -73,7 +73,7 @@ async fn tick(watch: Rc<Watch>) {
 
 impl Watch {
     /// Passes an event to the state and carries out the resulting actions.
-    async fn tell(self: &Rc<Watch>, hear: impl FnOnce(&mut Sentinel, Moment)) {
+    async fn tell(self: &Rc<Watch>, hear: impl FnOnce(&mut Sentinel, SentinelMoment)) {
         {
             let mut node = self.server.node.borrow_mut();
             node.set_time(self.server.host.now(Clock::Wall));
@@ -92,21 +92,21 @@ impl Watch {
         self.take_actions().into_iter().for_each(|action| self.act(action));
     }
 
-    fn take_actions(&self) -> Vec<Action> {
+    fn take_actions(&self) -> Vec<SentinelAction> {
         let mut node = self.server.node.borrow_mut();
         node.sentinel.as_mut().map(|own| std::mem::take(&mut own.actions)).unwrap_or_default()
     }
 
-    fn act(self: &Rc<Watch>, action: Action) {
+    fn act(self: &Rc<Watch>, action: SentinelAction) {
         match action {
-            Action::Open(id, to) => {
+            SentinelAction::Open(id, to) => {
                 let line = self.open.open(id);
                 self.server.host.spawn(Rc::clone(self).carry(id, to, line));
             }
-            Action::Send(id, words) => {
+            SentinelAction::Send(id, words) => {
                 self.open.send(id, |outbox| encode_request(outbox, &words));
             }
-            Action::Close(id) => self.open.close(id),
+            SentinelAction::Close(id) => self.open.close(id),
         }
     }
 

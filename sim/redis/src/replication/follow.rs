@@ -66,7 +66,7 @@ async fn follow_once(server: &Rc<Server>, master: SocketAddrV4) -> io::Result<()
     set_state(server, LinkState::Handshake);
     let input = BytesMut::with_capacity(4096);
     let mut link =
-        Link { server, stream, input, stream_bytes: BytesMut::new(), taken: 0, queued: None };
+        FollowLink { server, stream, input, stream_bytes: BytesMut::new(), taken: 0, queued: None };
     link.introduce().await?;
     let granted = link.ask_for_stream().await?;
     let text = std::str::from_utf8(&granted).map_err(|_| io::ErrorKind::InvalidData)?;
@@ -113,7 +113,7 @@ fn go_on(server: &Server, id: Option<&str>) {
 }
 
 /// A replica's connection to its master.
-struct Link<'a> {
+struct FollowLink<'a> {
     server: &'a Rc<Server>,
     stream: Stream,
     input: BytesMut,
@@ -125,7 +125,7 @@ struct Link<'a> {
     queued: Option<Vec<(u64, Arguments)>>,
 }
 
-impl Link<'_> {
+impl FollowLink<'_> {
     async fn read(&mut self) -> io::Result<()> {
         let read = self.stream.read_buf(&mut self.input);
         let read = self.server.host.timeout(link_timeout(self.server), read).await;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use mlua::{Lua, LuaString, Table, Value};
 
 use crate::digest::sha1_hex;
-use crate::script::arguments::{Arguments, function};
+use crate::script::arguments::{ScriptArguments, function};
 use crate::script::conversions::until_zero;
 use crate::script::raised::{Raised, refusal};
 use crate::specification::find;
@@ -60,7 +60,7 @@ pub fn fill_for_scripts(lua: &Lua, table: &Table) -> mlua::Result<()> {
     table.raw_set("replicate_commands", function(lua, |_| Ok(true))?)
 }
 
-fn single_field(arguments: &Arguments, field: &str) -> mlua::Result<Table> {
+fn single_field(arguments: &ScriptArguments, field: &str) -> mlua::Result<Table> {
     let lua = arguments.lua;
     let (1, Value::String(text)) = (arguments.count(), arguments.value(1)) else {
         return refusal(lua, WRONG_ARGUMENTS);
@@ -89,7 +89,7 @@ fn error_text(text: &[u8]) -> Vec<u8> {
     [code, b" ", &rest[..rest.len() - idle]].concat()
 }
 
-fn sha1hex(arguments: &Arguments) -> mlua::Result<LuaString> {
+fn sha1hex(arguments: &ScriptArguments) -> mlua::Result<LuaString> {
     if arguments.count() != 1 {
         return Err(Raised::Refusal("wrong number of arguments").into());
     }
@@ -98,7 +98,7 @@ fn sha1hex(arguments: &Arguments) -> mlua::Result<LuaString> {
     arguments.lua.create_string(sha1_hex(&text))
 }
 
-fn log(arguments: &Arguments) -> mlua::Result<()> {
+fn log(arguments: &ScriptArguments) -> mlua::Result<()> {
     if arguments.count() < 2 {
         return Err(Raised::Refusal("redis.log() requires two arguments or more.").into());
     }
@@ -111,7 +111,7 @@ fn log(arguments: &Arguments) -> mlua::Result<()> {
     Ok(())
 }
 
-fn set_resp(arguments: &Arguments, resp3: &Cell<bool>) -> mlua::Result<()> {
+fn set_resp(arguments: &ScriptArguments, resp3: &Cell<bool>) -> mlua::Result<()> {
     if arguments.count() != 1 {
         return Err(Raised::Refusal("redis.setresp() requires one argument.").into());
     }
@@ -122,7 +122,7 @@ fn set_resp(arguments: &Arguments, resp3: &Cell<bool>) -> mlua::Result<()> {
     Ok(())
 }
 
-fn set_repl(arguments: &Arguments) -> mlua::Result<()> {
+fn set_repl(arguments: &ScriptArguments) -> mlua::Result<()> {
     if arguments.count() != 1 {
         return Err(Raised::Refusal("redis.set_repl() requires two arguments.").into());
     }
@@ -135,7 +135,7 @@ fn set_repl(arguments: &Arguments) -> mlua::Result<()> {
 }
 
 /// Whether the user may run a command: always, as for a user that may do everything.
-fn acl_check_cmd(arguments: &Arguments) -> mlua::Result<bool> {
+fn acl_check_cmd(arguments: &ScriptArguments) -> mlua::Result<bool> {
     let words: Vec<Option<LuaString>> =
         (1..=arguments.count()).map(|nth| arguments.as_text(nth)).collect::<mlua::Result<_>>()?;
     let Some(name) = words.first() else {

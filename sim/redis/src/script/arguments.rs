@@ -6,7 +6,7 @@ use crate::script::conversions::{until_zero, whole};
 use crate::script::raised::Raised;
 
 /// The arguments of a library function. They are numbered from 1, as in Lua's texts.
-pub struct Arguments<'a> {
+pub struct ScriptArguments<'a> {
     /// The calling machine.
     pub lua: &'a Lua,
     values: MultiValue,
@@ -15,12 +15,12 @@ pub struct Arguments<'a> {
 /// A library function for scripts.
 pub fn function<R: IntoLuaMulti>(
     lua: &Lua,
-    body: impl Fn(&Arguments) -> mlua::Result<R> + 'static,
+    body: impl Fn(&ScriptArguments) -> mlua::Result<R> + 'static,
 ) -> mlua::Result<Function> {
-    lua.create_function(move |lua, values: MultiValue| body(&Arguments { lua, values }))
+    lua.create_function(move |lua, values: MultiValue| body(&ScriptArguments { lua, values }))
 }
 
-impl Arguments<'_> {
+impl ScriptArguments<'_> {
     /// Their number, trailing nils included.
     pub fn count(&self) -> usize {
         self.values.len()
@@ -99,7 +99,7 @@ impl Arguments<'_> {
         self.refuse_bytes(nth, why.as_bytes())
     }
 
-    /// [`Arguments::refuse`] with a reason that need not be UTF-8.
+    /// [`ScriptArguments::refuse`] with a reason that need not be UTF-8.
     pub fn refuse_bytes(&self, mut nth: usize, why: &[u8]) -> mlua::Error {
         let (name, is_method) = self
             .lua

@@ -2,7 +2,7 @@
 
 use mlua::{Lua, LuaString, Table};
 
-use crate::script::arguments::{Arguments, function};
+use crate::script::arguments::{ScriptArguments, function};
 
 /// Moves the integer part of a double into its lower half: 2^52 + 2^51.
 const SHIFT_INTO_PLACE: f64 = 6_755_399_441_055_744.0;
@@ -49,7 +49,7 @@ pub fn library(lua: &Lua) -> mlua::Result<Table> {
     Ok(table)
 }
 
-fn bits(arguments: &Arguments, nth: usize) -> mlua::Result<u32> {
+fn bits(arguments: &ScriptArguments, nth: usize) -> mlua::Result<u32> {
     Ok((arguments.number(nth)? + SHIFT_INTO_PLACE).to_bits() as u32)
 }
 
@@ -58,7 +58,7 @@ fn signed(value: u32) -> f64 {
 }
 
 /// `bit.tohex(value [, digits])`: negative digits select upper case.
-fn tohex(arguments: &Arguments) -> mlua::Result<LuaString> {
+fn tohex(arguments: &ScriptArguments) -> mlua::Result<LuaString> {
     let value = bits(arguments, 1)?;
     let digits = if arguments.count() < 2 { 8 } else { bits(arguments, 2)? as i32 };
     let text = if digits < 0 { format!("{value:08X}") } else { format!("{value:08x}") };

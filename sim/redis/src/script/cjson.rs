@@ -12,25 +12,30 @@ use std::rc::Rc;
 
 use mlua::{Lua, Table, Value};
 
-use crate::script::arguments::{Arguments, function};
+use crate::script::arguments::{ScriptArguments, function};
 use crate::script::cjson::decode::decode;
 use crate::script::cjson::encode::encode;
-use crate::script::cjson::settings::{InvalidNumbers, Settings};
+use crate::script::cjson::settings::{CjsonSettings, InvalidNumbers};
 
 /// The library's table. `protected` maps a read-only table to the table behind it.
-pub fn library(lua: &Lua, settings: &Rc<Cell<Settings>>, protected: &Table) -> mlua::Result<Table> {
+pub fn library(
+    lua: &Lua,
+    settings: &Rc<Cell<CjsonSettings>>,
+    protected: &Table,
+) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    let add = |name: &str, body: fn(&Arguments, &mut Settings) -> mlua::Result<Value>| {
-        let settings = Rc::clone(settings);
-        let body = function(lua, move |arguments| {
-            at_most(arguments, 1)?;
-            let mut changed = settings.get();
-            let value = body(arguments, &mut changed)?;
-            settings.set(changed);
-            Ok(value)
-        })?;
-        table.raw_set(name, body)
-    };
+    let add =
+        |name: &str, body: fn(&ScriptArguments, &mut CjsonSettings) -> mlua::Result<Value>| {
+            let settings = Rc::clone(settings);
+            let body = function(lua, move |arguments| {
+                at_most(arguments, 1)?;
+                let mut changed = settings.get();
+                let value = body(arguments, &mut changed)?;
+                settings.set(changed);
+                Ok(value)
+            })?;
+            table.raw_set(name, body)
+        };
     let (shared, proxies) = (Rc::clone(settings), protected.clone());
     let encode = function(lua, move |arguments| encode(arguments, shared.get(), &proxies))?;
     table.raw_set("encode", encode)?;
@@ -64,7 +69,7 @@ pub fn library(lua: &Lua, settings: &Rc<Cell<Settings>>, protected: &Table) -> m
     Ok(table)
 }
 
-fn sparse_array(lua: &Lua, settings: Rc<Cell<Settings>>) -> mlua::Result<mlua::Function> {
+fn sparse_array(lua: &Lua, settings: Rc<Cell<CjsonSettings>>) -> mlua::Result<mlua::Function> {
     function(lua, move |arguments| {
         at_most(arguments, 3)?;
         let mut changed = settings.get();
@@ -79,7 +84,7 @@ fn sparse_array(lua: &Lua, settings: Rc<Cell<Settings>>) -> mlua::Result<mlua::F
     })
 }
 
-fn at_most(arguments: &Arguments, count: usize) -> mlua::Result<()> {
+fn at_most(arguments: &ScriptArguments, count: usize) -> mlua::Result<()> {
     if arguments.count() > count {
         return Err(arguments.refuse(count + 1, "found too many arguments"));
     }
@@ -87,7 +92,7 @@ fn at_most(arguments: &Arguments, count: usize) -> mlua::Result<()> {
 }
 
 fn integer(
-    arguments: &Arguments,
+    arguments: &ScriptArguments,
     setting: &mut i32,
     nth: usize,
     allowed: std::ops::RangeInclusive<i32>,
@@ -105,7 +110,7 @@ fn integer(
     Ok(Value::Integer(i64::from(*setting)))
 }
 
-fn switch(arguments: &Arguments, setting: &mut bool) -> mlua::Result<Value> {
+fn switch(arguments: &ScriptArguments, setting: &mut bool) -> mlua::Result<Value> {
     match arguments.value(1) {
         Value::Nil => {}
         Value::Boolean(value) => *setting = *value,
@@ -114,7 +119,10 @@ fn switch(arguments: &Arguments, setting: &mut bool) -> mlua::Result<Value> {
     Ok(Value::Boolean(*setting))
 }
 
-fn invalid_numbers(arguments: &Arguments, setting: &mut InvalidNumbers) -> mlua::Result<Value> {
+fn invalid_numbers(
+    arguments: &ScriptArguments,
+    setting: &mut InvalidNumbers,
+) -> mlua::Result<Value> {
     match arguments.value(1) {
         Value::Nil => {}
         Value::Boolean(true) => *setting = InvalidNumbers::Written,

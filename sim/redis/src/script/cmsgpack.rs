@@ -4,7 +4,7 @@ mod unpack;
 
 use mlua::{Lua, LuaString, Table, Value};
 
-use crate::script::arguments::{Arguments, function};
+use crate::script::arguments::{ScriptArguments, function};
 use crate::script::cmsgpack::unpack::{unpack, unpack_limit, unpack_one};
 use crate::script::globals::behind;
 
@@ -29,7 +29,7 @@ pub fn library(lua: &Lua, protected: &Table) -> mlua::Result<Table> {
 }
 
 /// `cmsgpack.pack(...)`: the values one after the other.
-fn pack(arguments: &Arguments, protected: &Table) -> mlua::Result<LuaString> {
+fn pack(arguments: &ScriptArguments, protected: &Table) -> mlua::Result<LuaString> {
     if arguments.count() == 0 {
         return Err(arguments.refuse(0, "MessagePack pack needs input."));
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::node::Node;
-use crate::script::flags::Head;
+use crate::script::flags::Shebang;
 use crate::script::libraries::find;
 use crate::specification::Command;
 use crate::specification::flags::Flags;
@@ -12,10 +12,10 @@ use crate::specification::flags::Flags;
 pub fn flags_of(node: &Node, command: &Command, args: &[Bytes]) -> Flags {
     let Some(word) = args.get(1) else { return command.flags };
     let script = match command.name {
-        "EVAL" | "EVAL_RO" => Head::of(word).ok().and_then(|head| head.flags),
+        "EVAL" | "EVAL_RO" => Shebang::of(word).ok().and_then(|head| head.flags),
         "EVALSHA" | "EVALSHA_RO" => {
             let body = node.scripts.get(&word.to_ascii_lowercase()[..]);
-            body.and_then(|body| Head::of(body).ok()?.flags)
+            body.and_then(|body| Shebang::of(body).ok()?.flags)
         }
         "FCALL" | "FCALL_RO" => find(&node.libraries, word).map(|(_, found)| found.flags),
         _ => None,

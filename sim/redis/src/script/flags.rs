@@ -63,21 +63,21 @@ impl ScriptFlags {
 
 /// The shebang line of a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Head {
+pub struct Shebang {
     /// Its flags; `None` if there is no such line.
     pub flags: Option<ScriptFlags>,
     /// Its length without the line end.
     pub length: usize,
 }
 
-impl Head {
+impl Shebang {
     /// Reads `#!lua flags=...`.
     ///
     /// # Errors
     /// Redis's error text for an invalid line.
-    pub fn of(body: &[u8]) -> Result<Head, Reply> {
+    pub fn of(body: &[u8]) -> Result<Shebang, Reply> {
         if !body.starts_with(b"#!") {
-            return Ok(Head::default());
+            return Ok(Shebang::default());
         }
         let Some(length) = body.iter().position(|byte| *byte == b'\n') else {
             return Err(Reply::error("ERR Invalid script shebang"));
@@ -99,7 +99,7 @@ impl Head {
                 flags = flags.and(flag.ok_or_else(unknown)?);
             }
         }
-        Ok(Head { flags: Some(flags), length })
+        Ok(Shebang { flags: Some(flags), length })
     }
 }
 

@@ -6,7 +6,7 @@
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
-use crate::script::arguments::{Arguments, function};
+use crate::script::arguments::{ScriptArguments, function};
 use crate::script::raised::{Raised, without_trace};
 
 const READONLY: &str = "Attempt to modify a readonly table";
@@ -14,7 +14,7 @@ const READONLY: &str = "Attempt to modify a readonly table";
 /// The functions by name; `insert` is the one of `table`.
 pub fn functions(lua: &Lua, protected: &Table) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    let add = |name: &str, body: fn(&Arguments, &Guard) -> mlua::Result<MultiValue>| {
+    let add = |name: &str, body: fn(&ScriptArguments, &Guard) -> mlua::Result<MultiValue>| {
         let guard = Guard {
             protected: protected.clone(),
             native: lua.globals().raw_get::<Option<Function>>(name)?,
@@ -78,7 +78,7 @@ pub fn behind(protected: &Table, table: &Table) -> mlua::Result<Table> {
     Ok(real.unwrap_or_else(|| table.clone()))
 }
 
-fn a_table(arguments: &Arguments) -> mlua::Result<Table> {
+fn a_table(arguments: &ScriptArguments) -> mlua::Result<Table> {
     match arguments.value(1) {
         Value::Table(table) => Ok(table.clone()),
         _ => Err(arguments.wrong_kind(1, "table")),
@@ -86,27 +86,27 @@ fn a_table(arguments: &Arguments) -> mlua::Result<Table> {
 }
 
 /// `luaL_checkany`.
-fn need(arguments: &Arguments, nth: usize) -> mlua::Result<()> {
+fn need(arguments: &ScriptArguments, nth: usize) -> mlua::Result<()> {
     if arguments.count() < nth {
         return Err(arguments.refuse(nth, "value expected"));
     }
     Ok(())
 }
 
-fn next(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue> {
+fn next(arguments: &ScriptArguments, guard: &Guard) -> mlua::Result<MultiValue> {
     let table = a_table(arguments)?;
     let table = guard.behind(&table)?.unwrap_or(table);
     guard.call((table, arguments.value(2)))
 }
 
-fn rawget(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue> {
+fn rawget(arguments: &ScriptArguments, guard: &Guard) -> mlua::Result<MultiValue> {
     let table = a_table(arguments)?;
     need(arguments, 2)?;
     let table = guard.behind(&table)?.unwrap_or(table);
     Ok(MultiValue::from_iter([table.raw_get::<Value>(arguments.value(2))?]))
 }
 
-fn rawset(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue> {
+fn rawset(arguments: &ScriptArguments, guard: &Guard) -> mlua::Result<MultiValue> {
     let table = a_table(arguments)?;
     need(arguments, 2)?;
     need(arguments, 3)?;
@@ -114,7 +114,7 @@ fn rawset(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue> {
     guard.call((table, arguments.value(2), arguments.value(3)))
 }
 
-fn getmetatable(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue> {
+fn getmetatable(arguments: &ScriptArguments, guard: &Guard) -> mlua::Result<MultiValue> {
     need(arguments, 1)?;
     let found = guard.call(arguments.value(1))?;
     if let (Value::Table(table), Some(Value::Boolean(false))) = (arguments.value(1), found.front())
@@ -126,7 +126,7 @@ fn getmetatable(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue
     Ok(found)
 }
 
-fn setmetatable(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue> {
+fn setmetatable(arguments: &ScriptArguments, guard: &Guard) -> mlua::Result<MultiValue> {
     let table = a_table(arguments)?;
     let given = arguments.count() > 1;
     if !given || !matches!(arguments.value(2), Value::Nil | Value::Table(_)) {
@@ -140,7 +140,7 @@ fn setmetatable(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue
 }
 
 /// `table.insert`.
-fn insert(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue> {
+fn insert(arguments: &ScriptArguments, guard: &Guard) -> mlua::Result<MultiValue> {
     let table = a_table(arguments)?;
     let mut end = i64::try_from(table.raw_len()).unwrap_or(i64::MAX) + 1;
     let at = match arguments.count() {
@@ -159,7 +159,7 @@ fn insert(arguments: &Arguments, guard: &Guard) -> mlua::Result<MultiValue> {
 }
 
 /// `collectgarbage`: the machine is shared, so it has no effect and a constant result.
-fn collectgarbage(arguments: &Arguments, _: &Guard) -> mlua::Result<MultiValue> {
+fn collectgarbage(arguments: &ScriptArguments, _: &Guard) -> mlua::Result<MultiValue> {
     const OPTIONS: [&str; 7] =
         ["stop", "restart", "collect", "count", "step", "setpause", "setstepmul"];
     let option = if arguments.is_nil(1) { 2 } else { arguments.option(1, &OPTIONS)? };

@@ -11,7 +11,7 @@ use crate::script::flags::told;
 use crate::script::libraries::{
     BAD_NAME, Libraries, Library, Loading, is_name, known_elsewhere, twice,
 };
-use crate::script::machine::{Kind, MACHINE, Machine};
+use crate::script::machine::{CodeKind, MACHINE, Machine};
 
 const TIMEOUT: &str = "ERR Error registering functions: ERR FUNCTION LOAD timeout";
 
@@ -76,7 +76,7 @@ fn registered(machine: &Machine, code: &[u8], length: usize) -> Result<Loading, 
         let text = [b"ERR Error ", what.as_bytes(), b": ", why].concat();
         Reply::Error(text.into())
     };
-    let chunk = machine.compiled(Kind::Library, &sha1_hex(code), &code[length..]);
+    let chunk = machine.compiled(CodeKind::Library, &sha1_hex(code), &code[length..]);
     let chunk = chunk.map_err(|why| failed("compiling function", why.as_bytes()))?;
     *machine.loading.borrow_mut() = Some(Loading::new());
     let result = machine.load(&chunk);

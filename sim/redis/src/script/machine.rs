@@ -13,7 +13,7 @@ use crate::call::Execute;
 use crate::frame::Reply;
 use crate::node::Node;
 use crate::script::calls::caller;
-use crate::script::cjson::settings::Settings;
+use crate::script::cjson::settings::CjsonSettings;
 use crate::script::conversions::until_zero;
 use crate::script::door::Running;
 use crate::script::libraries::Loading;
@@ -40,11 +40,11 @@ thread_local! {
 pub struct Machine {
     lua: Lua,
     entries: Entries,
-    compiled: RefCell<BTreeMap<(Kind, Bytes), Function>>,
+    compiled: RefCell<BTreeMap<(CodeKind, Bytes), Function>>,
     door: Rc<RefCell<Running>>,
     /// The library that is being loaded.
     pub loading: Rc<RefCell<Option<Loading>>>,
-    meter: Rc<Meter>,
+    meter: Rc<Stopwatch>,
     choices: Choices,
 }
 
@@ -59,7 +59,7 @@ struct Entries {
 
 /// Two kinds of code, each with globals of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum CodeKind {
     /// Code for EVAL.
     Script,
     /// Code for FUNCTION LOAD.
@@ -71,12 +71,12 @@ pub enum Kind {
 struct Choices {
     /// `redis.setresp(3)`.
     resp3: Rc<Cell<bool>>,
-    cjson: Rc<Cell<Settings>>,
+    cjson: Rc<Cell<CjsonSettings>>,
 }
 
 /// The run time of the script.
 #[derive(Default)]
-struct Meter {
+struct Stopwatch {
     instructions: Cell<u64>,
     ended: Cell<bool>,
     /// The line at which it was stopped.
@@ -124,14 +124,14 @@ impl Machine {
     ///
     /// # Errors
     /// Lua's error text for code that does not compile.
-    pub fn compiled(&self, kind: Kind, sha: &Bytes, code: &[u8]) -> Result<Function, String> {
+    pub fn compiled(&self, kind: CodeKind, sha: &Bytes, code: &[u8]) -> Result<Function, String> {
         let place = (kind, sha.clone());
         if let Some(function) = self.compiled.borrow().get(&place) {
             return Ok(function.clone());
         }
         let (name, env) = match kind {
-            Kind::Script => ("@user_script", &self.entries.scripts),
-            Kind::Library => ("@user_function", &self.entries.libraries),
+            CodeKind::Script => ("@user_script", &self.entries.scripts),
+            CodeKind::Library => ("@user_function", &self.entries.libraries),
         };
         let chunk = self.lua.load(code).set_mode(ChunkMode::Text).set_name(name);
         let function = chunk.set_environment(env.clone()).into_function();
@@ -158,15 +158,15 @@ impl Machine {
     /// Calls a script's function, or one of a library.
     pub fn call(
         &self,
-        kind: Kind,
+        kind: CodeKind,
         function: &Function,
         (keys, args): (&[Bytes], &[Bytes]),
     ) -> mlua::Result<(bool, Value)> {
         self.begin();
         let (keys, args) = unlimited(&self.lua, || Ok((self.words(keys)?, self.words(args)?)))?;
         match kind {
-            Kind::Script => self.entries.run.call((function, keys, args)),
-            Kind::Library => self.entries.call.call((function, keys, args)),
+            CodeKind::Script => self.entries.run.call((function, keys, args)),
+            CodeKind::Library => self.entries.call.call((function, keys, args)),
         }
     }
 
@@ -179,7 +179,7 @@ impl Machine {
     fn begin(&self) {
         self.meter.instructions.set(0);
         self.choices.resp3.set(false);
-        self.choices.cjson.set(Settings::default());
+        self.choices.cjson.set(CjsonSettings::default());
     }
 
     fn words(&self, words: &[Bytes]) -> mlua::Result<Table> {

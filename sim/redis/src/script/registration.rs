@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use mlua::{Function, Lua, Table, Value};
 
-use crate::script::arguments::{Arguments, function};
+use crate::script::arguments::{ScriptArguments, function};
 use crate::script::conversions::until_zero;
 use crate::script::flags::ScriptFlags;
 use crate::script::libraries::{BAD_NAME, Loading, Registered, is_name};
@@ -41,7 +41,7 @@ fn refuse<T>(why: &'static str) -> mlua::Result<T> {
 }
 
 /// `redis.register_function(name, callback)`
-fn by_place(arguments: &Arguments) -> mlua::Result<(Bytes, Registered)> {
+fn by_place(arguments: &ScriptArguments) -> mlua::Result<(Bytes, Registered)> {
     let Some(name) = text(arguments.lua, arguments.value(1))? else {
         return refuse("first argument to redis.register_function must be a string");
     };
@@ -52,7 +52,7 @@ fn by_place(arguments: &Arguments) -> mlua::Result<(Bytes, Registered)> {
 }
 
 /// `redis.register_function{function_name=..., callback=..., description=..., flags={...}}`
-fn by_name(arguments: &Arguments) -> mlua::Result<(Bytes, Registered)> {
+fn by_name(arguments: &ScriptArguments) -> mlua::Result<(Bytes, Registered)> {
     let Value::Table(named) = arguments.value(1) else {
         return refuse(
             "calling redis.register_function with a single argument is only applicable to Lua \

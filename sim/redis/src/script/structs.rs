@@ -2,7 +2,7 @@
 
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
-use crate::script::arguments::{Arguments, function, kind};
+use crate::script::arguments::{ScriptArguments, function, kind};
 use crate::script::conversions::{until_zero, whole};
 
 /// Bytes of the widest integer.
@@ -23,7 +23,7 @@ pub fn library(lua: &Lua) -> mlua::Result<Table> {
 
 /// A format being parsed.
 struct Format<'a> {
-    arguments: &'a Arguments<'a>,
+    arguments: &'a ScriptArguments<'a>,
     text: Vec<u8>,
     at: usize,
     is_big: bool,
@@ -37,7 +37,7 @@ struct Item {
 }
 
 impl<'a> Format<'a> {
-    fn new(arguments: &'a Arguments<'a>) -> mlua::Result<Format<'a>> {
+    fn new(arguments: &'a ScriptArguments<'a>) -> mlua::Result<Format<'a>> {
         let text = arguments.text(1)?;
         let text = until_zero(&text.as_bytes()).to_vec();
         Ok(Format { arguments, text, at: 0, is_big: false, align: 1 })
@@ -119,7 +119,7 @@ impl<'a> Format<'a> {
 }
 
 /// `struct.pack(format, ...)`.
-fn pack(arguments: &Arguments) -> mlua::Result<LuaString> {
+fn pack(arguments: &ScriptArguments) -> mlua::Result<LuaString> {
     let mut format = Format::new(arguments)?;
     let mut bytes = Vec::new();
     let mut nth = 1;
@@ -165,12 +165,12 @@ fn pack(arguments: &Arguments) -> mlua::Result<LuaString> {
     arguments.lua.create_string(bytes)
 }
 
-fn number(arguments: &Arguments, nth: usize) -> mlua::Result<f64> {
+fn number(arguments: &ScriptArguments, nth: usize) -> mlua::Result<f64> {
     arguments.as_number(nth)?.ok_or_else(|| wrong_kind(arguments, nth, "number"))
 }
 
 /// The library pushes a nil after its arguments, so none counts as missing.
-fn wrong_kind(arguments: &Arguments, nth: usize, expected: &str) -> mlua::Error {
+fn wrong_kind(arguments: &ScriptArguments, nth: usize, expected: &str) -> mlua::Error {
     let got = kind(arguments.value(nth));
     arguments.refuse(nth, &format!("{expected} expected, got {got}"))
 }
@@ -182,7 +182,7 @@ fn unsigned(number: f64) -> u64 {
 }
 
 /// `struct.size(format)`.
-fn size(arguments: &Arguments) -> mlua::Result<f64> {
+fn size(arguments: &ScriptArguments) -> mlua::Result<f64> {
     let mut format = Format::new(arguments)?;
     let mut at = 0;
     while let Some(item) = format.next()? {
@@ -203,7 +203,7 @@ fn size(arguments: &Arguments) -> mlua::Result<f64> {
 }
 
 /// `struct.unpack(format, data [, offset])`.
-fn unpack(arguments: &Arguments) -> mlua::Result<MultiValue> {
+fn unpack(arguments: &ScriptArguments) -> mlua::Result<MultiValue> {
     let mut format = Format::new(arguments)?;
     let data = arguments.text(2)?;
     let data = data.as_bytes();
@@ -256,7 +256,7 @@ fn unpack(arguments: &Arguments) -> mlua::Result<MultiValue> {
 }
 
 /// The size for `c0`: the value of the previous item.
-fn previous_size(arguments: &Arguments, previous: Option<Value>) -> mlua::Result<usize> {
+fn previous_size(arguments: &ScriptArguments, previous: Option<Value>) -> mlua::Result<usize> {
     let size = match previous {
         Some(Value::Number(number)) => Some(number),
         Some(text @ Value::String(_)) => arguments.lua.coerce_number(text)?,

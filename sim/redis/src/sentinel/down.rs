@@ -3,12 +3,12 @@
 
 use crate::frame::Reply;
 use crate::sentinel::Sentinel;
-use crate::sentinel::instance::{Expect, Ms, Peer, Place, Role, State, Who};
+use crate::sentinel::instance::{Expect, InstanceKey, Ms, OtherSentinel, Role, State, Who};
 
 impl Sentinel {
     /// Closes silent connections, and marks an instance without a valid reply for too long as down;
     /// also a master that reports for too long that it is a replica.
-    pub fn check_subjectively_down(&mut self, place: &Place, now: Ms) {
+    pub fn check_subjectively_down(&mut self, place: &InstanceKey, now: Ms) {
         let Some(master) = self.masters.get(&place.master) else { return };
         let Some(instance) = master.get(&place.who) else { return };
         let (link, report, limit) = (&instance.link, &instance.report, master.down_after);
@@ -59,7 +59,7 @@ impl Sentinel {
             return;
         }
         master.instance.o_down = is_down;
-        let place = Place::master(name);
+        let place = InstanceKey::master(name);
         if is_down {
             master.instance.o_down_at = now;
             self.tell("+odown", &place, &format!(" #quorum {count}/{quorum}"));
@@ -82,11 +82,12 @@ impl Sentinel {
         if !master.instance.s_down {
             return;
         }
-        let due = |peer: &Peer| {
+        let due = |peer: &OtherSentinel| {
             !peer.instance.link.disconnected && (at_once || now - peer.said_at >= ask)
         };
         let asked = master.sentinels.iter().filter(|(_, peer)| due(peer));
-        let asked: Vec<Place> = asked.map(|(id, _)| Place::sentinel(name, id)).collect();
+        let asked: Vec<InstanceKey> =
+            asked.map(|(id, _)| InstanceKey::sentinel(name, id)).collect();
         let address = master.instance.address;
         let is_candidate = master.failover.state != State::None;
         let (ip, port) = (address.ip().to_string(), address.port().to_string());
@@ -99,7 +100,7 @@ impl Sentinel {
     }
 
     /// Takes another Sentinel's opinion about the master, and its vote.
-    pub fn hear_opinion(&mut self, place: &Place, reply: &Reply, now: Ms) {
+    pub fn hear_opinion(&mut self, place: &InstanceKey, reply: &Reply, now: Ms) {
         let Reply::Array(items) = reply else { return };
         let [Reply::Integer(down), Reply::Bulk(leader), Reply::Integer(epoch)] = &items[..] else {
             return;

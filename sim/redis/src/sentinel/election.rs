@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::sentinel::instance::Ms;
-use crate::sentinel::{Moment, Sentinel};
+use crate::sentinel::{Sentinel, SentinelMoment};
 
 /// Starts are delayed by less than this, so that not all Sentinels begin together.
 const MAX_DESYNC: u64 = 1_000;
@@ -22,7 +22,7 @@ impl Sentinel {
         name: &str,
         epoch: u64,
         candidate: &str,
-        now: Moment,
+        now: SentinelMoment,
     ) -> Option<(String, u64)> {
         if epoch > self.epoch && self.masters.contains_key(name) {
             self.raise_epoch(epoch);
@@ -47,7 +47,7 @@ impl Sentinel {
     /// The leader of the failover of `epoch`, if there is one: it needs the votes of more than half
     /// of all known Sentinels, down ones included, and of the quorum. This Sentinel votes last, for
     /// the candidate with most votes or for itself.
-    pub fn leader(&mut self, name: &str, epoch: u64, now: Moment) -> Option<String> {
+    pub fn leader(&mut self, name: &str, epoch: u64, now: SentinelMoment) -> Option<String> {
         let current = self.epoch;
         let master = self.masters.get(name)?;
         let mut votes: BTreeMap<String, usize> = BTreeMap::new();

@@ -5,14 +5,15 @@ use std::net::SocketAddrV4;
 
 use crate::sentinel::election::desync;
 use crate::sentinel::instance::{
-    Failover, Instance, Link, Ms, Place, Reconf, Replica, Role, State,
+    Instance, InstanceKey, InstanceLink, MonitoredReplica, Ms, Reconf, Role, SentinelFailover,
+    State,
 };
-use crate::sentinel::{Moment, Sentinel};
+use crate::sentinel::{Sentinel, SentinelMoment};
 
 impl Sentinel {
     /// Starts a failover of a master that is objectively down, unless one was started or voted for
     /// within twice the failover timeout; whether it did.
-    pub fn start_failover_if_needed(&mut self, name: &str, now: Moment) -> bool {
+    pub fn start_failover_if_needed(&mut self, name: &str, now: SentinelMoment) -> bool {
         let Some(master) = self.masters.get(name) else { return false };
         let failover = &master.failover;
         let is_due = master.instance.o_down
@@ -25,10 +26,10 @@ impl Sentinel {
     }
 
     /// Begins to request votes; `forced` needs none.
-    pub fn start_failover(&mut self, name: &str, now: Moment, forced: bool) {
+    pub fn start_failover(&mut self, name: &str, now: SentinelMoment, forced: bool) {
         self.raise_epoch(self.epoch + 1);
         let Some(master) = self.masters.get_mut(name) else { return };
-        master.failover = Failover {
+        master.failover = SentinelFailover {
             state: State::WaitStart,
             epoch: self.epoch,
             started_at: now.ms + desync(now.chance),
@@ -36,11 +37,11 @@ impl Sentinel {
             forced,
             promoted: None,
         };
-        self.tell("+try-failover", &Place::master(name), "");
+        self.tell("+try-failover", &InstanceKey::master(name), "");
     }
 
     /// Takes the next step.
-    pub fn go_on_with_failover(&mut self, name: &str, now: Moment) {
+    pub fn go_on_with_failover(&mut self, name: &str, now: SentinelMoment) {
         let Some(master) = self.masters.get(name) else { return };
         match master.failover.state {
             State::WaitStart => self.wait_for_votes(name, now),
@@ -63,7 +64,7 @@ impl Sentinel {
     }
 
     fn abort(&mut self, name: &str, event: &'static str, now: Ms) {
-        let place = Place::master(name);
+        let place = InstanceKey::master(name);
         self.tell(event, &place, "");
         let Some(master) = self.masters.get_mut(name) else { return };
         let promoted = master.failover.promoted.take();
@@ -74,11 +75,11 @@ impl Sentinel {
         self.enter(name, State::None, now);
     }
 
-    fn wait_for_votes(&mut self, name: &str, now: Moment) {
+    fn wait_for_votes(&mut self, name: &str, now: SentinelMoment) {
         let epoch = self.masters[name].failover.epoch;
         let is_leader = self.leader(name, epoch, now).as_ref() == Some(&self.id);
         let master = &self.masters[name];
-        let place = Place::master(name);
+        let place = InstanceKey::master(name);
         if !is_leader && !master.failover.forced {
             let limit = self.times.election.min(master.failover_timeout);
             if now.ms - master.failover.started_at > limit {
@@ -100,7 +101,7 @@ impl Sentinel {
             self.abort(name, "-failover-abort-no-good-slave", now);
             return;
         };
-        let place = Place::replica(name, address);
+        let place = InstanceKey::replica(name, address);
         self.tell("+selected-slave", &place, "");
         if let Some(master) = self.masters.get_mut(name) {
             master.failover.promoted = Some(address);
@@ -132,7 +133,8 @@ impl Sentinel {
                 && report.link_down <= longest_cut
         };
         let good = master.replicas.iter().filter(|(_, replica)| is_good(&replica.instance));
-        let better = |Replica { instance: Instance { report, run_id, .. }, .. }: &Replica| {
+        let better = |replica: &MonitoredReplica| {
+            let Instance { report, run_id, .. } = &replica.instance;
             let id = (run_id.is_empty(), run_id.clone());
             (report.priority, Reverse(report.offset), id)
         };
@@ -141,7 +143,7 @@ impl Sentinel {
 
     fn send_no_one(&mut self, name: &str, now: Ms) {
         let Some(promoted) = self.masters[name].failover.promoted else { return };
-        let place = Place::replica(name, promoted);
+        let place = InstanceKey::replica(name, promoted);
         if self.get_mut(&place).is_none_or(|instance| instance.link.disconnected) {
             self.abort_if_late(name, now);
         } else if self.send_slaveof(&place, None) {
@@ -162,8 +164,9 @@ impl Sentinel {
     fn reconfigure_next(&mut self, name: &str, now: Ms) {
         let Some(master) = self.masters.get(name) else { return };
         let Some(promoted) = master.failover.promoted else { return };
-        let is_busy =
-            |replica: &&Replica| matches!(replica.reconf, Reconf::Sent | Reconf::InProgress);
+        let is_busy = |replica: &&MonitoredReplica| {
+            matches!(replica.reconf, Reconf::Sent | Reconf::InProgress)
+        };
         let mut busy = master.replicas.values().filter(is_busy).count();
         let most = usize::try_from(master.parallel_syncs).unwrap_or(usize::MAX);
         let addresses: Vec<SocketAddrV4> = master.replicas.keys().copied().collect();
@@ -172,7 +175,7 @@ impl Sentinel {
                 return;
             }
             let replica = &self.masters[name].replicas[&address];
-            let place = Place::replica(name, address);
+            let place = InstanceKey::replica(name, address);
             let is_late = now - replica.reconf_sent_at > self.times.reconf;
             let is_next = replica.reconf == Reconf::None && !replica.instance.link.disconnected;
             if replica.reconf == Reconf::Sent && is_late {
@@ -204,12 +207,12 @@ impl Sentinel {
         if new.instance.s_down {
             return;
         }
-        let lacks = |replica: &&Replica| {
+        let lacks = |replica: &&MonitoredReplica| {
             !replica.promoted && replica.reconf != Reconf::Done && !replica.instance.s_down
         };
         let lacking = master.replicas.values().filter(lacks).count();
         let is_late = now - master.failover.changed_at > master.failover_timeout;
-        let place = Place::master(name);
+        let place = InstanceKey::master(name);
         if is_late {
             self.tell("+failover-end-for-timeout", &place, "");
         }
@@ -225,7 +228,7 @@ impl Sentinel {
     fn tell_the_rest(&mut self, name: &str, now: Ms) {
         let Some(master) = self.masters.get(name) else { return };
         let promoted = master.failover.promoted;
-        let untold = |(_, replica): &(&SocketAddrV4, &Replica)| {
+        let untold = |(_, replica): &(&SocketAddrV4, &MonitoredReplica)| {
             !replica.promoted
                 && !matches!(replica.reconf, Reconf::Sent | Reconf::Done)
                 && !replica.instance.link.disconnected
@@ -233,7 +236,7 @@ impl Sentinel {
         let rest: Vec<SocketAddrV4> =
             master.replicas.iter().filter(untold).map(|(address, _)| *address).collect();
         for address in rest {
-            let place = Place::replica(name, address);
+            let place = InstanceKey::replica(name, address);
             if self.send_slaveof(&place, promoted) {
                 self.tell("+slave-reconf-sent-be", &place, "");
                 self.set_reconf(name, address, Reconf::Sent, now);
@@ -272,7 +275,7 @@ impl Sentinel {
         for address in replicas {
             let Some(master) = self.masters.get_mut(name) else { return };
             if master.add_replica(address, now) {
-                self.tell("+slave", &Place::replica(name, address), "");
+                self.tell("+slave", &InstanceKey::replica(name, address), "");
             }
         }
         self.unsaved = true;
@@ -281,13 +284,14 @@ impl Sentinel {
     /// Resets a master's state except its address, its epochs and the other Sentinels.
     pub fn reset(&mut self, name: &str, now: Ms) {
         let Some(master) = self.masters.get(name) else { return };
-        let replicas = master.replicas.keys().map(|address| Place::replica(name, *address));
-        let places: Vec<Place> = replicas.chain([Place::master(name)]).collect();
+        let replicas = master.replicas.keys().map(|address| InstanceKey::replica(name, *address));
+        let places: Vec<InstanceKey> = replicas.chain([InstanceKey::master(name)]).collect();
         places.iter().for_each(|place| self.close_all(place));
         let Some(master) = self.masters.get_mut(name) else { return };
         master.replicas.clear();
         master.leader = None;
-        master.failover = Failover { epoch: master.failover.epoch, ..Failover::default() };
+        master.failover =
+            SentinelFailover { epoch: master.failover.epoch, ..SentinelFailover::default() };
         let old = &master.instance;
         let (s_down_at, o_down_at) = (old.s_down_at, old.o_down_at);
         let (published_at, tried_at, asked_at) =
@@ -296,7 +300,7 @@ impl Sentinel {
         (instance.s_down_at, instance.o_down_at) = (s_down_at, o_down_at);
         instance.published_at = published_at;
         instance.report.at = asked_at;
-        instance.link = Link { tried_at, ..Link::new(now) };
+        instance.link = InstanceLink { tried_at, ..InstanceLink::new(now) };
         master.instance = instance;
     }
 
@@ -304,7 +308,7 @@ impl Sentinel {
     pub fn reset_with_sentinels(&mut self, name: &str, now: Ms) {
         self.forget_sentinels(name);
         self.reset(name, now);
-        self.tell("+reset-master", &Place::master(name), "");
+        self.tell("+reset-master", &InstanceKey::master(name), "");
         self.unsaved = true;
     }
 
@@ -318,8 +322,8 @@ impl Sentinel {
 
     fn forget_sentinels(&mut self, name: &str) {
         let Some(master) = self.masters.get(name) else { return };
-        let peers: Vec<Place> =
-            master.sentinels.keys().map(|id| Place::sentinel(name, id)).collect();
+        let peers: Vec<InstanceKey> =
+            master.sentinels.keys().map(|id| InstanceKey::sentinel(name, id)).collect();
         peers.iter().for_each(|place| self.close_all(place));
         if let Some(master) = self.masters.get_mut(name) {
             master.sentinels.clear();

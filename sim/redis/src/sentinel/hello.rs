@@ -4,7 +4,7 @@ use std::net::SocketAddrV4;
 
 use crate::frame::Reply;
 use crate::sentinel::Sentinel;
-use crate::sentinel::instance::{Ms, Place};
+use crate::sentinel::instance::{InstanceKey, Ms};
 
 /// The contents of a hello message.
 struct Hello<'a> {
@@ -80,7 +80,7 @@ impl Sentinel {
         if hello.epoch > self.epoch {
             self.raise_epoch(hello.epoch);
         }
-        let peer = Place::sentinel(hello.name, hello.id);
+        let peer = InstanceKey::sentinel(hello.name, hello.id);
         let Some(master) = self.masters.get_mut(hello.name) else { return };
         if let Some(peer) = master.sentinels.get_mut(hello.id) {
             peer.hello_at = now;
@@ -108,10 +108,10 @@ impl Sentinel {
         if moved {
             let (ip, port) = (hello.address.ip(), hello.address.port());
             let more = format!(" ip {ip} port {port} for {}", hello.id);
-            self.tell("+sentinel-address-switch", &Place::master(name), &more);
+            self.tell("+sentinel-address-switch", &InstanceKey::master(name), &more);
             self.forget_sentinel(name, hello.id);
         } else if let Some(other) = same_address.first() {
-            self.tell("+sentinel-invalid-addr", &Place::sentinel(name, other), "");
+            self.tell("+sentinel-invalid-addr", &InstanceKey::sentinel(name, other), "");
             for name in self.masters.keys().cloned().collect::<Vec<_>>() {
                 self.forget_sentinel(&name, other);
             }
@@ -120,13 +120,13 @@ impl Sentinel {
             master.add_sentinel(hello.id, hello.address, now);
         }
         if !moved {
-            self.tell("+sentinel", &Place::sentinel(name, hello.id), "");
+            self.tell("+sentinel", &InstanceKey::sentinel(name, hello.id), "");
         }
         self.unsaved = true;
     }
 
     fn forget_sentinel(&mut self, name: &str, id: &str) {
-        self.close_all(&Place::sentinel(name, id));
+        self.close_all(&InstanceKey::sentinel(name, id));
         if let Some(master) = self.masters.get_mut(name) {
             master.sentinels.remove(id);
         }

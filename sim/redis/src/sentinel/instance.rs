@@ -10,14 +10,14 @@ pub type Ms = i64;
 
 /// The key of an instance: a master by name, and which of its instances.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct InstanceKey {
     /// The master's name.
     pub master: String,
     /// The master, or one of its replicas or Sentinels.
     pub who: Who,
 }
 
-/// See [`Place`].
+/// See [`InstanceKey`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// The master itself.
@@ -28,20 +28,20 @@ pub enum Who {
     Sentinel(String),
 }
 
-impl Place {
+impl InstanceKey {
     /// The master of this name.
-    pub fn master(name: &str) -> Place {
-        Place { master: name.to_owned(), who: Who::Master }
+    pub fn master(name: &str) -> InstanceKey {
+        InstanceKey { master: name.to_owned(), who: Who::Master }
     }
 
     /// A replica of that master.
-    pub fn replica(name: &str, address: SocketAddrV4) -> Place {
-        Place { master: name.to_owned(), who: Who::Replica(address) }
+    pub fn replica(name: &str, address: SocketAddrV4) -> InstanceKey {
+        InstanceKey { master: name.to_owned(), who: Who::Replica(address) }
     }
 
     /// Another Sentinel of that master.
-    pub fn sentinel(name: &str, id: &str) -> Place {
-        Place { master: name.to_owned(), who: Who::Sentinel(id.to_owned()) }
+    pub fn sentinel(name: &str, id: &str) -> InstanceKey {
+        InstanceKey { master: name.to_owned(), who: Who::Sentinel(id.to_owned()) }
     }
 }
 
@@ -83,7 +83,7 @@ pub struct Instance {
     /// Whether SCRIPT KILL was sent since it went down.
     pub script_kill_sent: bool,
     /// The connections to it.
-    pub link: Link,
+    pub link: InstanceLink,
     /// When a hello message was last published on it.
     pub published_at: Ms,
     /// Its last INFO.
@@ -136,7 +136,7 @@ impl Instance {
             o_down: false,
             o_down_at: 0,
             script_kill_sent: false,
-            link: Link::new(now),
+            link: InstanceLink::new(now),
             published_at: now,
             report,
         }
@@ -151,11 +151,11 @@ impl Instance {
 
 /// The two connections to an instance, and when they were last heard.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct InstanceLink {
     /// The connection for commands.
-    pub commands: Option<Line>,
+    pub commands: Option<SentinelConnection>,
     /// The connection for hello messages: not for Sentinels.
-    pub channel: Option<Line>,
+    pub channel: Option<SentinelConnection>,
     /// Whether one of them is missing.
     pub disconnected: bool,
     /// When connecting was last tried.
@@ -172,10 +172,10 @@ pub struct Link {
     pub channel_heard_at: Ms,
 }
 
-impl Link {
+impl InstanceLink {
     /// A link that is not connected yet.
-    pub fn new(now: Ms) -> Link {
-        Link {
+    pub fn new(now: Ms) -> InstanceLink {
+        InstanceLink {
             commands: None,
             channel: None,
             disconnected: true,
@@ -197,7 +197,7 @@ impl Link {
 
 /// One connection.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct SentinelConnection {
     /// Its number, never reused.
     pub id: u64,
     /// When it was opened.
@@ -223,7 +223,7 @@ pub enum Expect {
 
 /// A replica of a master.
 #[derive(Clone, Debug)]
-pub struct Replica {
+pub struct MonitoredReplica {
     /// The common part of all instances.
     pub instance: Instance,
     /// Whether a failover has selected it.
@@ -234,7 +234,7 @@ pub struct Replica {
     pub reconf_sent_at: Ms,
 }
 
-/// See [`Replica::reconf`].
+/// See [`MonitoredReplica::reconf`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reconf {
     /// Not sent.
@@ -250,7 +250,7 @@ pub enum Reconf {
 
 /// Another Sentinel that monitors the same master.
 #[derive(Clone, Debug)]
-pub struct Peer {
+pub struct OtherSentinel {
     /// The common part of all instances.
     pub instance: Instance,
     /// Whether it considers the master down.
@@ -285,11 +285,11 @@ pub struct Master {
     /// The epoch of that vote.
     pub leader_epoch: u64,
     /// This Sentinel's failover of it.
-    pub failover: Failover,
+    pub failover: SentinelFailover,
     /// Its replicas.
-    pub replicas: BTreeMap<SocketAddrV4, Replica>,
+    pub replicas: BTreeMap<SocketAddrV4, MonitoredReplica>,
     /// The other Sentinels, by id.
-    pub sentinels: BTreeMap<String, Peer>,
+    pub sentinels: BTreeMap<String, OtherSentinel>,
 }
 
 /// The state of a failover.
@@ -329,7 +329,7 @@ impl State {
 
 /// A failover, the current or the last one.
 #[derive(Clone, Debug, Default)]
-pub struct Failover {
+pub struct SentinelFailover {
     /// Its state.
     pub state: State,
     /// The epoch in which it was started.
@@ -357,7 +357,7 @@ impl Master {
             config_epoch: 0,
             leader: None,
             leader_epoch: 0,
-            failover: Failover::default(),
+            failover: SentinelFailover::default(),
             replicas: BTreeMap::new(),
             sentinels: BTreeMap::new(),
         }
@@ -385,7 +385,7 @@ impl Master {
         }
         let instance = Instance::new(address, Role::Replica, now);
         let reconf = Reconf::None;
-        let replica = Replica { instance, promoted: false, reconf, reconf_sent_at: 0 };
+        let replica = MonitoredReplica { instance, promoted: false, reconf, reconf_sent_at: 0 };
         self.replicas.insert(address, replica);
         true
     }
@@ -394,7 +394,7 @@ impl Master {
     pub fn add_sentinel(&mut self, id: &str, address: SocketAddrV4, now: Ms) {
         let mut instance = Instance::new(address, Role::Master, now);
         id.clone_into(&mut instance.run_id);
-        let peer = Peer {
+        let peer = OtherSentinel {
             instance,
             says_down: false,
             said_at: now,

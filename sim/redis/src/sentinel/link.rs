@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::net::SocketAddrV4;
 
 use crate::frame::Reply;
-use crate::sentinel::instance::{Expect, Line, Link, Ms, Place, State, Who};
-use crate::sentinel::{Action, Moment, Sentinel};
+use crate::sentinel::instance::{
+    Expect, InstanceKey, InstanceLink, Ms, SentinelConnection, State, Who,
+};
+use crate::sentinel::{Sentinel, SentinelAction, SentinelMoment};
 
 /// The channel of hello messages.
 pub const HELLO: &str = "__sentinel__:hello";
@@ -14,7 +16,7 @@ const MAX_PENDING: usize = 100;
 
 impl Sentinel {
     /// Opens missing connections, at most once a second.
-    pub fn reconnect(&mut self, place: &Place, now: Ms) {
+    pub fn reconnect(&mut self, place: &InstanceKey, now: Ms) {
         let period = self.times.ping;
         let Some(instance) = self.get_mut(place) else { return };
         let link = &mut instance.link;
@@ -44,7 +46,7 @@ impl Sentinel {
     }
 
     /// Authenticates with another Sentinel, if credentials are set (`sentinelSendAuthIfNeeded`).
-    fn authenticate(&mut self, place: &Place) {
+    fn authenticate(&mut self, place: &InstanceKey) {
         let (user, password) = (self.globals.user.clone(), self.globals.password.clone());
         if matches!(place.who, Who::Sentinel(_)) && !password.is_empty() {
             let words = ["AUTH", &user, &password];
@@ -53,15 +55,15 @@ impl Sentinel {
         }
     }
 
-    fn open(&mut self, place: &Place, address: SocketAddrV4, now: Ms) -> Line {
+    fn open(&mut self, place: &InstanceKey, address: SocketAddrV4, now: Ms) -> SentinelConnection {
         self.last_line += 1;
         let id = self.last_line;
         self.lines.insert(id, place.clone());
-        self.actions.push(Action::Open(id, address));
-        Line { id, since: now, expected: VecDeque::new() }
+        self.actions.push(SentinelAction::Open(id, address));
+        SentinelConnection { id, since: now, expected: VecDeque::new() }
     }
 
-    fn link_of(&mut self, place: &Place, change: impl FnOnce(&mut Link)) {
+    fn link_of(&mut self, place: &InstanceKey, change: impl FnOnce(&mut InstanceLink)) {
         if let Some(instance) = self.get_mut(place) {
             change(&mut instance.link);
         }
@@ -69,11 +71,11 @@ impl Sentinel {
 
     fn put(&mut self, line: u64, words: &[&str]) {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        self.actions.push(Action::Send(line, words));
+        self.actions.push(SentinelAction::Send(line, words));
     }
 
     /// Sends a command; whether there is a connection for it.
-    pub fn send(&mut self, place: &Place, words: &[&str], expect: Expect) -> bool {
+    pub fn send(&mut self, place: &InstanceKey, words: &[&str], expect: Expect) -> bool {
         let line = self.get_mut(place).and_then(|instance| instance.link.commands.as_mut());
         let Some(line) = line else { return false };
         line.expected.push_back(expect);
@@ -84,7 +86,7 @@ impl Sentinel {
 
     /// Sends a transaction that makes a node follow another one, or none, and closes its clients'
     /// connections so that they reconnect and learn its role (`sentinelSendSlaveOf`).
-    pub fn send_slaveof(&mut self, place: &Place, master: Option<SocketAddrV4>) -> bool {
+    pub fn send_slaveof(&mut self, place: &InstanceKey, master: Option<SocketAddrV4>) -> bool {
         let (host, port) = match master {
             Some(master) => (master.ip().to_string(), master.port().to_string()),
             None => ("NO".to_owned(), "ONE".to_owned()),
@@ -101,7 +103,7 @@ impl Sentinel {
         .all(|words| self.send(place, words, Expect::Nothing))
     }
 
-    fn ping(&mut self, place: &Place, now: Ms) {
+    fn ping(&mut self, place: &InstanceKey, now: Ms) {
         if self.send(place, &["PING"], Expect::Ping) {
             self.link_of(place, |link| {
                 link.pinged_at = now;
@@ -113,7 +115,7 @@ impl Sentinel {
     }
 
     /// Sends PING, INFO and hello messages, each when it is due.
-    pub fn send_periodic(&mut self, place: &Place, now: Ms) {
+    pub fn send_periodic(&mut self, place: &InstanceKey, now: Ms) {
         let Some(master) = self.masters.get(&place.master) else { return };
         let Some(instance) = master.get(&place.who) else { return };
         let link = &instance.link;
@@ -142,26 +144,26 @@ impl Sentinel {
     }
 
     /// Closes the connection for commands.
-    pub fn close_commands(&mut self, place: &Place) {
+    pub fn close_commands(&mut self, place: &InstanceKey) {
         let line = self.get_mut(place).and_then(|instance| instance.link.commands.take());
         self.close(place, line);
     }
 
     /// Closes the connection for hello messages.
-    pub fn close_channel(&mut self, place: &Place) {
+    pub fn close_channel(&mut self, place: &InstanceKey) {
         let line = self.get_mut(place).and_then(|instance| instance.link.channel.take());
         self.close(place, line);
     }
 
-    fn close(&mut self, place: &Place, line: Option<Line>) {
+    fn close(&mut self, place: &InstanceKey, line: Option<SentinelConnection>) {
         let Some(line) = line else { return };
         self.link_of(place, |link| link.disconnected = true);
         self.lines.remove(&line.id);
-        self.actions.push(Action::Close(line.id));
+        self.actions.push(SentinelAction::Close(line.id));
     }
 
     /// Closes the connections of an instance that is about to be removed.
-    pub fn close_all(&mut self, place: &Place) {
+    pub fn close_all(&mut self, place: &InstanceKey) {
         self.close_commands(place);
         self.close_channel(place);
     }
@@ -177,7 +179,7 @@ impl Sentinel {
     }
 
     /// A reply, or a message of a channel, arrived.
-    pub fn heard(&mut self, line: u64, reply: &Reply, now: Moment) {
+    pub fn heard(&mut self, line: u64, reply: &Reply, now: SentinelMoment) {
         let Some(place) = self.lines.get(&line).cloned() else { return };
         let Some(instance) = self.get_mut(&place) else { return };
         let link = &mut instance.link;
@@ -205,7 +207,7 @@ impl Sentinel {
 
     /// PONG is a sign of life, and so are the errors of a node that is loading or has lost its
     /// master. A node that is down and busy with a script is sent SCRIPT KILL.
-    fn hear_ping(&mut self, place: &Place, reply: &Reply, now: Ms) {
+    fn hear_ping(&mut self, place: &InstanceKey, reply: &Reply, now: Ms) {
         let (Reply::Simple(text) | Reply::Error(text)) = reply else { return };
         let Some(instance) = self.get_mut(place) else { return };
         let link = &mut instance.link;

@@ -3,11 +3,11 @@
 use std::net::SocketAddrV4;
 
 use crate::sentinel::Sentinel;
-use crate::sentinel::instance::{Instance, Ms, Place, Reconf, Role, State, Who};
+use crate::sentinel::instance::{Instance, InstanceKey, Ms, Reconf, Role, State, Who};
 
 impl Sentinel {
     /// Takes the text of an INFO: first stores its contents, then reacts to them.
-    pub fn refresh(&mut self, place: &Place, text: &str, now: Ms) {
+    pub fn refresh(&mut self, place: &InstanceKey, text: &str, now: Ms) {
         let Some(instance) = self.get_mut(place) else { return };
         let rebooted = note_run_id(instance, text);
         let old = instance.report.role;
@@ -43,7 +43,7 @@ impl Sentinel {
             let Some(master) = self.masters.get_mut(name) else { return };
             if master.add_replica(address, now) {
                 self.unsaved = true;
-                self.tell("+slave", &Place::replica(name, address), "");
+                self.tell("+slave", &InstanceKey::replica(name, address), "");
             }
         }
     }
@@ -52,7 +52,7 @@ impl Sentinel {
     ///
     /// One that came back, like the old master, is made a replica only after it has reported that,
     /// and was up, for four hello periods: there may be a newer configuration.
-    fn meet_new_master(&mut self, place: &Place, address: SocketAddrV4, now: Ms) {
+    fn meet_new_master(&mut self, place: &InstanceKey, address: SocketAddrV4, now: Ms) {
         let times = self.times.clone();
         let Some(master) = self.masters.get_mut(&place.master) else { return };
         let Some(replica) = master.replicas.get(&address) else { return };
@@ -68,7 +68,7 @@ impl Sentinel {
                 self.crashes.now = true;
                 return;
             }
-            let whole = Place::master(&place.master);
+            let whole = InstanceKey::master(&place.master);
             self.tell("+failover-state-reconf-slaves", &whole, "");
             self.hurry_hello(&place.master);
             return;
@@ -96,7 +96,7 @@ impl Sentinel {
     }
 
     /// Reconfigures a replica that has followed another master for long.
-    fn mend_replica(&mut self, place: &Place, now: Ms) {
+    fn mend_replica(&mut self, place: &InstanceKey, now: Ms) {
         let Some(master) = self.masters.get(&place.master) else { return };
         let Some(instance) = master.get(&place.who) else { return };
         let (follow, wait) = (master.instance.address, master.failover_timeout);
@@ -112,7 +112,7 @@ impl Sentinel {
     }
 
     /// Tracks the progress of a replica that was reconfigured to follow the promoted one.
-    fn note_reconfiguration(&mut self, place: &Place, address: SocketAddrV4) {
+    fn note_reconfiguration(&mut self, place: &InstanceKey, address: SocketAddrV4) {
         let Some(master) = self.masters.get_mut(&place.master) else { return };
         let promoted = master.failover.promoted;
         let Some(replica) = master.replicas.get_mut(&address) else { return };

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use lockstorm_platform::trace::{Event, Sight};
 
 use crate::frame::Reply;
-use crate::sentinel::instance::{Ms, Replica, State};
-use crate::sentinel::{Action, Moment, Sentinel, SentinelConfig, sight};
+use crate::sentinel::instance::{MonitoredReplica, Ms, State};
+use crate::sentinel::{Sentinel, SentinelAction, SentinelConfig, SentinelMoment, sight};
 
 const START: Ms = 1_000_000;
 const NAME: &str = "mymaster";
@@ -75,7 +75,7 @@ impl Town {
     fn pass(&mut self, ms: Ms) {
         for _ in 0..ms / 100 {
             self.now += 100;
-            self.sentinel.tick(Moment { ms: self.now, chance: 0 });
+            self.sentinel.tick(SentinelMoment { ms: self.now, chance: 0 });
             self.answer();
         }
     }
@@ -92,9 +92,9 @@ impl Town {
         while !self.sentinel.actions.is_empty() {
             for action in std::mem::take(&mut self.sentinel.actions) {
                 match action {
-                    Action::Open(line, to) => drop(self.lines.insert(line, to)),
-                    Action::Close(line) => drop(self.lines.remove(&line)),
-                    Action::Send(line, words) => self.reply(line, &words),
+                    SentinelAction::Open(line, to) => drop(self.lines.insert(line, to)),
+                    SentinelAction::Close(line) => drop(self.lines.remove(&line)),
+                    SentinelAction::Send(line, words) => self.reply(line, &words),
                 }
             }
         }
@@ -130,7 +130,7 @@ impl Town {
             }
             _ => Reply::OK,
         };
-        self.sentinel.heard(line, &reply, Moment { ms: self.now, chance: 0 });
+        self.sentinel.heard(line, &reply, SentinelMoment { ms: self.now, chance: 0 });
     }
 
     fn info(&self, host: u8) -> String {
@@ -218,7 +218,7 @@ fn fact_20_a_leader_needs_a_majority_of_all_known_and_the_quorum() {
 fn fact_20_one_vote_an_epoch_first_asker_first() {
     let mut sentinel = Town::new(2, 2, 2).sentinel;
     sentinel.unsaved = false;
-    let now = Moment { ms: START, chance: 500 };
+    let now = SentinelMoment { ms: START, chance: 500 };
     let mut vote = |epoch, who: &str| {
         let (leader, at) = sentinel.vote(NAME, epoch, who, now).expect("a vote");
         format!("{leader} {at}")
@@ -241,9 +241,9 @@ fn fact_21_the_replica_with_priority_then_offset_then_run_id_of_those_that_are_w
     let mut town = Town::new(4, 0, 1);
     town.pass(2_000);
     let now = town.now;
-    type Change = fn(&mut Replica, Ms);
-    let nothing: Change = |_, _| {};
-    let rows: [(&str, u8, Change, Option<u8>); 9] = [
+    type Edit = fn(&mut MonitoredReplica, Ms);
+    let nothing: Edit = |_, _| {};
+    let rows: [(&str, u8, Edit, Option<u8>); 9] = [
         ("the smallest run id", 2, nothing, Some(2)),
         ("the largest offset", 4, |r, _| r.instance.report.offset = 9, Some(4)),
         ("the lowest priority first", 3, |r, _| r.instance.report.priority = 1, Some(3)),
@@ -344,12 +344,15 @@ fn what_is_set_for_all_is_told_used_and_kept() {
         assert_eq!(sentinel.globals.set(name, value), Ok(()));
     }
     assert!(sentinel.hello(NAME).starts_with("1.2.3.4,99,ffff"));
-    sentinel.tick(Moment { ms: START + 1_000, chance: 0 });
-    let asks = |action: &&Action| matches!(action, Action::Send(_, words) if words[0] == "AUTH");
+    sentinel.tick(SentinelMoment { ms: START + 1_000, chance: 0 });
+    let asks = |action: &&SentinelAction| match action {
+        SentinelAction::Send(_, words) => words[0] == "AUTH",
+        _ => false,
+    };
     let asked: Vec<_> = sentinel.actions.iter().filter(asks).cloned().collect();
     let peer = sentinel.masters[NAME].sentinels[&peer_id(0)].instance.link.commands.as_ref();
     let words = vec!["AUTH".to_owned(), "p q".to_owned()];
-    assert_eq!(asked, [Action::Send(peer.expect("it is asked").id, words)]);
+    assert_eq!(asked, [SentinelAction::Send(peer.expect("it is asked").id, words)]);
     let mut again = Sentinel::new("e".repeat(40), at(200), START);
     again.read_file(&sentinel.write_file(), START);
     assert_eq!(again.globals, sentinel.globals);

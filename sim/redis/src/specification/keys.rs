@@ -58,7 +58,7 @@ impl Access {
 
 /// A word of a request that is a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct KeyPosition {
     /// Its index.
     pub at: usize,
     /// How it is accessed.
@@ -96,7 +96,7 @@ pub fn numbers(text: &str) -> Vec<i64> {
 }
 
 /// The keys of a request; none if its words are invalid.
-pub fn keys_of(command: &Command, args: &[Bytes]) -> Vec<Place> {
+pub fn keys_of(command: &Command, args: &[Bytes]) -> Vec<KeyPosition> {
     match command.name {
         "SET" => set_key(args),
         "SORT" => sort_keys(args),
@@ -114,11 +114,11 @@ pub fn keys_of(command: &Command, args: &[Bytes]) -> Vec<Place> {
     }
 }
 
-fn place(at: usize, flags: &'static str) -> Place {
-    Place { at, access: Access::of_flags(flags), flags }
+fn place(at: usize, flags: &'static str) -> KeyPosition {
+    KeyPosition { at, access: Access::of_flags(flags), flags }
 }
 
-fn found(specification: &KeySpecification, args: &[Bytes]) -> Option<Vec<Place>> {
+fn found(specification: &KeySpecification, args: &[Bytes]) -> Option<Vec<KeyPosition>> {
     let begin = usize::try_from(*numbers(specification.begin).first()?).ok()?;
     let &[one, two, three] = &numbers(specification.find)[..] else { return None };
     let words = i64::try_from(args.len()).ok()?;
@@ -138,13 +138,13 @@ fn found(specification: &KeySpecification, args: &[Bytes]) -> Option<Vec<Place>>
 }
 
 /// SET reads only with GET among its options.
-fn set_key(args: &[Bytes]) -> Vec<Place> {
+fn set_key(args: &[Bytes]) -> Vec<KeyPosition> {
     let gets = args.iter().skip(3).any(|word| word.eq_ignore_ascii_case(b"GET"));
     vec![place(1, if gets { "RW+access+update" } else { "OW+update" })]
 }
 
 /// SORT writes the key after its last STORE.
-fn sort_keys(args: &[Bytes]) -> Vec<Place> {
+fn sort_keys(args: &[Bytes]) -> Vec<KeyPosition> {
     let mut places = vec![place(1, "RO+access")];
     let mut store = None;
     let mut at = 2;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::call::{Call, Outcome};
 use crate::cluster::Cluster;
-use crate::cluster::peer::Peer;
+use crate::cluster::peer::ClusterNode;
 use crate::command::cluster::words::{cluster, named};
 use crate::frame::Reply;
 
@@ -38,29 +38,29 @@ pub fn replicas(call: &mut Call) -> Outcome {
 /// CLUSTER SLOTS: replicas without data yet are left out.
 pub fn slots(call: &mut Call) -> Outcome {
     let cluster = cluster(call)?;
-    let mut ranges: Vec<((u16, u16), &Peer)> = Vec::new();
+    let mut ranges: Vec<((u16, u16), &ClusterNode)> = Vec::new();
     for peer in cluster.nodes.values() {
         ranges.extend(peer.slots.ranges().iter().map(|range| (*range, peer)));
     }
     ranges.sort_by_key(|(range, _)| *range);
-    let row = |((first, last), master): ((u16, u16), &Peer)| {
+    let row = |((first, last), master): ((u16, u16), &ClusterNode)| {
         let mut row = vec![Reply::Integer(first.into()), Reply::Integer(last.into())];
         row.push(place(master));
-        let ready = |peer: &&Peer| !peer.has_failed() && offset(cluster, peer) > 0;
+        let ready = |peer: &&ClusterNode| !peer.has_failed() && offset(cluster, peer) > 0;
         row.extend(cluster.replicas(&master.id).filter(ready).map(place));
         Reply::Array(row)
     };
     Ok(Reply::Array(ranges.into_iter().map(row).collect()))
 }
 
-fn place(peer: &Peer) -> Reply {
+fn place(peer: &ClusterNode) -> Reply {
     Reply::Array(vec![ip(peer), port(peer), text(&peer.id), Reply::Map(Vec::new())])
 }
 
 /// CLUSTER SHARDS
 pub fn shards(call: &mut Call) -> Outcome {
     let cluster = cluster(call)?;
-    let shard = |master: &Peer| {
+    let shard = |master: &ClusterNode| {
         let ranges = master.slots.ranges().iter().flat_map(|(first, last)| [*first, *last]);
         let slots = ranges.map(|slot| Reply::Integer(slot.into())).collect();
         let members = [master].into_iter().chain(cluster.replicas(&master.id));
@@ -76,7 +76,7 @@ pub fn shards(call: &mut Call) -> Outcome {
     Ok(Reply::Array(masters.map(shard).collect()))
 }
 
-fn member(cluster: &Cluster, peer: &Peer) -> Reply {
+fn member(cluster: &Cluster, peer: &ClusterNode) -> Reply {
     let offset = offset(cluster, peer);
     let is_replica = peer.master().is_some();
     let health = match () {
@@ -103,7 +103,7 @@ fn member(cluster: &Cluster, peer: &Peer) -> Reply {
     Reply::Map(facts)
 }
 
-fn offset(cluster: &Cluster, peer: &Peer) -> u64 {
+fn offset(cluster: &Cluster, peer: &ClusterNode) -> u64 {
     if peer.id == cluster.me { cluster.moment.offset } else { peer.offset }
 }
 
@@ -111,18 +111,18 @@ fn text(word: &str) -> Reply {
     Reply::bulk(word.as_bytes())
 }
 
-fn ip(peer: &Peer) -> Reply {
+fn ip(peer: &ClusterNode) -> Reply {
     Reply::Bulk(Bytes::from(peer.address.ip().to_string()))
 }
 
-fn port(peer: &Peer) -> Reply {
+fn port(peer: &ClusterNode) -> Reply {
     Reply::Integer(peer.address.port().into())
 }
 
 /// CLUSTER LINKS: the connections that the node has opened.
 pub fn links(call: &mut Call) -> Outcome {
     let cluster = cluster(call)?;
-    let link = |peer: &Peer| {
+    let link = |peer: &ClusterNode| {
         let since = peer.link?.since;
         Some(Reply::Map(vec![
             Reply::word("direction"),

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use crate::frame::Reply;
 use crate::sentinel::Sentinel;
-use crate::sentinel::instance::{Instance, Master, Ms, Peer, Reconf, Replica, State};
+use crate::sentinel::instance::{
+    Instance, Master, MonitoredReplica, Ms, OtherSentinel, Reconf, State,
+};
 
 /// Names and values of one instance.
 struct Fields(Vec<Reply>);
@@ -83,7 +85,7 @@ pub fn master_of(name: &str, master: &Master, now: Ms) -> Reply {
 }
 
 /// A replica.
-pub fn replica(replica: &Replica, master: &Master, now: Ms) -> Reply {
+pub fn replica(replica: &MonitoredReplica, master: &Master, now: Ms) -> Reply {
     let of = &replica.instance;
     let words = flags(&[
         ("s_down", of.s_down),
@@ -111,7 +113,7 @@ pub fn replica(replica: &Replica, master: &Master, now: Ms) -> Reply {
 }
 
 /// Another Sentinel.
-pub fn sentinel(peer: &Peer, master: &Master, now: Ms) -> Reply {
+pub fn sentinel(peer: &OtherSentinel, master: &Master, now: Ms) -> Reply {
     let of = &peer.instance;
     let words = flags(&[
         ("s_down", of.s_down),

@@ -9,7 +9,7 @@ use crate::keyspace::Value;
 use crate::keyspace::set::Set;
 
 /// The result for some sets; `None` is a missing one.
-type Operation = fn(&[Option<&Set>]) -> Set;
+type SetOperation = fn(&[Option<&Set>]) -> Set;
 
 /// SINTER key ... and SMEMBERS key
 pub fn sinter(call: &mut Call) -> Outcome {
@@ -70,12 +70,12 @@ fn limit(options: &[Bytes]) -> Result<usize, Reply> {
     Ok(limit)
 }
 
-fn answer(call: &mut Call, operation: Operation) -> Outcome {
+fn answer(call: &mut Call, operation: SetOperation) -> Outcome {
     let result = operation(&sets(call, call.from(1))?);
     Ok(Reply::Set(result.iter().map(Reply::Bulk).collect()))
 }
 
-fn keep(call: &mut Call, operation: Operation, event: &str) -> Outcome {
+fn keep(call: &mut Call, operation: SetOperation, event: &str) -> Outcome {
     let result = operation(&sets(call, call.from(2))?);
     call.store(&call.args[1], Value::Set(result), b's', event)
 }

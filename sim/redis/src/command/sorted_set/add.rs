@@ -11,7 +11,7 @@ use crate::keyspace::sorted_set::SortedSet;
 
 /// The options of ZADD.
 #[derive(Clone, Copy, Default)]
-struct Options {
+struct ZaddOptions {
     only_new: bool,
     only_old: bool,
     only_greater: bool,
@@ -22,7 +22,7 @@ struct Options {
 
 /// The outcome for one member.
 #[derive(Clone, Copy, PartialEq)]
-enum Change {
+enum Addition {
     /// Unchanged, because of an option.
     Refused,
     /// It already had that score.
@@ -58,11 +58,11 @@ fn add(call: &mut Call, increments: bool) -> Outcome {
         call.node.keyspace.db_mut(call.session.db).set(key, set, None);
     }
     let Some(set) = call.sorted_set_mut(key) else { return Err(Reply::error(SYNTAX)) };
-    let (mut added, mut updated, mut last) = (0, 0, Change::Refused);
+    let (mut added, mut updated, mut last) = (0, 0, Addition::Refused);
     for (score, member) in scores {
         last = add_one(set, options, score, member)?;
-        added += usize::from(matches!(last, Change::Added(_)));
-        updated += usize::from(matches!(last, Change::Updated(_)));
+        added += usize::from(matches!(last, Addition::Added(_)));
+        updated += usize::from(matches!(last, Addition::Updated(_)));
     }
     if added + updated > 0 {
         call.note_grown(key, created);
@@ -70,8 +70,8 @@ fn add(call: &mut Call, increments: bool) -> Outcome {
         call.tell_verbatim();
     }
     Ok(match last {
-        Change::Refused if options.increments => Reply::Nil,
-        Change::Same(score) | Change::Updated(score) | Change::Added(score)
+        Addition::Refused if options.increments => Reply::Nil,
+        Addition::Same(score) | Addition::Updated(score) | Addition::Added(score)
             if options.increments =>
         {
             Reply::Double(score)
@@ -81,8 +81,8 @@ fn add(call: &mut Call, increments: bool) -> Outcome {
 }
 
 /// The options, and the words after them.
-fn options(words: &[Bytes], increments: bool) -> Result<(Options, &[Bytes]), Reply> {
-    let mut options = Options { increments, ..Options::default() };
+fn options(words: &[Bytes], increments: bool) -> Result<(ZaddOptions, &[Bytes]), Reply> {
+    let mut options = ZaddOptions { increments, ..ZaddOptions::default() };
     let mut at = 0;
     while let Some(word) = words.get(at) {
         match &word.to_ascii_uppercase()[..] {
@@ -116,30 +116,30 @@ fn options(words: &[Bytes], increments: bool) -> Result<(Options, &[Bytes]), Rep
 
 fn add_one(
     set: &mut SortedSet,
-    options: Options,
+    options: ZaddOptions,
     score: f64,
     member: &[u8],
-) -> Result<Change, Reply> {
+) -> Result<Addition, Reply> {
     let Some(old) = set.score(member) else {
         if options.only_old {
-            return Ok(Change::Refused);
+            return Ok(Addition::Refused);
         }
         set.insert(member, score);
-        return Ok(Change::Added(score));
+        return Ok(Addition::Added(score));
     };
     if options.only_new {
-        return Ok(Change::Refused);
+        return Ok(Addition::Refused);
     }
     let score = if options.increments { old + score } else { score };
     if score.is_nan() {
         return Err(Reply::error("ERR resulting score is not a number (NaN)"));
     }
     if (options.only_less && score >= old) || (options.only_greater && score <= old) {
-        return Ok(Change::Refused);
+        return Ok(Addition::Refused);
     }
     if score == old {
-        return Ok(Change::Same(score));
+        return Ok(Addition::Same(score));
     }
     set.insert(member, score);
-    Ok(Change::Updated(score))
+    Ok(Addition::Updated(score))
 }

@@ -12,7 +12,7 @@ use crate::keyspace::sorted_set::SortedSet;
 
 /// The operation on the sets.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Operation {
+enum AlgebraOperation {
     Union,
     Intersection,
     Difference,
@@ -59,7 +59,7 @@ struct AlgebraArguments {
 
 /// The form of a command, from its name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum AlgebraForm {
     Answers,
     Stores,
     Counts,
@@ -67,41 +67,41 @@ enum Form {
 
 /// ZUNION numkeys key ... [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]
 pub fn zunion(call: &mut Call) -> Outcome {
-    run(call, Operation::Union, Form::Answers)
+    run(call, AlgebraOperation::Union, AlgebraForm::Answers)
 }
 
 /// ZINTER numkeys key ... [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]
 pub fn zinter(call: &mut Call) -> Outcome {
-    run(call, Operation::Intersection, Form::Answers)
+    run(call, AlgebraOperation::Intersection, AlgebraForm::Answers)
 }
 
 /// ZDIFF numkeys key ... [WITHSCORES]
 pub fn zdiff(call: &mut Call) -> Outcome {
-    run(call, Operation::Difference, Form::Answers)
+    run(call, AlgebraOperation::Difference, AlgebraForm::Answers)
 }
 
 /// ZUNIONSTORE destination numkeys key ... [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX]
 pub fn zunionstore(call: &mut Call) -> Outcome {
-    run(call, Operation::Union, Form::Stores)
+    run(call, AlgebraOperation::Union, AlgebraForm::Stores)
 }
 
 /// ZINTERSTORE destination numkeys key ... [WEIGHTS weight ...] [AGGREGATE SUM | MIN | MAX]
 pub fn zinterstore(call: &mut Call) -> Outcome {
-    run(call, Operation::Intersection, Form::Stores)
+    run(call, AlgebraOperation::Intersection, AlgebraForm::Stores)
 }
 
 /// ZDIFFSTORE destination numkeys key ...
 pub fn zdiffstore(call: &mut Call) -> Outcome {
-    run(call, Operation::Difference, Form::Stores)
+    run(call, AlgebraOperation::Difference, AlgebraForm::Stores)
 }
 
 /// ZINTERCARD numkeys key ... [LIMIT limit]
 pub fn zintercard(call: &mut Call) -> Outcome {
-    run(call, Operation::Intersection, Form::Counts)
+    run(call, AlgebraOperation::Intersection, AlgebraForm::Counts)
 }
 
-fn run(call: &mut Call, operation: Operation, form: Form) -> Outcome {
-    let words = call.from(1 + usize::from(form == Form::Stores));
+fn run(call: &mut Call, operation: AlgebraOperation, form: AlgebraForm) -> Outcome {
+    let words = call.from(1 + usize::from(form == AlgebraForm::Stores));
     let number = integer(&words[0]).ok_or(Reply::error(NOT_INTEGER))?;
     let Some(number) = usize::try_from(number).ok().filter(|number| *number > 0) else {
         let name = call.command.lower;
@@ -115,15 +115,15 @@ fn run(call: &mut Call, operation: Operation, form: Form) -> Outcome {
     let asked = options(number, words, operation, form)?;
     let result = combine(sources, operation, &asked);
     match form {
-        Form::Answers => {
+        AlgebraForm::Answers => {
             let members = result.iter().map(|(member, score)| (member.clone(), score));
             Ok(listed(call.session.protocol, members, asked.with_scores))
         }
-        Form::Counts => {
+        AlgebraForm::Counts => {
             let limit = if asked.limit == 0 { usize::MAX } else { asked.limit };
             Ok(Reply::count(result.len().min(limit)))
         }
-        Form::Stores => {
+        AlgebraForm::Stores => {
             let event = ["zunionstore", "zinterstore", "zdiffstore"][operation as usize];
             let result = result.fitted(call.node.limits.sorted_set);
             call.store(&call.args[1], Value::SortedSet(result), b'z', event)
@@ -154,13 +154,13 @@ fn sources(call: &mut Call, keys: &[Bytes]) -> Result<Vec<SortedSet>, Reply> {
 fn options(
     keys: usize,
     words: &[Bytes],
-    operation: Operation,
-    form: Form,
+    operation: AlgebraOperation,
+    form: AlgebraForm,
 ) -> Result<AlgebraArguments, Reply> {
     let weights = vec![1.0; keys];
     let aggregate = Aggregate::Sum;
     let mut asked = AlgebraArguments { weights, aggregate, with_scores: false, limit: 0 };
-    let scored = operation != Operation::Difference && form != Form::Counts;
+    let scored = operation != AlgebraOperation::Difference && form != AlgebraForm::Counts;
     let mut at = 0;
     while let Some(word) = words.get(at) {
         let left = words.len() - at - 1;
@@ -181,8 +181,8 @@ fn options(
                     _ => return Err(Reply::error(SYNTAX)),
                 };
             }
-            b"WITHSCORES" if form == Form::Answers => asked.with_scores = true,
-            b"LIMIT" if form == Form::Counts && left >= 1 => {
+            b"WITHSCORES" if form == AlgebraForm::Answers => asked.with_scores = true,
+            b"LIMIT" if form == AlgebraForm::Counts && left >= 1 => {
                 at += 1;
                 let limit = integer(&words[at]).and_then(|limit| usize::try_from(limit).ok());
                 asked.limit = limit.ok_or(Reply::error("ERR LIMIT can't be negative"))?;
@@ -194,9 +194,13 @@ fn options(
     Ok(asked)
 }
 
-fn combine(sources: Vec<SortedSet>, operation: Operation, asked: &AlgebraArguments) -> SortedSet {
+fn combine(
+    sources: Vec<SortedSet>,
+    operation: AlgebraOperation,
+    asked: &AlgebraArguments,
+) -> SortedSet {
     let mut result = SortedSet::large();
-    if operation == Operation::Difference {
+    if operation == AlgebraOperation::Difference {
         let elsewhere = |member: &[u8]| sources[1..].iter().any(|set| set.score(member).is_some());
         for (member, score) in sources[0].iter().filter(|(member, _)| !elsewhere(member)) {
             result.insert(member, score);
@@ -207,7 +211,7 @@ fn combine(sources: Vec<SortedSet>, operation: Operation, asked: &AlgebraArgumen
     let mut sources: Vec<(&SortedSet, f64)> =
         sources.iter().zip(asked.weights.iter().copied()).collect();
     sources.sort_by_key(|(set, _)| set.len());
-    let firsts = if operation == Operation::Union { sources.len() } else { 1 };
+    let firsts = if operation == AlgebraOperation::Union { sources.len() } else { 1 };
     for nth in 0..firsts {
         for (member, score) in sources[nth].0.iter() {
             if result.score(member).is_some() {
@@ -226,16 +230,18 @@ fn total(
     sources: &[(&SortedSet, f64)],
     member: &[u8],
     first: f64,
-    operation: Operation,
+    operation: AlgebraOperation,
     aggregate: Aggregate,
 ) -> Option<f64> {
     let own = |score: f64| if score.is_nan() { 0.0 } else { score };
     let mut total = own(first * sources[0].1);
     for (set, weight) in &sources[1..] {
         match (set.score(member), operation) {
-            (Some(score), Operation::Union) => total = aggregate.of(total, own(score * weight)),
+            (Some(score), AlgebraOperation::Union) => {
+                total = aggregate.of(total, own(score * weight))
+            }
             (Some(score), _) => total = aggregate.of(total, score * weight),
-            (None, Operation::Union) => {}
+            (None, AlgebraOperation::Union) => {}
             (None, _) => return None,
         }
     }

@@ -11,7 +11,7 @@ use crate::keyspace::Value;
 use crate::keyspace::sorted_set::SortedSet;
 
 /// The options after the bounds of a range.
-struct Options {
+struct RangeOptions {
     by: By,
     reverse: bool,
     limit: [i64; 2],
@@ -20,7 +20,7 @@ struct Options {
 
 /// What a command's name determines; options may set the rest.
 #[derive(Clone, Copy, Default)]
-struct Form {
+struct RangeForm {
     by: Option<By>,
     reverse: Option<bool>,
     stores: bool,
@@ -28,40 +28,40 @@ struct Form {
 
 /// ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]
 pub fn zrange(call: &mut Call) -> Outcome {
-    select(call, Form::default())
+    select(call, RangeForm::default())
 }
 
 /// ZRANGESTORE destination source start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count]
 pub fn zrangestore(call: &mut Call) -> Outcome {
-    select(call, Form { stores: true, ..Form::default() })
+    select(call, RangeForm { stores: true, ..RangeForm::default() })
 }
 
 /// ZREVRANGE key start stop [WITHSCORES]
 pub fn zrevrange(call: &mut Call) -> Outcome {
-    select(call, Form { by: Some(By::Rank), reverse: Some(true), stores: false })
+    select(call, RangeForm { by: Some(By::Rank), reverse: Some(true), stores: false })
 }
 
 /// ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]
 pub fn zrangebyscore(call: &mut Call) -> Outcome {
-    select(call, Form { by: Some(By::Score), reverse: Some(false), stores: false })
+    select(call, RangeForm { by: Some(By::Score), reverse: Some(false), stores: false })
 }
 
 /// ZREVRANGEBYSCORE key max min [WITHSCORES] [LIMIT offset count]
 pub fn zrevrangebyscore(call: &mut Call) -> Outcome {
-    select(call, Form { by: Some(By::Score), reverse: Some(true), stores: false })
+    select(call, RangeForm { by: Some(By::Score), reverse: Some(true), stores: false })
 }
 
 /// ZRANGEBYLEX key min max [LIMIT offset count]
 pub fn zrangebylex(call: &mut Call) -> Outcome {
-    select(call, Form { by: Some(By::Member), reverse: Some(false), stores: false })
+    select(call, RangeForm { by: Some(By::Member), reverse: Some(false), stores: false })
 }
 
 /// ZREVRANGEBYLEX key max min [LIMIT offset count]
 pub fn zrevrangebylex(call: &mut Call) -> Outcome {
-    select(call, Form { by: Some(By::Member), reverse: Some(true), stores: false })
+    select(call, RangeForm { by: Some(By::Member), reverse: Some(true), stores: false })
 }
 
-fn select(call: &mut Call, form: Form) -> Outcome {
+fn select(call: &mut Call, form: RangeForm) -> Outcome {
     let source = 1 + usize::from(form.stores);
     let [key, first, second, words @ ..] = call.from(source) else {
         return Err(Reply::error(SYNTAX));
@@ -94,8 +94,8 @@ fn select(call: &mut Call, form: Form) -> Outcome {
     })
 }
 
-fn options(words: &[Bytes], form: Form) -> Result<Options, Reply> {
-    let mut options = Options {
+fn options(words: &[Bytes], form: RangeForm) -> Result<RangeOptions, Reply> {
+    let mut options = RangeOptions {
         by: form.by.unwrap_or(By::Rank),
         reverse: form.reverse.unwrap_or(false),
         limit: [0, -1],

@@ -3,11 +3,11 @@
 use mlua::{Lua, Table, Value};
 
 use crate::float::leading_number;
-use crate::script::arguments::Arguments;
-use crate::script::cjson::settings::{MAX_LEVELS, Settings};
+use crate::script::arguments::ScriptArguments;
+use crate::script::cjson::settings::{CjsonSettings, MAX_LEVELS};
 
 /// `cjson.decode(text)`.
-pub fn decode(arguments: &Arguments, settings: Settings) -> mlua::Result<Value> {
+pub fn decode(arguments: &ScriptArguments, settings: CjsonSettings) -> mlua::Result<Value> {
     if arguments.count() != 1 {
         return Err(arguments.refuse(1, "expected 1 argument"));
     }
@@ -62,36 +62,36 @@ impl Token {
 }
 
 /// An array or object being parsed.
-struct Level {
+struct DecodeLevel {
     table: Table,
-    place: Place,
+    place: DecodePlace,
 }
 
 /// The position of the next value.
-enum Place {
+enum DecodePlace {
     Index(usize),
     Key(Vec<u8>),
 }
 
-impl Level {
+impl DecodeLevel {
     fn put(&mut self, lua: &Lua, value: Value) -> mlua::Result<()> {
         match &mut self.place {
-            Place::Index(index) => {
+            DecodePlace::Index(index) => {
                 self.table.raw_seti(*index, value)?;
                 *index += 1;
                 Ok(())
             }
-            Place::Key(key) => self.table.raw_set(lua.create_string(key)?, value),
+            DecodePlace::Key(key) => self.table.raw_set(lua.create_string(key)?, value),
         }
     }
 }
 
 struct Parser<'a> {
-    arguments: &'a Arguments<'a>,
-    settings: Settings,
+    arguments: &'a ScriptArguments<'a>,
+    settings: CjsonSettings,
     text: &'a [u8],
     at: usize,
-    levels: Vec<Level>,
+    levels: Vec<DecodeLevel>,
 }
 
 impl Parser<'_> {
@@ -106,7 +106,7 @@ impl Parser<'_> {
                     (token, at) = self.token();
                     if token != Token::ObjectEnd {
                         let key = self.key(token, at)?;
-                        self.levels.push(Level { table, place: Place::Key(key) });
+                        self.levels.push(DecodeLevel { table, place: DecodePlace::Key(key) });
                         (token, at) = self.token();
                         continue;
                     }
@@ -116,7 +116,7 @@ impl Parser<'_> {
                     let table = self.descend()?;
                     (token, at) = self.token();
                     if token != Token::ArrayEnd {
-                        self.levels.push(Level { table, place: Place::Index(1) });
+                        self.levels.push(DecodeLevel { table, place: DecodePlace::Index(1) });
                         continue;
                     }
                     Value::Table(table)
@@ -132,8 +132,8 @@ impl Parser<'_> {
                 level.put(lua, value)?;
                 (token, at) = self.token();
                 let (end, expected) = match level.place {
-                    Place::Index(_) => (Token::ArrayEnd, "comma or array end"),
-                    Place::Key(_) => (Token::ObjectEnd, "comma or object end"),
+                    DecodePlace::Index(_) => (Token::ArrayEnd, "comma or array end"),
+                    DecodePlace::Key(_) => (Token::ObjectEnd, "comma or object end"),
                 };
                 if token == end {
                     value = Value::Table(level.table);
@@ -143,7 +143,7 @@ impl Parser<'_> {
                     return Err(self.unexpected(expected, &token, at));
                 }
                 (token, at) = self.token();
-                if let Place::Key(key) = &mut level.place {
+                if let DecodePlace::Key(key) = &mut level.place {
                     *key = self.key(token, at)?;
                     (token, at) = self.token();
                 }

@@ -5,14 +5,14 @@ use std::io::Write;
 use mlua::{Function, LuaString, Table, Value};
 
 use crate::digits::in_digits;
-use crate::script::arguments::{Arguments, kind};
-use crate::script::cjson::settings::{InvalidNumbers, MAX_LEVELS, Settings};
+use crate::script::arguments::{ScriptArguments, kind};
+use crate::script::cjson::settings::{CjsonSettings, InvalidNumbers, MAX_LEVELS};
 use crate::script::globals::behind;
 
 /// `cjson.encode(value)`.
 pub fn encode(
-    arguments: &Arguments,
-    settings: Settings,
+    arguments: &ScriptArguments,
+    settings: CjsonSettings,
     protected: &Table,
 ) -> mlua::Result<LuaString> {
     if arguments.count() != 1 {
@@ -29,7 +29,7 @@ pub fn encode(
 }
 
 /// A table being written.
-struct Level {
+struct EncodeLevel {
     table: Table,
     written: usize,
     shape: Shape,
@@ -46,12 +46,12 @@ enum Shape {
 }
 
 struct Writer<'a> {
-    arguments: &'a Arguments<'a>,
-    settings: Settings,
+    arguments: &'a ScriptArguments<'a>,
+    settings: CjsonSettings,
     protected: &'a Table,
     next: Function,
     json: Vec<u8>,
-    levels: Vec<Level>,
+    levels: Vec<EncodeLevel>,
 }
 
 impl Writer<'_> {
@@ -73,7 +73,7 @@ impl Writer<'_> {
     }
 
     /// Writes the next element of a table, or its closing.
-    fn advance(&mut self, mut level: Level) -> mlua::Result<()> {
+    fn advance(&mut self, mut level: EncodeLevel) -> mlua::Result<()> {
         let comma = level.written > 0;
         level.written += 1;
         match &mut level.shape {
@@ -135,7 +135,7 @@ impl Writer<'_> {
         self.json.push(if length > 0 { b'[' } else { b'{' });
         let array = length > 0;
         let shape = if array { Shape::Array { length } } else { Shape::Object { key: Value::Nil } };
-        self.levels.push(Level { table, written: 0, shape });
+        self.levels.push(EncodeLevel { table, written: 0, shape });
         Ok(())
     }
 
@@ -157,7 +157,7 @@ impl Writer<'_> {
             }
             items += 1;
         }
-        let Settings { sparse_convert, sparse_ratio, sparse_safe, .. } = self.settings;
+        let CjsonSettings { sparse_convert, sparse_ratio, sparse_safe, .. } = self.settings;
         let (ratio, safe) = (i64::from(sparse_ratio), i64::from(sparse_safe));
         if ratio > 0 && most > items * ratio && most > safe {
             if !sparse_convert {

@@ -6,7 +6,7 @@ pub const MAX_LEVELS: i32 = 3000;
 
 /// The settings of one `cjson` table.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct CjsonSettings {
     pub sparse_convert: bool,
     pub sparse_ratio: i32,
     pub sparse_safe: i32,
@@ -26,9 +26,9 @@ pub enum InvalidNumbers {
     Null,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for CjsonSettings {
+    fn default() -> CjsonSettings {
+        CjsonSettings {
             sparse_convert: false,
             sparse_ratio: 2,
             sparse_safe: 10,

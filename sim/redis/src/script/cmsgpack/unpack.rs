@@ -2,7 +2,7 @@
 
 use mlua::{MultiValue, Table, Value};
 
-use crate::script::arguments::Arguments;
+use crate::script::arguments::ScriptArguments;
 use crate::script::raised::Raised;
 
 /// Maximum number of Lua stack slots of a C function.
@@ -18,25 +18,25 @@ const MISSING: &str = "Missing bytes in input.";
 const BAD_FORMAT: &str = "Bad data format in input.";
 
 /// `cmsgpack.unpack(data)`: all values.
-pub fn unpack(arguments: &Arguments) -> mlua::Result<MultiValue> {
+pub fn unpack(arguments: &ScriptArguments) -> mlua::Result<MultiValue> {
     unpack_some(arguments, 0, 0, arguments.count())
 }
 
 /// `cmsgpack.unpack_one(data [, offset])`: the next offset and a value.
-pub fn unpack_one(arguments: &Arguments) -> mlua::Result<MultiValue> {
+pub fn unpack_one(arguments: &ScriptArguments) -> mlua::Result<MultiValue> {
     let offset = arguments.integer_or(2, 0)?;
     unpack_some(arguments, 1, offset, 1)
 }
 
 /// `cmsgpack.unpack_limit(data, limit [, offset])`: the next offset and up to `limit` values.
-pub fn unpack_limit(arguments: &Arguments) -> mlua::Result<MultiValue> {
+pub fn unpack_limit(arguments: &ScriptArguments) -> mlua::Result<MultiValue> {
     let limit = arguments.integer(2)?;
     let offset = arguments.integer_or(3, 0)?;
     unpack_some(arguments, limit, offset, 1)
 }
 
 fn unpack_some(
-    arguments: &Arguments,
+    arguments: &ScriptArguments,
     limit: i64,
     offset: i64,
     slots: usize,
@@ -71,23 +71,23 @@ fn unpack_some(
 }
 
 /// An array or a map being parsed.
-struct Level {
+struct UnpackLevel {
     table: Table,
     left: u32,
-    place: Place,
+    place: UnpackPlace,
 }
 
 /// The position of the next value.
-enum Place {
+enum UnpackPlace {
     Index(usize),
     Key,
     Under(Value),
 }
 
 struct Reader<'a> {
-    arguments: &'a Arguments<'a>,
+    arguments: &'a ScriptArguments<'a>,
     rest: &'a [u8],
-    levels: Vec<Level>,
+    levels: Vec<UnpackLevel>,
     /// Lua stack slots that the library would use by now.
     slots: usize,
     held: usize,
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
                     let table = self.table()?;
                     if left > 0 {
                         self.slots += 2;
-                        self.levels.push(Level { table, left, place: Place::Index(1) });
+                        self.levels.push(UnpackLevel { table, left, place: UnpackPlace::Index(1) });
                         continue;
                     }
                     Value::Table(table)
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
                     let table = self.table()?;
                     if left > 0 {
                         self.slots += 1;
-                        self.levels.push(Level { table, left, place: Place::Key });
+                        self.levels.push(UnpackLevel { table, left, place: UnpackPlace::Key });
                         continue;
                     }
                     Value::Table(table)
@@ -137,24 +137,24 @@ impl<'a> Reader<'a> {
             loop {
                 let Some(mut level) = self.levels.pop() else { return Ok(value) };
                 match level.place {
-                    Place::Key => {
+                    UnpackPlace::Key => {
                         self.slots += 1;
-                        level.place = Place::Under(value);
+                        level.place = UnpackPlace::Under(value);
                         self.levels.push(level);
                         break;
                     }
-                    Place::Index(index) => {
+                    UnpackPlace::Index(index) => {
                         self.release(&value);
                         level.table.raw_seti(index, value)?;
-                        level.place = Place::Index(index + 1);
+                        level.place = UnpackPlace::Index(index + 1);
                     }
-                    Place::Under(key) => {
+                    UnpackPlace::Under(key) => {
                         self.slots -= 1;
                         self.release(&value);
                         self.release(&key);
                         check_key(&key)?;
                         level.table.raw_set(key, value)?;
-                        level.place = Place::Key;
+                        level.place = UnpackPlace::Key;
                     }
                 }
                 level.left -= 1;
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
                     self.levels.push(level);
                     break;
                 }
-                self.slots -= if matches!(level.place, Place::Index(_)) { 2 } else { 1 };
+                self.slots -= if matches!(level.place, UnpackPlace::Index(_)) { 2 } else { 1 };
                 value = Value::Table(level.table);
             }
         }
