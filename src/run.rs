@@ -43,7 +43,7 @@ use crate::run::contacts::{MASTER, WATCHED, contacted_nodes, masters};
 use crate::workload::progress::Progress;
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
-use crate::workload::{Job, client, probe, slowest_message, work};
+use crate::workload::{Job, client, probe, slowest_access, work};
 
 /// The result of a run.
 #[derive(Clone)]
@@ -154,7 +154,7 @@ impl Lab {
     /// If it allows no holder: at least one client must be able to hold a lock.
     pub fn promise(&self, plan: &Plan) -> Promise {
         let algorithm = self.algorithm(plan);
-        let work = work(&plan.workload, &plan.links, plan.lock.ttl);
+        let work = work(plan);
         let promise = algorithm.promises(&plan.lock, work);
         assert!(
             promise.holders > 0,
@@ -191,7 +191,7 @@ impl Lab {
                 sentinels: plan.sentinels(),
                 quorum: plan.lock.quorum.unwrap_or(asked / 2 + 1),
                 asked,
-                message: slowest_message(&plan.links),
+                message: slowest_access(&plan.links),
                 works: works(plan),
                 assumes: promise.assumes,
             },

@@ -16,7 +16,11 @@
 //! reported that it had removed the key, unless the acquire itself had given up that key before it
 //! retried: such a key is excused only while its owner is in another hold that shares it. A key
 //! without a time to live is excused only while its owner is in a hold; but one over which another
-//! acquire set its own was bounded by what its value says, as by a time to live.
+//! acquire set its own was bounded by what its value says, as by a time to live, and one that a
+//! release with an unknown outcome deleted in the end was bounded by that: such a release may take
+//! effect at any time after its call.
+//!
+//! If several callers may hold the lock, they can share one key: then nothing is judged.
 //!
 //! Only another caller's acquire counts, or one of the owner after its release had reported that
 //! the key was removed.
@@ -51,6 +55,9 @@ struct Leftover<'a> {
 /// One violation for each set of acquires whose leftovers made an acquire fail, with
 /// the first acquire that failed.
 pub fn violations(case: &Case) -> Vec<Violation> {
+    if case.terms.holders != 1 {
+        return Vec::new();
+    }
     let requests = Requests::of(case);
     let mut leftovers = Vec::new();
     for key in &case.lives.incarnations {
@@ -97,6 +104,18 @@ fn left_over_from(
     let over = case.tenure(owner).map_or(told, |tenure| tenure.whole.end);
     let from = key.from.max(told).max(over);
     (from < key.to).then_some((owner, from))
+}
+
+/// Whether a release of its owner with an unknown outcome deleted a key.
+fn was_released_late(case: &Case, key: &Incarnation, owner: OpId) -> bool {
+    let by = key.ended.filter(|end| end.change == KeyChange::Deleted);
+    let by = by.and_then(|end| case.op(end.by?));
+    by.is_some_and(|by| match by.kind {
+        OpKind::Release { grant } => {
+            matches!(by.outcome, Outcome::Unknown | Outcome::Pending) && case.are_one(grant, owner)
+        }
+        _ => false,
+    })
 }
 
 /// When an acquire without a grant was over, and the releases that asked the node to free its key.
@@ -357,7 +376,10 @@ fn is_excused(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
     if leftover.denied.is_some_and(|denied| denied <= moment) {
         return holds.any(|hold| shares(case, leftover.key, hold.grant));
     }
-    if !has_ttl(case, leftover.key, moment) && !is_taken_over(case, leftover) {
+    let is_bounded = has_ttl(case, leftover.key, moment)
+        || is_taken_over(case, leftover.key, leftover.owner)
+        || was_released_late(case, leftover.key, leftover.owner);
+    if !is_bounded {
         return holds.next().is_some();
     }
     let Some(op) = case.op(leftover.owner) else { return false };
@@ -376,15 +398,15 @@ fn shares(case: &Case, key: &Incarnation, acquire: OpId) -> bool {
 }
 
 /// Whether another acquire, of any caller, set the key over this one: it was granted the lock, or
-/// did not learn of it.
-fn is_taken_over(case: &Case, leftover: &Leftover) -> bool {
-    let end = leftover.key.ended.filter(|end| end.change == KeyChange::Set);
-    let by = end.and_then(|end| case.op(end.by?));
-    by.is_some_and(|by| {
-        by.kind == OpKind::Acquire
-            && by.id != leftover.owner
-            && !matches!(by.outcome, Outcome::Refused { .. })
-    })
+/// did not learn of it. What its owner set over it in the meantime, with an extend, is followed.
+fn is_taken_over(case: &Case, key: &Incarnation, owner: OpId) -> bool {
+    let Some(end) = key.ended.filter(|end| end.change == KeyChange::Set) else { return false };
+    let Some(by) = end.by.and_then(|by| case.op(by)) else { return false };
+    if case.owner(by.id) == Some(owner) {
+        let next = case.lives.incarnations.iter().find(|next| next.born == end.key);
+        return next.is_some_and(|next| is_taken_over(case, next, owner));
+    }
+    by.kind == OpKind::Acquire && !matches!(by.outcome, Outcome::Refused { .. })
 }
 
 /// Whether the key had an expiry at that moment.

@@ -3,6 +3,7 @@
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Fault, Target};
 use lockstorm_platform::network::Latency;
+use lockstorm_platform::time::MILLISECOND;
 
 use crate::check::verdict::Kind;
 use crate::explain::experiment::{Causes, Change, Changed, Threshold, Unit};
@@ -98,6 +99,13 @@ pub fn part_words(plan: &Plan, part: Part) -> String {
         Part::Links => {
             let links: Vec<String> = plan.links.named.keys().cloned().collect();
             format!("the latency of {}", list(&links))
+        }
+        Part::Latency => {
+            format!(
+                "links that take {}, and not {}",
+                length(plan.links.latency.median()),
+                length(MILLISECOND)
+            )
         }
         Part::Persistence => {
             let kept = PERSISTENCES.iter().find(|(_, kept)| *kept == plan.topology.persistence);

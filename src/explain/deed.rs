@@ -3,6 +3,7 @@
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Target, Verb};
 
+use crate::explain::cause::part_words;
 use crate::explain::finding::{BrokenAssumption, Finding};
 use crate::history::Condition;
 use crate::ledger::part::Part;
@@ -26,12 +27,14 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
     deeds.extend(broken.initial.iter().filter_map(|part| match part {
         Part::Clocks => Some("clocks ran at a wrong rate from the start".to_owned()),
         Part::Loss => Some("links lost messages from the start".to_owned()),
+        Part::Work(_) if broken.what != Bounded::Work => None,
         Part::Work(_) if broken.bound == 0 => {
             let works = length(broken.actual);
             Some(format!("a caller works for {works}, and time-outs and messages leave none"))
         }
         Part::Work(_) => Some(format!("a caller works for {}", length(broken.actual))),
-        _ => None,
+        Part::Fault(_) => None,
+        other => Some(part_words(&finding.plan, *other)),
     }));
     let adds_up = matches!(broken.what, Bounded::ClientPause | Bounded::AccessDelay);
     match deeds.len() {

@@ -10,6 +10,7 @@ use crate::explain::hold::op;
 use crate::explain::mechanism::how::How;
 use crate::explain::witness::{Witness, kinds};
 use crate::history::{Outcome, PROBE};
+use crate::ledger::breach::Breach;
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
 use crate::quantity::{count, length, list, moment, row, span};
@@ -115,7 +116,17 @@ pub fn ledger(finding: &Finding) -> Vec<String> {
             false => format!("{said}."),
         }
     };
-    assumes.map(sentence).collect()
+    let mut sentences: Vec<String> = assumes.map(sentence).collect();
+    // What every lock assumes of its topology is named where a run went beyond it.
+    let is_listed = |breach: &Breach| {
+        finding.promise.assumes.iter().any(|assumption| assumption.what == breach.what)
+    };
+    let others = finding.breaches.iter().filter(|breach| holds && !is_listed(breach));
+    sentences.extend(others.map(|breach| {
+        let said = bound(breach.what, breach.bound);
+        format!("{said}: this run went beyond it, and came to no harm.")
+    }));
+    sentences
 }
 
 /// The name of a corruption under the plan's workload.
@@ -247,7 +258,13 @@ fn stuck(witness: &Witness<'_>) -> String {
         None => {
             let mut probes = witness.history().ops.iter().filter(|op| op.process == PROBE);
             let is_granted = probes.any(|op| matches!(op.outcome, Outcome::Granted { .. }));
-            let when = if is_granted { "in time" } else { "any more" };
+            let mut ops = witness.history().ops.iter();
+            let was_granted = ops.any(|op| matches!(op.outcome, Outcome::Granted { .. }));
+            let when = match (is_granted, was_granted) {
+                (true, _) => "in time",
+                (false, true) => "any more",
+                (false, false) => "at all",
+            };
             format!("Nobody held the lock, and nobody could get it {when}")
         }
     }

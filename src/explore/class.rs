@@ -1,8 +1,9 @@
 //! Whose fault a violation is: the plan is run again without parts of it.
 //!
 //! A *sub-plan* is the plan without some of its parts (whole faults, and unusual initial
-//! conditions). It is *inside* if the ledger shows no breach in its own run, or if all parts are
-//! removed and no caller works for too long: then only the lock itself can be wrong.
+//! conditions). It is *inside* if the ledger shows no breach in its own run: then only the lock
+//! itself can be wrong. If a breach remains without any fault, slow links and the other initial
+//! conditions count as parts too.
 //!
 //! - A kind is **in-model** if some sub-plan inside violates it: a run in which every assumption
 //!   was kept shows the bug. The plan is in-model if any sub-plan inside is violated at all; if
@@ -17,7 +18,8 @@
 //!   unless that breaches something new. A crash may break a second assumption, by a failover, and
 //!   this tells the two apart.
 //! - A kind that remains in every sub-plan that was tried is caused by none of the breaches:
-//!   in-model too.
+//!   in-model too. The exception is a breach that remains in all of them: what cannot be removed
+//!   cannot be cleared either, so it is listed and the kind is out-of-model.
 //!
 //! If there are few parts, all sub-plans are tried. Otherwise: those without parts that some run
 //! blames, the largest first, and those from which such parts are removed one by one until nothing
@@ -33,7 +35,7 @@ use crate::explore::knob::{Knob, turned};
 use crate::explore::rerun::{Outcome, Reruns};
 use crate::explore::trial::Trial;
 use crate::ledger::breach::Breach;
-use crate::ledger::part::{Part, Strikes, parts_of, strikes, without};
+use crate::ledger::part::{Part, Strikes, every_part_of, parts_of, strikes, without};
 use crate::plan::Plan;
 use crate::promise::Bounded;
 use crate::run::Lab;
@@ -58,9 +60,12 @@ pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
     }
     reruns.know(plan, own.clone());
     let before = reruns.count;
-    let parts = parts_of(plan, &reruns.lab().promise(plan));
     let struck = strikes(&trial.run.history);
+    let parts = parts_of(plan, &reruns.lab().promise(plan));
     let mut search = Search { reruns, plan, parts, struck };
+    if !search.bare().breaches.is_empty() {
+        search.parts = every_part_of(plan, &search.reruns.lab().promise(plan));
+    }
     let mut class = search.inside(&own.kinds);
     // No fault excuses a lock that breaks its contract.
     let contract = class.out_of_model.extract_if(.., |kind| *kind == Kind::BrokenContract);
@@ -86,15 +91,19 @@ impl Search<'_, '_> {
         self.reruns.outcome(&without(self.plan, out, &self.struck))
     }
 
+    /// The outcome without any part.
+    fn bare(&mut self) -> &Outcome {
+        let all = self.parts.iter().copied().collect();
+        self.outcome(&all)
+    }
+
     /// The kinds among these that sub-plans inside violate.
     fn inside(&mut self, own: &[Kind]) -> Class {
         let (mut shown, mut others) = (BTreeSet::new(), BTreeSet::new());
         let mut spared: Option<Out> = None;
         for out in self.candidates() {
-            let is_bare = out.len() == self.parts.len();
             let outcome = self.outcome(&out);
-            let overworks = outcome.breaches.iter().any(|breach| breach.what == Bounded::Work);
-            let is_inside = outcome.breaches.is_empty() || is_bare && !overworks;
+            let is_inside = outcome.breaches.is_empty();
             if outcome.kinds.is_empty() || !is_inside {
                 continue;
             }
@@ -156,10 +165,13 @@ impl Search<'_, '_> {
     /// in the previous run, until nothing is breached or nothing is left to remove.
     fn chain(&mut self) -> Vec<Out> {
         let (mut chain, mut out) = (Vec::new(), Out::new());
+        let all = self.parts.clone();
         loop {
-            let blamed = self.breaches(&out).into_iter().flat_map(|breach| breach.parts);
             let before = out.len();
-            out.extend(blamed);
+            for breach in self.breaches(&out) {
+                let is_known = !breach.parts.is_empty();
+                out.extend(if is_known { breach.parts } else { all.clone() });
+            }
             if out.len() == before {
                 return chain;
             }
@@ -191,6 +203,7 @@ impl Search<'_, '_> {
     }
 
     /// The parts of a sub-plan without which a breach does not occur: those of the smallest sets.
+    /// None if it occurs without any part, or only without more parts together than are tried.
     fn responsible(&mut self, out: &Out, breach: &Breach) -> Vec<Part> {
         let parts: Vec<Part> = self.parts.iter().copied().filter(|p| !out.contains(p)).collect();
         for size in 1..=parts.len().min(MAX_TOGETHER) {
@@ -205,7 +218,7 @@ impl Search<'_, '_> {
                 return found.into_iter().collect();
             }
         }
-        parts
+        Vec::new()
     }
 
     /// Adds the breaches that made a difference to the out-of-model kinds.
@@ -226,12 +239,15 @@ impl Search<'_, '_> {
                 sets.entry(set).or_default().push(*kind);
             }
         }
-        // A kind that remains when every breach is removed is caused by none of them.
         let named: BTreeSet<Kind> = sets.values().flatten().copied().collect();
-        let stays = class.out_of_model.extract_if(.., |kind| !named.contains(kind));
-        class.in_model.extend(stays.collect::<Vec<_>>());
-        class.in_model.sort_unstable();
-        let listed: BTreeSet<usize> = sets.keys().flatten().copied().collect();
+        let lasting = self.lasting(&mut breaches, class, &named);
+        // A kind that remains when every breach is removed is caused by none of them.
+        if lasting.is_empty() {
+            let stays = class.out_of_model.extract_if(.., |kind| !named.contains(kind));
+            class.in_model.extend(stays.collect::<Vec<_>>());
+            class.in_model.sort_unstable();
+        }
+        let listed: BTreeSet<usize> = sets.keys().flatten().copied().chain(lasting).collect();
         let place = |index: &usize| listed.iter().position(|listed| listed == index);
         let several = sets.iter().filter(|(set, _)| set.len() > 1);
         let either = several.map(|(set, kinds)| {
@@ -251,6 +267,28 @@ impl Search<'_, '_> {
         let goes = |index: usize| sets.get(&vec![index]).cloned().unwrap_or_default();
         class.broken =
             listed.iter().map(|index| self.broken(&breaches[*index], goes(*index))).collect();
+    }
+
+    /// The breaches, by index, that remain without any part, if a kind is caused by no other.
+    fn lasting(
+        &mut self,
+        breaches: &mut Vec<Breach>,
+        class: &Class,
+        named: &BTreeSet<Kind>,
+    ) -> Vec<usize> {
+        if class.out_of_model.iter().all(|kind| named.contains(kind)) {
+            return Vec::new();
+        }
+        let remain = self.bare().breaches.clone().into_iter();
+        let remain = remain.map(|breach| Breach { parts: Vec::new(), ..breach });
+        let place = |breach: Breach| {
+            let known = breaches.iter().position(|known| *known == breach);
+            known.unwrap_or_else(|| {
+                breaches.push(breach);
+                breaches.len() - 1
+            })
+        };
+        remain.map(place).collect()
     }
 
     fn broken(&mut self, breach: &Breach, goes: Vec<Kind>) -> BrokenAssumption {

@@ -12,7 +12,7 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy};
 use crate::lock::algorithm::Algorithm;
 use crate::plan::extend::Extend;
 use crate::plan::{Plan, TopologyKind};
-use crate::workload::slowest_message;
+use crate::workload::{first_request, slowest_request, work};
 
 /// A parameter that may be drawn besides faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,8 +59,6 @@ pub struct Habits {
     check_validity: bool,
 }
 
-/// Messages of a request that has to connect first: two round trips.
-const ROUND: u64 = 4;
 /// The length that stands for the lease if there is none.
 const NO_LEASE: Nanos = 3 * SECOND;
 
@@ -71,6 +69,7 @@ pub fn habits(
     varies: &BTreeSet<Parameter>,
 ) -> BoxedStrategy<Habits> {
     let free = |parameter| varies.contains(&parameter);
+    let is_exclusive = lock.promises(&base.lock, work(base)).holders == 1;
     let ttl = free(Parameter::Ttl) && lends(base, lock);
     let nodes = nodes(base, lock).filter(|_| free(Parameter::Nodes));
     let rhythms = ["1/3", "1/2", "2/3", "until-lost"].map(|text| text.parse().unwrap_or_default());
@@ -81,7 +80,8 @@ pub fn habits(
         maybe(free(Parameter::Clients), 4..=6_u32),
         maybe(free(Parameter::Timeout), 10..=2_000_u64),
         maybe(free(Parameter::Extend), proptest::sample::select(rhythms.to_vec())),
-        maybe(free(Parameter::Reenter), Just(())),
+        // Where several may hold, taking it again takes another permit.
+        maybe(free(Parameter::Reenter) && is_exclusive, Just(())),
         maybe(free(Parameter::CheckValidity), Just(())),
     );
     let habits =
@@ -137,21 +137,10 @@ fn nodes(base: &Plan, lock: &Algorithm) -> Option<std::ops::RangeInclusive<u32>>
     }
 }
 
-/// The maximum number of sequential messages of a caller's first request: it may have to subscribe
-/// to Sentinels, query one for the master and query that for its role, or query one node of a
-/// cluster for the slots and be redirected by another.
-fn first_request(plan: &Plan) -> u64 {
-    match plan.topology.kind {
-        TopologyKind::Sentinel => 3 * ROUND + 2,
-        TopologyKind::Cluster => 3 * ROUND,
-        TopologyKind::Single | TopologyKind::Independent | TopologyKind::Replicated => ROUND,
-    }
-}
-
 /// The shortest timeout within which the first request of a caller is answered, without faults:
 /// with a shorter one no lock is tested.
 pub fn least_timeout(plan: &Plan) -> Nanos {
-    (first_request(plan) * slowest_message(&plan.links)).max(MILLISECOND)
+    (first_request(plan) * slowest_request(&plan.links)).max(MILLISECOND)
 }
 
 impl Habits {

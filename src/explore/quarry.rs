@@ -109,9 +109,14 @@ impl Quarry {
             alphabet.verbs = faults;
         }
         let least = least_timeout(&base);
-        if let Some(timeout) = base.lock.timeout.filter(|timeout| within && *timeout < least) {
+        let timeout = lab.algorithm(&base).choices(&base.lock).timeout;
+        if within && timeout < least {
+            let own = match base.lock.timeout {
+                Some(_) => "",
+                None => ", the lock's own timeout,",
+            };
             let (timeout, least) = (length(timeout), length(least));
-            let what = format!("within {timeout} no lock is answered, even without faults");
+            let what = format!("within {timeout}{own} no lock is answered, even without faults");
             let instead = format!(
                 "take a --timeout of at least {least}, which the first request takes over the \
                  slowest links; or leave out --within-assumptions"
@@ -120,8 +125,8 @@ impl Quarry {
         }
         if let Some(why) = beyond(&base, &alphabet) {
             let what = format!("no plan like this is within the assumptions of the lock: {why}");
-            let instead = "take a shorter --hold or --timeout, a longer --ttl, or have clients \
-                           --extend; or leave out --within-assumptions";
+            let instead = "take a shorter --hold, another --timeout, a longer --ttl, or have \
+                           clients --extend; or leave out --within-assumptions";
             return Err(Refusal::new(what, instead));
         }
         // Called once here, so that a panic of the promise is reported once and not by every

@@ -197,6 +197,7 @@ static REMEDIES: [Remedy; 19] = [
             How::BlindCommand,
             How::CheckedTooEarly,
             How::DeletedByAnother,
+            How::DeletedByOwner,
             How::Overwritten,
             How::NothingLocked,
             How::LeftByDead,

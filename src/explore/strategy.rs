@@ -93,7 +93,7 @@ pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
 
 /// The promise of a lock for a plan's own figures.
 fn promise(plan: &Plan, lock: &Algorithm) -> Promise {
-    lock.promises(&plan.lock, work(&plan.workload, &plan.links, plan.lock.ttl))
+    lock.promises(&plan.lock, work(plan))
 }
 
 /// The plan; if a search must stay within the lock's assumptions and its clients work for too long,

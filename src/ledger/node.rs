@@ -84,8 +84,8 @@ fn unreplicated(ledger: &Ledger) -> Option<Breach> {
     (actual > bound).then_some(Breach { what, parts: Vec::new(), bound, actual })
 }
 
-/// Restarts after which keys were lost, restored, or expired at an earlier time than before, sooner
-/// than the lock tolerates.
+/// Restarts after which keys were lost, restored, had an earlier value, or expired at an earlier
+/// time than before, sooner than the lock tolerates.
 fn amnesia(ledger: &Ledger) -> Vec<Breach> {
     let what = Bounded::AmnesiacRestart;
     let Some(bound) = bound_of(&ledger.site.assumes, what) else { return Vec::new() };
@@ -115,7 +115,10 @@ fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
                 own().any(|e| e.by == Some(by) && e.key == key.key)
                     && !ledger.reading.commands(by, &key.node).any(|at| at.at == key.at.at)
             }
-            (change, by) => matches!(change, KeyChange::Set | KeyChange::Extended) && by.is_none(),
+            (change, by) => {
+                use KeyChange::{Changed, Extended, Set};
+                matches!(change, Set | Extended | Changed) && by.is_none()
+            }
         }
         && !leaders::follows(ledger.reading.history, &key.node, key.at)
 }

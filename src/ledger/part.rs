@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::fault::{Anchor, Fault, Pattern};
 use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::Nanos;
+use lockstorm_platform::time::{MILLISECOND, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::history::History;
 use crate::ledger::overwork::{fit, overworked};
 use crate::plan::{Files, Persistence, Plan};
 use crate::promise::Promise;
+use crate::workload::finds_node;
 
 /// A whole fault, or an initial condition of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -30,6 +31,8 @@ pub enum Part {
     Jitter,
     /// Links with latencies of their own.
     Links,
+    /// Links slower than those of one site; without it each message takes a millisecond.
+    Latency,
     /// Disks that lose writes; without it each write is on the disk before the reply is sent.
     Persistence,
     /// Nodes that reply like another server than the default one.
@@ -60,16 +63,25 @@ pub fn parts_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     parts
 }
 
+/// The maximum median latency of links that are not slow, ns: machines of one site.
+const MAX_OF_ONE_SITE: Nanos = 10 * MILLISECOND;
+
 /// Every part of a plan, whether or not an assumption applies to it, in order.
 pub fn every_part_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     let mut parts = parts_of(plan, promise);
     let (topology, links) = (&plan.topology, &plan.links);
+    let is_slow = links.latency.median() > MAX_OF_ONE_SITE || !links.named.is_empty();
+    if is_slow && !finds_node(plan) {
+        // The links themselves are the part.
+        parts.retain(|part| *part != Part::Work(0));
+    }
     let forgets = topology.persistence != Persistence::AofAlways;
     let loses = |fault: &Fault| fault.verb.kills();
     let is_there = [
         (Part::Offsets, plan.clocks.values().any(|clock| clock.wall_offset != 0)),
         (Part::Jitter, links.latency.constant().is_none()),
         (Part::Links, !links.named.is_empty()),
+        (Part::Latency, links.latency.median() > MAX_OF_ONE_SITE),
         // Only a start reads what a disk kept.
         (Part::Persistence, forgets && plan.faults.iter().any(loses)),
         (Part::Compat, topology.compat != Default::default()),
@@ -112,9 +124,10 @@ fn take_out(plan: &mut Plan, part: Part) {
         Part::Loss => plan.links.loss_per_million = 0,
         Part::Work(bound) => fit(plan, bound),
         Part::Jitter => {
-            plan.links.latency = Latency::Constant(plan.links.latency.of(u64::MAX / 2));
+            plan.links.latency = Latency::Constant(plan.links.latency.median());
         }
         Part::Links => plan.links.named.clear(),
+        Part::Latency => plan.links.latency = Latency::Constant(MILLISECOND),
         Part::Persistence => {
             plan.topology.persistence = Persistence::AofAlways;
             plan.topology.files = Files::default();

@@ -51,16 +51,22 @@ pub fn of_lease(
         bound(Bounded::ClientPause, spare),
         bound(Bounded::AccessDelay, spare.min(work.patience)),
     ];
-    // A lock whose deadlines are too late cannot require its callers to observe them.
-    if config.deadline_from == DeadlineFrom::Send {
-        let messages = work.lasts.saturating_sub(work.works);
-        let fits = usable.saturating_sub(messages);
-        let is_answered = choices.timeout >= work.round_trip;
-        assumes.insert(0, bound(Bounded::Work, if is_answered { fits } else { 0 }));
-    }
+    // A lock whose deadlines count from the reply promises the whole lease from then on.
+    let promised = match config.deadline_from {
+        DeadlineFrom::Send => usable,
+        DeadlineFrom::Reply => choices.ttl.saturating_sub(allowance),
+    };
+    assumes.insert(0, bound(Bounded::Work, work_within(promised, choices, work)));
     assumes.extend(of_clocks(config, drift_ppm));
     assumes.extend(of_key(choices.ttl));
     assumes
+}
+
+/// How long a caller's own work may take of what a grant promises, ns; 0 if requests are not
+/// answered in time.
+pub(crate) fn work_within(promised: Nanos, choices: &Choices, work: Work) -> Nanos {
+    let messages = work.lasts.saturating_sub(work.works);
+    if choices.timeout >= work.reply { promised.saturating_sub(messages) } else { 0 }
 }
 
 /// How a lease is extended in the background, ns.
@@ -97,7 +103,7 @@ pub fn of_renewed(
         bound(Bounded::ClientPause, without_renewal),
         bound(Bounded::AccessDelay, without_renewal.min(work.patience)),
     ];
-    if choices.timeout < work.round_trip {
+    if choices.timeout < work.reply {
         assumes.insert(0, bound(Bounded::Work, 0));
     }
     assumes.extend(of_clocks(config, 0));

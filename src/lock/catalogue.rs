@@ -73,7 +73,7 @@ mod tests {
     const WORK: Work = Work {
         lasts: 2 * SECOND,
         works: 2 * SECOND,
-        round_trip: 0,
+        reply: 0,
         calls: 0,
         extends: false,
         patience: SECOND,

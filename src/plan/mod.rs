@@ -443,6 +443,28 @@ pub struct Links {
     pub loss_per_million: u32,
 }
 
+impl Links {
+    /// The latency of the link from one host to another.
+    pub(crate) fn between(&self, from: &str, to: &str) -> Latency {
+        self.named.get(&format!("{from} -> {to}")).copied().unwrap_or(self.latency)
+    }
+
+    /// The latencies of the links between callers and such hosts. Links between nodes, between
+    /// Sentinels, and between the two carry no message of a caller.
+    pub(crate) fn of_callers(
+        &self,
+        counts: impl Fn(&str) -> bool,
+    ) -> impl Iterator<Item = &Latency> {
+        let joins = move |link: &str| {
+            let Some((from, to)) = link.split_once(" -> ") else { return false };
+            let is_caller = |host: &str| host.starts_with('c');
+            is_caller(from) && counts(to) || is_caller(to) && counts(from)
+        };
+        let named = self.named.iter().filter(move |(link, _)| joins(link));
+        [&self.latency].into_iter().chain(named.map(|(_, latency)| latency))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Shards;

@@ -95,8 +95,10 @@ pub struct Work {
     pub lasts: Nanos,
     /// The part of `lasts` that is the caller's own work, without messages, ns.
     pub works: Nanos,
-    /// The maximum time of a request and its reply, without faults, ns.
-    pub round_trip: Nanos,
+    /// The time within which a caller's requests are answered, without faults, ns: the maximum of a
+    /// request and its reply, and usually the first request too, which has to find its node and to
+    /// connect. [`Nanos::MAX`] if a client gives up the search for the node before it ends.
+    pub reply: Nanos,
     /// The number of calls to the lock within that time; each takes at most one request timeout.
     pub calls: u64,
     /// Whether the caller extends its grant: then this is the work between two extends, and the

@@ -135,7 +135,7 @@ impl<C: Clone + PartialEq> Provenance<C> {
         // A node that does not report what it read is assumed to have kept what it had.
         let held = sent.or(read).unwrap_or_default();
         let life = |key: &KeyName| {
-            let unknown = Life { creator: None, until_ms: None };
+            let unknown = Life { creator: None, writer: None, until_ms: None };
             let known = held.get(key).or_else(|| before.get(key));
             (key.clone(), known.cloned().unwrap_or(unknown))
         };
@@ -149,7 +149,7 @@ impl<C: Clone + PartialEq> Provenance<C> {
 }
 
 /// The changes between a node's keys and those that replaced them: missing keys are lost, unless
-/// they had expired anyway.
+/// they had expired anyway, and others have another expiry time or an earlier value.
 fn differences<C: Clone + PartialEq>(
     before: &Keys<C>,
     now: &Keys<C>,
@@ -162,8 +162,13 @@ fn differences<C: Clone + PartialEq>(
     };
     for (key, was) in before {
         match now.get(key).filter(|is| is.continues(was)) {
-            Some(is) if is.until_ms == was.until_ms => {}
-            Some(is) => add(key, KeyChange::Extended, is.until_ms, None),
+            Some(is) if is.until_ms != was.until_ms => {
+                add(key, KeyChange::Extended, is.until_ms, None);
+            }
+            Some(is) if is.writer != was.writer => {
+                add(key, KeyChange::Changed, is.until_ms, None);
+            }
+            Some(_) => {}
             None => {
                 let is_over = was.until_ms.is_some_and(|until| until < wall_ms);
                 let change = if is_over { KeyChange::Expired } else { lost };
@@ -184,10 +189,14 @@ impl<C: Clone + PartialEq> Node<C> {
         let Change { key, change, until_ms, by } = change;
         let until_ms = *until_ms;
         let life = match change {
-            KeyChange::Set => Some(Life { creator: by.clone(), until_ms }),
+            KeyChange::Set => Some(Life { creator: by.clone(), writer: by.clone(), until_ms }),
             KeyChange::Changed | KeyChange::Extended => {
-                let creator = self.living.get(key).and_then(|life| life.creator.clone());
-                Some(Life { creator, until_ms })
+                let (creator, before) = match self.living.get(key) {
+                    Some(life) => (life.creator.clone(), life.writer.clone()),
+                    None => (None, None),
+                };
+                let writer = if *change == KeyChange::Changed { by.clone() } else { before };
+                Some(Life { creator, writer, until_ms })
             }
             _ => None,
         };

@@ -104,6 +104,12 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
             wrapped(&mut out, "  margin: ", &margin);
         }
     }
+    remedies(&mut out, finding);
+    out.lines().map(str::to_owned).collect()
+}
+
+/// The remedies that were run: those that cure, that help in this run, and that leave less.
+fn remedies(out: &mut String, finding: &Finding) {
     let tried = finding.experiments.iter().flat_map(|tried| &tried.remedies);
     let (healed, others): (Vec<_>, Vec<_>) =
         tried.filter(|tried| !tried.is_unknown).partition(|tried| tried.kinds.is_empty());
@@ -118,8 +124,14 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
             let lead = if index == 0 { format!("  {word}  ") } else { " ".repeat(10) };
             let (name, fresh) = (&tried.name, causes::fresh_words(tried.on_fresh));
             let here = if word == "helps:" { "here and " } else { "" };
-            wrapped(&mut out, &lead, &format!("{name}; it held {here}on {fresh} fresh seeds"));
+            wrapped(out, &lead, &format!("{name}; it held {here}on {fresh} fresh seeds"));
         }
+    }
+    let without = finding.experiments.iter().find_map(|experiments| experiments.on_fresh);
+    let has_healed = ["  heals:", "  helps:"].iter().any(|word| out.contains(word));
+    if let Some(without) = without.filter(|_| has_healed) {
+        let fresh = causes::fresh_words(without);
+        wrapped(out, "          ", &format!("(without any: {fresh} fresh seeds)"));
     }
     if finding.experiments.as_ref().is_some_and(|tried| tried.undone.is_empty())
         && matches!(finding.judgement.verdict, Verdict::Violated(_))
@@ -131,7 +143,7 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
             (_, true) => "with the remedies that were tried, nothing is tested",
             (_, false) => "none of the remedies that were tried",
         };
-        wrapped(&mut out, "  heals:  ", what);
+        wrapped(out, "  heals:  ", what);
     }
     let own = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);
     let is_less = |tried: &&Remedied| {
@@ -140,9 +152,8 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     for (index, tried) in others.into_iter().filter(is_less).enumerate() {
         let lead = if index == 0 { "  eases:  " } else { "          " };
         let left = tried.kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
-        wrapped(&mut out, lead, &format!("{}; what is left: {left}", tried.name));
+        wrapped(out, lead, &format!("{}; what is left: {left}", tried.name));
     }
-    out.lines().map(str::to_owned).collect()
 }
 
 /// The style of emphasis.

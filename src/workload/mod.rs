@@ -16,10 +16,12 @@ use std::rc::Rc;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::Nanos;
 
+use crate::history::{PROBE, RESOURCE};
+use crate::lock::client::{route, slot_map};
 use crate::lock::config::LockConfig;
 use crate::lock::{Lock, Setting};
 use crate::plan::extend::Extend;
-use crate::plan::{Links, Workload};
+use crate::plan::{Links, Plan, TopologyKind, Workload};
 use crate::promise::Work;
 use crate::workload::progress::Pulse;
 use crate::workload::recorder::Recorder;
@@ -67,13 +69,14 @@ const MESSAGES: u64 = 6;
 
 /// How long the work of one round takes without disturbance: a lock's promise depends on it.
 /// Messages that `links` loses without a fault do not count.
-pub fn work(workload: &Workload, links: &Links, ttl: Option<Nanos>) -> Work {
-    let slowest = slowest_message(links);
-    let works = stretch(workload, ttl);
+pub fn work(plan: &Plan) -> Work {
+    let (workload, links) = (&plan.workload, &plan.links);
+    let slowest = slowest_access(links);
+    let works = stretch(workload, plan.lock.ttl);
     Work {
         lasts: works.saturating_add(slowest.saturating_mul(MESSAGES)),
         works,
-        round_trip: slowest.saturating_mul(2),
+        reply: reply(plan),
         calls: u64::from(workload.reenter),
         extends: workload.extend != Extend::Never,
         // A message that is delayed by less than this still arrives before the caller gives up.
@@ -81,10 +84,57 @@ pub fn work(workload: &Workload, links: &Links, ttl: Option<Nanos>) -> Work {
     }
 }
 
-/// The maximum time of one message on any link of `links` without disturbance, ns.
-pub fn slowest_message(links: &Links) -> Nanos {
-    let longest = |latency: &Latency| latency.of(u64::MAX);
-    links.named.values().chain([&links.latency]).map(longest).max().unwrap_or(0)
+/// The maximum time of one message between a caller and the resource without disturbance, ns.
+pub fn slowest_access(links: &Links) -> Nanos {
+    slowest_of(links.of_callers(|host| host == RESOURCE))
+}
+
+/// The maximum time of one message between a caller and a node or a Sentinel without disturbance,
+/// ns.
+pub fn slowest_request(links: &Links) -> Nanos {
+    slowest_of(links.of_callers(|host| host != RESOURCE))
+}
+
+fn slowest_of<'a>(latencies: impl Iterator<Item = &'a Latency>) -> Nanos {
+    latencies.map(|latency| latency.of(u64::MAX)).max().unwrap_or(0)
+}
+
+/// See [`Work::reply`].
+fn reply(plan: &Plan) -> Nanos {
+    if !finds_node(plan) {
+        return Nanos::MAX;
+    }
+    let latencies = || plan.links.of_callers(|host| host.starts_with('n'));
+    let first = latencies().map(Latency::median).max().unwrap_or(0);
+    slowest_of(latencies()).saturating_mul(2).max(first.saturating_mul(first_request(plan)))
+}
+
+/// A connection, and a request with its reply.
+const ROUND: u64 = 4;
+
+/// The maximum number of sequential messages of a caller's first request: it may have to subscribe
+/// to Sentinels, query one for the master and query that for its role, or query one node of a
+/// cluster for the slots and be redirected by another.
+pub fn first_request(plan: &Plan) -> u64 {
+    match plan.topology.kind {
+        TopologyKind::Sentinel => 3 * ROUND + 2,
+        TopologyKind::Cluster => 3 * ROUND,
+        TopologyKind::Single | TopologyKind::Independent | TopologyKind::Replicated => ROUND,
+    }
+}
+
+/// Whether every caller usually reaches one of the hosts that know its node before its client turns
+/// to the next: it connects, and queries that host.
+pub(crate) fn finds_node(plan: &Plan) -> bool {
+    let (hosts, patience) = match plan.topology.kind {
+        TopologyKind::Sentinel => (plan.sentinels(), route::PATIENCE),
+        TopologyKind::Cluster => (plan.nodes(), slot_map::PATIENCE),
+        TopologyKind::Single | TopologyKind::Replicated | TopologyKind::Independent => return true,
+    };
+    let median = |from: &str, to: &str| plan.links.between(from, to).median();
+    let takes = |caller: &str, host: &str| 2 * (median(caller, host) + median(host, caller));
+    let mut callers = plan.clients().into_iter().chain([PROBE.to_owned()]);
+    callers.all(|caller| hosts.iter().any(|host| takes(&caller, host) <= patience))
 }
 
 /// The maximum time for which a caller works under one grant without extending it, ns.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lockstorm::explain::cause::sentences;
-use lockstorm::explain::finding::Finding;
+use lockstorm::explain::finding::{Class, Finding};
 use lockstorm::explain::mechanism::by_kind::mechanism;
 use lockstorm::explain::mechanism::how::{How, Mechanism};
 use lockstorm::explain::story::Evidence;
@@ -50,7 +50,7 @@ fn scenarios_are_explained_by_what_happened_in_them() {
 }
 
 /// A file of `tests/mechanisms/` is a scenario whose first comments name what its mechanism must
-/// say, and what the sentences about its causes must.
+/// say, what the sentences about its causes must, and its class.
 #[test]
 fn plans_are_explained_by_what_made_the_difference() {
     let files = std::fs::read_dir("tests/mechanisms").expect("plans");
@@ -73,8 +73,11 @@ fn plans_are_explained_by_what_made_the_difference() {
         let how = mechanism(&Witness::of(&finding)).expect("it is violated").sentence;
         let why = sentences(&finding).join(" ");
         let has = |said: &str, key| wanted(key).is_none_or(|wanted| said.contains(&wanted));
-        if wanted("how").is_none() || !has(&how, "how") || !has(&why, "why") {
-            wrong.push(format!("{}: {how}\n  {why}", path.display()));
+        let is_in_model = finding.class.as_ref().is_some_and(Class::is_in_model);
+        let class = if is_in_model { "in-model" } else { "out-of-model" };
+        let is_right = wanted("how").is_some() && has(&how, "how") && has(&why, "why");
+        if !is_right || !has(class, "class") {
+            wrong.push(format!("{}: {class}: {how}\n  {why}", path.display()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -65,6 +65,11 @@ impl Latency {
         }
     }
 
+    /// The latency that half of the messages do not exceed.
+    pub fn median(&self) -> Nanos {
+        self.of(u64::MAX / 2)
+    }
+
     /// The latency for a draw.
     pub fn of(&self, draw: u64) -> Nanos {
         match *self {

@@ -9,7 +9,7 @@ use crate::explain::hold::op;
 use crate::explain::incarnation::Incarnation;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpKind, Outcome, PROBE};
+use crate::history::{Op, OpKind, Outcome, PROBE, Request};
 use crate::quantity::{count, length, list, moment};
 use crate::reading::hold::Ended;
 
@@ -79,8 +79,18 @@ fn first_refused(witness: &Witness<'_>) -> Option<(Evidence, Beat)> {
     let mut ops = leak.ops.iter().filter_map(|id| op(witness.history(), *id));
     let victim =
         ops.find(|op| op.id != owner.id && op.ret.is_some_and(|ret| ret.at == leak.to.at))?;
+    let requests = witness.history().requests.iter();
+    let mut met = requests.filter(|request| request.op == victim.id && request.to == life.node);
+    let meets = |request: &Request| {
+        let applied = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied);
+        applied.is_some_and(|(_, at)| life.from <= *at && *at < life.until)
+    };
+    if !met.any(meets) {
+        return None;
+    }
+    let is = if life.until < victim.ret?.instant() { "was" } else { "is" };
     let text = format!(
-        "{}'s acquire is refused: {}'s key is on {}.",
+        "{}'s acquire is refused: {}'s key {is} on {}.",
         victim.caller, owner.caller, life.node
     );
     let evidence = vec![Evidence::Op(victim.id), Evidence::Op(owner.id), Evidence::Key(life.born)];

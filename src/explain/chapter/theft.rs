@@ -42,8 +42,8 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// Whether the later of two ends is told with the first one: soon after it, with no fault of the
-/// later one's node and no told grant in between.
+/// Whether the later of two ends is told with the first one: soon after it, of a key that existed
+/// then, with no fault of the later one's node and no told grant in between.
 fn are_together(witness: &Witness<'_>, first: &Incarnation, later: &Incarnation) -> bool {
     let (from, to) = (first.until, later.until);
     let is_between = |at: Instant| from < at && at <= to;
@@ -51,7 +51,8 @@ fn are_together(witness: &Witness<'_>, first: &Incarnation, later: &Incarnation)
     let is_struck = faults.any(|c| is_between(c.from) || c.to.is_some_and(is_between));
     let cast = witness.cast();
     let mut returns = cast.iter().filter_map(|grant| grant.ret).map(|ret| ret.instant());
-    to.at <= from.at + TOGETHER && !is_struck && !returns.any(is_between)
+    let was_there = later.from <= from;
+    to.at <= from.at + TOGETHER && was_there && !is_struck && !returns.any(is_between)
 }
 
 /// How a key ended, as far as a sentence tells it.

@@ -61,12 +61,19 @@ pub fn corruption(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
 /// A command that changed another caller's key.
 pub fn foreign(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let history = witness.history();
-    let mut keys = violation.keys.iter().rev();
-    let index = keys.find(|index| {
-        let by = history.keys.get(**index).and_then(|key| key.by);
-        by.is_some_and(|by| violation.ops.contains(&by))
-            && history.keys[**index].at >= violation.from
-    })?;
+    let own = || {
+        violation.keys.iter().rev().filter(|index| {
+            let by = history.keys.get(**index).and_then(|key| key.by);
+            by.is_some_and(|by| violation.ops.contains(&by))
+                && history.keys[**index].at >= violation.from
+        })
+    };
+    // A replica repeats what its master was asked for.
+    let was_asked = |index: &&usize| {
+        let key = &history.keys[**index];
+        history.requests.iter().any(|r| Some(r.op) == key.by && r.to == key.node)
+    };
+    let index = own().find(was_asked).or_else(|| own().next())?;
     let thief = history.keys[*index].by?;
     let victim = violation.ops.iter().find(|id| **id != thief)?;
     stolen(witness, *index, *victim)
@@ -114,7 +121,14 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
                 Outcome::NotMine => "reported that nothing was its own".to_owned(),
                 _ => reply(witness, release),
             };
-            let text = format!("{who}'s release {what}, and its key on {node} stayed.");
+            let mut sent = witness.history().requests.iter().filter(|r| r.op == release.id);
+            let to = match sent.clone().next_back() {
+                Some(last) if sent.all(|request| request.to != *node) => {
+                    format!(", sent to {},", last.to)
+                }
+                _ => String::new(),
+            };
+            let text = format!("{who}'s release{to} {what}, and its key on {node} stayed.");
             (How::ReleaseFailed, text)
         }
         (_, None, None) if died.is_some() => {
@@ -286,6 +300,10 @@ fn counter_gone(
         (KeyChange::Deleted, None) => {
             (How::CounterGone, format!("The counter of fences was deleted on {node} at {at}."))
         }
+        (KeyChange::Changed | KeyChange::Set, _) => {
+            let text = format!("{node} started at {at} with an older counter of fences.");
+            (How::CounterForgotten, text)
+        }
         _ => (How::CounterForgotten, format!("{node} lost the counter of fences at {at}.")),
     };
     evidence.push(Evidence::Key(index));
@@ -300,8 +318,10 @@ pub fn fence(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     let [larger, smaller] = witness.regress(violation)?.map(|(op, _)| op.id);
     let (larger, smaller) = (&larger, &smaller);
     let ends = |key: &Key| {
-        use KeyChange::{Deleted, Evicted, Expired, LostAtFailover, LostAtRestart};
+        use KeyChange::{Changed, Deleted, Evicted, Expired, LostAtFailover, LostAtRestart};
         matches!(key.change, Deleted | Evicted | Expired | LostAtFailover | LostAtRestart)
+            // A start read an earlier value.
+            || key.change == Changed && key.by.is_none()
     };
     let counters = || {
         let keys = history.keys.iter().enumerate();

@@ -2,15 +2,16 @@
 
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::KeyChange;
 
-use crate::explain::hold::Hold;
+use crate::explain::hold::{Hold, grant_of};
 use crate::explain::incarnation::Incarnation;
 use crate::explain::mechanism::ending::disturbed;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::took_over;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpKind, Outcome};
+use crate::history::{Key, Op, OpId, OpKind, Outcome};
 use crate::ledger::overwork::overworked;
 use crate::plan::extend::Extend;
 use crate::quantity::{length, moment};
@@ -30,11 +31,12 @@ pub fn belief(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Mechanism {
     let found = match is_covered {
         true => lied(witness, hold, (Moment::default(), at))
             .or_else(|| unreplicated(witness, hold, at))
+            .or_else(|| forgotten(witness, hold, at))
             .or_else(|| clock(witness, hold, at)),
         false => term
             .as_ref()
             .and_then(|term| still(witness, hold, term, at))
-            .or_else(|| renewal(witness, hold, at))
+            .or_else(|| renewal(witness, hold, ended(term.as_ref(), at)))
             .or_else(|| waiting(witness, hold, &term?)),
     };
     let who = &hold.grant.caller;
@@ -102,19 +104,48 @@ fn unreplicated(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Me
         let mut prolonged = keys().filter(|(_, key)| key.by == Some(last.id));
         prolonged.find_map(|(index, key)| {
             let led = took_over(witness, &life.node, &key.node, at)?;
-            (key.at < led).then_some((life, index, led))
+            Some((life, index, led))
         })
     })?;
+    let key = &witness.history().keys[index];
+    let was = if key.at < led { "was" } else { "had been" };
     let text = format!(
-        "{}'s renewal of {} on {} never came to {}, which was made master at {}.",
+        "{}'s renewal of {} on {} never came to {}, which {was} made master at {}.",
         hold.grant.caller,
         moment(last.call.at),
-        witness.history().keys[index].node,
+        key.node,
         life.node,
         moment(led.at)
     );
     let evidence = vec![Evidence::Op(last.id), Evidence::Key(index), Evidence::Key(life.born)];
     Some(Mechanism::new(How::NeverReached, text, evidence))
+}
+
+/// Whether a start put the expiry of its key back to what it was before its last renewal.
+fn forgotten(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
+    let keys = &witness.history().keys;
+    let own = |id: OpId| {
+        let op = witness.reading.op(id)?;
+        let is_extend = matches!(op.kind, OpKind::Extend { .. });
+        (is_extend && grant_of(op).is_some_and(|grant| witness.is_of(hold, grant))).then_some(op)
+    };
+    let is_back = |key: &Key| {
+        key.change == KeyChange::Extended
+            && key.by.is_none()
+            && Moment::from(key.at) <= at
+            && key.key == witness.reading.lock_key
+    };
+    let (renewed, extend, back) = keys.iter().enumerate().rev().find_map(|(back, put)| {
+        let mut before = keys[..back].iter().enumerate();
+        let (renewed, key) = before.rfind(|(_, key)| is_back(put) && key.node == put.node)?;
+        let is_earlier = put.until_ms.is_some_and(|until| Some(until) < key.until_ms);
+        Some((renewed, own(key.by?).filter(|_| is_earlier)?, back))
+    })?;
+    let (node, who) = (&keys[back].node, &hold.grant.caller);
+    let at = moment(extend.call.at);
+    let text = format!("{node} was started again without {who}'s renewal of {at}.");
+    let evidence = vec![Evidence::Op(extend.id), Evidence::Key(renewed), Evidence::Key(back)];
+    Some(Mechanism::new(How::Forgotten, text, evidence))
 }
 
 /// Whether its own clock is to blame: at its true rate and without steps, it would have reached
@@ -269,9 +300,9 @@ fn late<'a>(
     halts: &[Halt],
     (from, to): (Moment, Moment),
 ) -> Vec<(&'a Op, Nanos)> {
-    let message = crate::workload::slowest_message(&witness.finding.plan.links);
+    let message = crate::workload::slowest_access(&witness.finding.plan.links);
     let is_own = |op: &&Op| {
-        let grant = crate::explain::hold::grant_of(op);
+        let grant = grant_of(op);
         grant.is_some_and(|grant| witness.reading.are_one(grant, hold.grant.id))
     };
     let accesses = witness.history().ops.iter().filter(|op| {
@@ -286,6 +317,12 @@ fn late<'a>(
         (took > message.saturating_mul(6)).then(|| (op, took - message.saturating_mul(2)))
     });
     late.collect()
+}
+
+/// When the last lease that a holder knew of had ended, but at most a moment: later renewals
+/// changed nothing.
+fn ended(term: Option<&Term<'_>>, at: Moment) -> Moment {
+    term.map_or(at, |term| Moment::passing(term.lease).min(at))
 }
 
 /// Whether a renewal had failed.

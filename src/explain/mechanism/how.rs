@@ -88,6 +88,9 @@ pub enum How {
     /// Two callers have the same owner value: the second was granted by a change of the first one's
     /// key, or both tokens are equal.
     SameOwner,
+    /// More callers were let in than may hold the lock: the key that the others share admitted one
+    /// more.
+    TooMany,
     /// The two grants come from disjoint sets of nodes: no node that granted the second had ever
     /// granted the first.
     TwoMajorities,
@@ -119,6 +122,9 @@ pub enum How {
     RenewalLate,
     /// No node was a master: nodes reported none from then on.
     NoLeader,
+    /// Replicas lacked what callers had written: a master reported so for longer after the heal
+    /// than the probe waits in any case.
+    NoReplica,
     /// The node did not know the script: the reply to the operation's last request was NOSCRIPT.
     ScriptUnknown,
     /// The node rejected the command: the reply to the operation's last request was another error,
@@ -166,6 +172,7 @@ impl How {
             How::Removed => &[Bounded::KeyRemoval],
             How::LeftByDead => &[Bounded::ClientCrash],
             How::NoLeader => &[Bounded::Leaderless],
+            How::NoReplica => &[Bounded::Unreplicated],
             _ => &[],
         }
     }

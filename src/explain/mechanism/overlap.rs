@@ -174,10 +174,20 @@ fn shared(
     let life = life_of(witness, first, key)?;
     let is_met = key.change != KeyChange::Set && life.until > key.at;
     let (one, other) = (&first.grant.caller, &second.grant.caller);
-    let text = format!("{other} was let in by {one}'s key on {}, as if it were its own.", key.node);
+    let holders = witness.finding.promise.holders;
+    let (how, text) = match holders {
+        1 => (
+            How::SameOwner,
+            format!("{other} was let in by {one}'s key on {}, as if it were its own.", key.node),
+        ),
+        _ => (
+            How::TooMany,
+            format!("{} let {other} in though {holders} held the lock already.", key.node),
+        ),
+    };
     let evidence =
         vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id), Evidence::Key(index)];
-    is_met.then(|| Mechanism::new(How::SameOwner, text, evidence))
+    is_met.then(|| Mechanism::new(how, text, evidence))
 }
 
 /// Neither has a key.

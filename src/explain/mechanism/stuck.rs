@@ -30,6 +30,7 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
         return served
             .or_else(|| left_late(witness))
             .or_else(|| rejected(witness))
+            .or_else(|| unreplicated(witness))
             .or_else(|| never_back(witness))
             .or_else(|| unreached(witness));
     };
@@ -106,6 +107,21 @@ fn rejected(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::Rejected, text, vec![Evidence::Request(index)]))
 }
 
+/// A master that reported for too long that too few replicas had what callers had written.
+fn unreplicated(witness: &Witness<'_>) -> Option<Mechanism> {
+    let mut sightings = witness.history().sightings.iter();
+    let last = sightings.rfind(|seen| seen.what == Seen::Unreplicated)?;
+    if last.at.at <= witness.healed().at.saturating_add(PROBE_MARGIN) {
+        return None;
+    }
+    let text = format!(
+        "{} told callers until {} that too few replicas had what they had written.",
+        last.by,
+        moment(last.at.at)
+    );
+    Some(Mechanism::new(How::NoReplica, text, Vec::new()))
+}
+
 /// An operation of a living process that did not return for as long as the probe has to wait.
 fn never_back(witness: &Witness<'_>) -> Option<Mechanism> {
     let end = witness.history().end;
@@ -128,7 +144,7 @@ fn unreached(witness: &Witness<'_>) -> Option<Mechanism> {
     if requests.any(Request::is_answered) {
         return None;
     }
-    let text = "No request of the probe was answered within its time-out.".to_owned();
+    let text = "No request of the probe was answered in time.".to_owned();
     Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(last.id)]))
 }
 

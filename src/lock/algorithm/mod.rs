@@ -8,7 +8,7 @@ use crate::lock::assumptions;
 use crate::lock::config::LockConfig;
 use crate::lock::defaults::{Choices, Defaults, LEASE, MUTEX};
 use crate::lock::{Lock, Setting};
-use crate::promise::{Bounded, Promise, Work};
+use crate::promise::{Bounded, Promise, Work, bound};
 
 pub mod check_then_set;
 pub mod fenced;
@@ -86,7 +86,8 @@ impl Algorithm {
     }
 
     /// Its promise to a caller with this work. A node that forgot the counter of fences is never
-    /// safe again, whatever the lock says of restarts.
+    /// safe again, whatever the lock says of restarts. No lock can serve callers that do not find
+    /// its node.
     pub fn promises(&self, config: &LockConfig, work: Work) -> Promise {
         let mut promise = (self.promise)(config, work);
         let restarts = promise
@@ -94,6 +95,10 @@ impl Algorithm {
             .iter_mut()
             .filter(|assumption| self.fences && assumption.what == Bounded::AmnesiacRestart);
         restarts.for_each(|assumption| assumption.bound = MAX_LENGTH);
+        if work.reply == Nanos::MAX {
+            promise.assumes.retain(|assumption| assumption.what != Bounded::Work);
+            promise.assumes.insert(0, bound(Bounded::Work, 0));
+        }
         promise
     }
 

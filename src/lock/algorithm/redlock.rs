@@ -227,12 +227,16 @@ fn promise(config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Lease, assumptions::of_lease(config, &choices, DRIFT_PPM, work))
 }
 
-/// As [`promise`], without the assumptions about pauses and about work that outlasts the validity.
-/// The check turns a grant that comes too late into a refusal; a lock that omits it may not assume
-/// that its callers have the whole lease.
+/// As [`promise`], without the assumption about pauses, and with the whole lease for the work. The
+/// check turns a grant that comes too late into a refusal; a lock that omits it gives grants of
+/// which nothing may be left, and cannot tell its callers.
 fn promise_without_validity(config: &LockConfig, work: Work) -> Promise {
     let mut promise = promise(config, work);
-    let checked = [Bounded::ClientPause, Bounded::Work];
-    promise.assumes.retain(|assumption| !checked.contains(&assumption.what));
+    promise.assumes.retain(|assumption| assumption.what != Bounded::ClientPause);
+    let choices = DEFAULTS.settle(config);
+    let whole = choices.ttl.saturating_sub(drift_allowance(choices.ttl));
+    for assumption in promise.assumes.iter_mut().filter(|a| a.what == Bounded::Work) {
+        assumption.bound = assumptions::work_within(whole, &choices, work);
+    }
     promise
 }

@@ -19,7 +19,7 @@ use lockstorm_redis::specification::find;
 /// The prefix of names of clusters: `redis+cluster://n1,n2,n3`.
 const SCHEME: &str = "redis+cluster://";
 /// The timeout of one node before the next is queried for the map.
-const PATIENCE: Nanos = 200 * MILLISECOND;
+pub(crate) const PATIENCE: Nanos = 200 * MILLISECOND;
 
 /// See the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

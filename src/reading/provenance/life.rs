@@ -9,6 +9,8 @@ use lockstorm_platform::trace::KeyName;
 pub struct Life<C> {
     /// Its creator; `None` if it is not known.
     pub creator: Option<C>,
+    /// What last gave it its value, if that is known.
+    pub writer: Option<C>,
     /// Its expiry time on the wall clock of the node, in Unix milliseconds, if it expires.
     pub until_ms: Option<u64>,
 }

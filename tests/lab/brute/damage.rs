@@ -201,6 +201,9 @@ pub fn tenure_of(table: &Table, born: usize) -> Option<u32> {
 /// Sets of acquires that left keys behind, with the first acquire that failed because of them.
 pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
     let mut found = BTreeMap::new();
+    if table.terms.holders != 1 {
+        return found;
+    }
     for op in &table.history.ops {
         if op.kind != OpKind::Acquire || !matches!(op.outcome, Outcome::Refused { .. }) {
             continue;
@@ -237,18 +240,37 @@ pub fn births<'a>(table: &'a Table) -> impl Iterator<Item = usize> + 'a {
     })
 }
 
-/// Whether another acquire replaced the key, and was granted or never learned of it.
+/// Whether a release of the owner's that was never answered deleted the key.
+fn deleted_late(table: &Table, born: usize, owner: u32) -> bool {
+    let keys = &table.history.keys;
+    let same = |key: &&Key| key.node == keys[born].node && key.key == keys[born].key;
+    let mut later = keys[born + 1..].iter().filter(same);
+    let end = later.find(|k| ![KeyChange::Extended, KeyChange::Changed].contains(&k.change));
+    let by = end.filter(|end| end.change == KeyChange::Deleted).and_then(|end| end.by);
+    by.map(|by| table.op(by)).is_some_and(|by| match by.kind {
+        OpKind::Release { grant } => {
+            table.began(grant) == table.began(owner)
+                && matches!(by.outcome, Outcome::Unknown | Outcome::Pending)
+        }
+        _ => false,
+    })
+}
+
+/// Whether another acquire replaced the key, and was granted or never learned of it; the owner may
+/// have replaced it before.
 fn taken_over(table: &Table, born: usize, owner: u32) -> bool {
     let keys = &table.history.keys;
     let same = |key: &&Key| key.node == keys[born].node && key.key == keys[born].key;
     let mut later = keys[born + 1..].iter().filter(same);
     let end = later.find(|k| ![KeyChange::Extended, KeyChange::Changed].contains(&k.change));
-    let by = end.filter(|end| end.change == KeyChange::Set).and_then(|end| end.by);
-    by.map(|by| table.op(by)).is_some_and(|by| {
-        by.kind == OpKind::Acquire
-            && by.id != owner
-            && !matches!(by.outcome, Outcome::Refused { .. })
-    })
+    let end = end.filter(|end| end.change == KeyChange::Set);
+    let Some((end, by)) = end.and_then(|end| Some((end, end.by?))) else { return false };
+    if owner_of(table, by) == Some(owner) {
+        let next = keys.iter().position(|key| std::ptr::eq(key, end));
+        return taken_over(table, next.expect("it is one of them"), owner);
+    }
+    let by = table.op(by);
+    by.kind == OpKind::Acquire && !matches!(by.outcome, Outcome::Refused { .. })
 }
 
 /// When an acquire without a grant was over, and the releases of it that asked this node.
@@ -311,7 +333,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let last = keys.iter().rfind(|key| {
         point(key.at) <= moment && key.node == *node && key.key == table.terms.lock_key
     });
-    let is_taken = || taken_over(table, born, owner.id);
+    let is_taken = || taken_over(table, born, owner.id) || deleted_late(table, born, owner.id);
     let lasts = last.is_some_and(|last| last.until_ms.is_none() && !is_taken());
     let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
     let mut own = own.filter(|op| table.holds(op, moment));

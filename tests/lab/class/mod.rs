@@ -26,7 +26,7 @@ use lockstorm::ledger::breach::Breach;
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::promise::Bounded;
 use lockstorm::run::Lab;
-use lockstorm::workload::slowest_message;
+use lockstorm::workload::slowest_access;
 use lockstorm_platform::fault::verbs;
 
 use crate::class::ledger::Book;
@@ -117,7 +117,7 @@ fn disagreements(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Vec<St
         let mut sub = plan.clone();
         sub.faults.retain(|fault| !out.contains(&fault.id));
         let run = attempt(lab, &sub);
-        let message = slowest_message(&sub.links);
+        let message = slowest_access(&sub.links);
         let book = Book { history: &run.run.history, plan: &sub, message };
         let broken = ledger::broken(&book, &lab.promise(&sub));
         let theirs = worst_of(&run);
@@ -130,12 +130,7 @@ fn disagreements(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Vec<St
         let grants = run.judgement.counts.grants;
         table.insert(out, Seen { kinds, broken, grants });
     }
-    let most = table.keys().map(BTreeSet::len).max();
-    let inside = || {
-        let all = table.iter();
-        let inside = all.filter(|(out, s)| s.broken.is_empty() || Some(out.len()) == most);
-        inside.map(|(_, seen)| seen)
-    };
+    let inside = || table.values().filter(|seen| seen.broken.is_empty());
     let in_model = inside().any(|seen| !seen.kinds.is_empty());
     if class.is_in_model() != in_model {
         wrong.push(format!("in-model is {in_model}, the class says {class:?}"));
