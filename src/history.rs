@@ -44,7 +44,7 @@ pub struct History {
     pub sightings: Vec<Sighting>,
     /// Breaches of the contract of locks, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub breaches: Vec<Breach>,
+    pub breaches: Vec<ContractBreach>,
     /// How many messages did not arrive at the first try; `None` if not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
@@ -65,7 +65,7 @@ pub struct Missed {
 
 /// A clause of the contract that a lock did not keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Breach {
+pub struct ContractBreach {
     /// When.
     pub at: Instant,
     /// The host whose process runs the lock.
@@ -78,7 +78,7 @@ pub struct Breach {
     pub details: String,
 }
 
-impl Breach {
+impl ContractBreach {
     /// The clause, and the details.
     pub fn text(&self) -> String {
         format!("{}; {}", self.clause.line(), self.details)

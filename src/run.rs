@@ -40,7 +40,7 @@ use crate::run::address::{
     SENTINEL_PORT, client_address, node_address, probe_address, resource_address, sentinel_address,
 };
 use crate::run::contacts::{MASTER, WATCHED, contacted_nodes, masters};
-use crate::workload::progress::Progress;
+use crate::workload::progress::RunProgress;
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
 use crate::workload::{Job, client, probe, slowest_access, work};
@@ -80,7 +80,7 @@ pub struct Lab {
     /// The catalogue, and the user's own locks.
     pub locks: Locks,
     /// The progress of runs, visible from outside.
-    pub progress: Progress,
+    pub progress: RunProgress,
     /// The faults that need not strike anything, by number.
     pub excused: BTreeSet<u32>,
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use lockstorm_platform::time::Nanos;
 
 use crate::check::verdict::Verdict;
-use crate::edge::ending::Ending;
+use crate::edge::ending::Exit;
 use crate::edge::page::Page;
 use crate::edge::terminal::say;
 use crate::edge::{input, output, watchdog};
@@ -29,7 +29,7 @@ use crate::plan::extend::Extend;
 use crate::plan::{Plan, TopologyKind};
 use crate::report::text;
 use crate::run::Lab;
-use crate::scenario::expectation::Met;
+use crate::scenario::expectation::Fulfilled;
 
 /// The folder for plans of failed tests, relative to the package's root.
 const FAILURES: &str = "target/lockstorm";
@@ -91,7 +91,7 @@ impl ScenarioTest {
         for scenario in &scenarios {
             for seed in self.seeds.clone().unwrap_or_else(|| scenario.seeds()) {
                 let finding = examine::scenario(&lab, scenario, seed);
-                if met(scenario, &finding) != Met::Yes {
+                if met(scenario, &finding) != Fulfilled::Yes {
                     let expected = scenario.expect.held_against(&finding.judgement);
                     fail(&finding, &format!("expected: {expected}"));
                 }
@@ -279,19 +279,19 @@ impl HuntTest {
         let ending = if let Some(found) = report.found {
             let finding = found.finding(&lab, None);
             say(&format!("{}\nfound after {tested}\n{}", story(&finding), kept(&finding)));
-            Ending::Violated
+            Exit::Violated
         } else if !report.tally.has_tested() {
             say(&format!("unknown: nothing was tested ({tested})"));
-            Ending::Unknown
+            Exit::Unknown
         } else {
             say(&format!("no violation in {tested}"));
-            Ending::Held
+            Exit::Held
         };
         ending.into()
     }
 
     #[track_caller]
-    fn hunt(self) -> (Lab, hunt::Report) {
+    fn hunt(self) -> (Lab, hunt::HuntReport) {
         let HuntTest { quarry, lab, patience } = self;
         let lab = watchdog::over(lab, Path::new(FAILURES), patience);
         let hunt = quarry.hunt(lab).unwrap_or_else(|refusal| panic!("{}", refusal.render(false)));

@@ -177,7 +177,7 @@ fn callers(waits: &[Wait], history: &History) -> Vec<CallerWaits> {
 
 /// The changes in one instant.
 #[derive(Default)]
-struct Change {
+struct DemandChange {
     wanting: i64,
     holding: i64,
     granted: bool,
@@ -194,7 +194,7 @@ fn unavailable(case: &Case, waits: &[Wait], until: Moment) -> Option<Unavailable
 
 /// Every stretch in which the lock was unavailable, in order.
 fn stretches(case: &Case, waits: &[Wait], until: Moment) -> Vec<(Moment, Moment)> {
-    let mut changes: BTreeMap<Moment, Change> = BTreeMap::new();
+    let mut changes: BTreeMap<Moment, DemandChange> = BTreeMap::new();
     for wait in waits {
         changes.entry(wait.from).or_default().wanting += 1;
         changes.entry(wait.to).or_default().wanting -= 1;

@@ -7,7 +7,7 @@ use crate::check::case::Case;
 use crate::check::terms::Invariant;
 use crate::check::verdict::{Cause, Kind, Violation};
 use crate::history::{Access, AccessKind, Op, OpId, OpKind, Outcome};
-use crate::reading::hold::{Ended, Hold};
+use crate::reading::hold::{Hold, HoldEnd};
 use crate::reading::moment::Moment;
 
 /// Every access that broke the invariant; if none did, the end of a run whose sum is wrong.
@@ -161,7 +161,7 @@ fn cause(case: &Case, harmed: &[usize], access: &Access) -> Cause {
 /// Whether an access was sent without a grant, or arrived after its tenure had ended.
 fn own_fault(case: &Case, access: &Access) -> Cause {
     let Some(hold) = access.grant.and_then(|grant| held(case, grant)) else { return Cause::Caller };
-    let over = hold.ended != Ended::Open && hold.end <= access.at.into();
+    let over = hold.ended != HoldEnd::Open && hold.end <= access.at.into();
     if over { Cause::InFlight } else { Cause::None }
 }
 

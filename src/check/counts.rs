@@ -76,7 +76,7 @@ fn somebody_held(case: &Case, moment: Moment) -> bool {
 }
 
 /// A stretch in which a caller wants the lock (an acquire) or has it (a hold).
-struct Stretch {
+struct CountedStretch {
     from: Moment,
     to: Moment,
     owner: usize,
@@ -87,7 +87,12 @@ struct Stretch {
 fn contended(case: &Case, acquires: &[&Op]) -> u32 {
     let mut stretches = acquires.iter().map(|op| wanting(case, op)).collect::<Vec<_>>();
     stretches.extend(case.holds.iter().filter(|hold| !hold.by_probe && hold.start < hold.end).map(
-        |hold| Stretch { from: hold.start, to: hold.end, owner: hold.owner, is_acquire: false },
+        |hold| CountedStretch {
+            from: hold.start,
+            to: hold.end,
+            owner: hold.owner,
+            is_acquire: false,
+        },
     ));
     stretches.sort_by_key(|stretch| stretch.from);
     let mut met = vec![false; stretches.len()];
@@ -105,10 +110,10 @@ fn contended(case: &Case, acquires: &[&Op]) -> u32 {
     number(stretches.iter().zip(met).filter(|(stretch, met)| stretch.is_acquire && *met))
 }
 
-fn wanting(case: &Case, op: &Op) -> Stretch {
+fn wanting(case: &Case, op: &Op) -> CountedStretch {
     let from = Moment::from(op.call);
     let to = op.ret.map(Moment::from);
     let to = to.or_else(|| case.death_after(&op.process, from).map(|death| death.at));
     let to = to.unwrap_or(Moment::from(case.history.end));
-    Stretch { from, to, owner: case.caller(op.id), is_acquire: true }
+    CountedStretch { from, to, owner: case.caller(op.id), is_acquire: true }
 }

@@ -13,7 +13,7 @@ use crate::check::case::Case;
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{Op, OpKind, Outcome};
 use crate::history::{PROBE, PROBE_MARGIN};
-use crate::reading::hold::Ended;
+use crate::reading::hold::HoldEnd;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
@@ -48,7 +48,7 @@ fn free_from(case: &Case, healed: Moment) -> Option<Moment> {
     let holds = case.holds.iter().filter(|hold| !hold.by_probe && hold.end > healed);
     let mut free = last_arrival(case, healed).unwrap_or(healed);
     for hold in holds {
-        if hold.ended == Ended::Open {
+        if hold.ended == HoldEnd::Open {
             return None;
         }
         free = free.max(hold.end);

@@ -10,11 +10,11 @@ use crate::explain::cause::{amount, threshold_words};
 use crate::explain::experiment::Steady;
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
-use crate::explore::agree::Agreement;
+use crate::explore::agree::EngineAgreement;
 use crate::explore::budget::Budget;
 use crate::explore::hunt::Hunt;
 use crate::explore::knob::Knob;
-use crate::explore::threshold::Found;
+use crate::explore::threshold::Located;
 use crate::explore::{agree, examine, hunt, knob, trial};
 use crate::plan::Plan;
 use crate::report::index::Linked;
@@ -177,13 +177,13 @@ pub fn thresholds(
 }
 
 /// A line for each threshold of a figure, or one that says that it makes no difference.
-fn words((name, found): &(String, Found)) -> Vec<String> {
+fn words((name, found): &(String, Located)) -> Vec<String> {
     match found {
-        Found::Thresholds(found) => found
+        Located::Thresholds(found) => found
             .iter()
             .map(|threshold| format!("{name}: {}", threshold_words(threshold)))
             .collect(),
-        Found::Everywhere(Steady { unit, between: (from, to), .. }) => {
+        Located::Everywhere(Steady { unit, between: (from, to), .. }) => {
             let (from, to) = (amount(*unit, *from), amount(*unit, *to));
             vec![format!("{name}: no threshold, the same from {from} to {to}")]
         }
@@ -191,7 +191,7 @@ fn words((name, found): &(String, Found)) -> Vec<String> {
 }
 
 /// How far two engines agree about a plan.
-pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
+pub fn agreement(one: &Finding, other: &Finding) -> EngineAgreement {
     agree::agreement(one, other)
 }
 
@@ -201,7 +201,7 @@ pub fn hunt(
     hunt: &Hunt,
     jobs: Option<u16>,
     budget: Option<Budget>,
-    progress: &(dyn Fn(hunt::Progress) + Sync),
+    progress: &(dyn Fn(hunt::HuntProgress) + Sync),
 ) -> Catch {
     let report = side_by_side(jobs, || hunt::hunt(hunt, progress));
     let is_minimal = report.found.as_ref().is_none_or(|found| found.is_minimal);

@@ -8,16 +8,16 @@ use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 use crate::cli::args::RunArguments;
 use crate::cli::running::{Planned, found, headline, plans};
 use crate::cli::{act, progress};
-use crate::edge::ending::Ending;
+use crate::edge::ending::Exit;
 use crate::edge::input;
 use crate::edge::terminal::{complain, say};
 use crate::explain::finding::Finding;
-use crate::explore::agree::Agreement;
+use crate::explore::agree::EngineAgreement;
 use crate::explore::examine::met;
 use crate::length;
 use crate::refusal::Refusal;
 use crate::run::Lab;
-use crate::scenario::expectation::Met;
+use crate::scenario::expectation::Fulfilled;
 
 /// The results of one plan on two engines.
 struct Compared {
@@ -25,13 +25,13 @@ struct Compared {
     seed: u64,
     found: [String; 2],
     took: [Duration; 2],
-    met: Met,
-    agreement: Agreement,
+    met: Fulfilled,
+    agreement: EngineAgreement,
 }
 
 /// Runs the plans on both engines, in whole milliseconds. A difference is a bug in lockstorm. A
 /// result that differs from the one in nanoseconds is none: it is reported, and fails nothing.
-pub fn compare(arguments: &RunArguments) -> Result<Ending, Refusal> {
+pub fn compare(arguments: &RunArguments) -> Result<Exit, Refusal> {
     let scenarios = input::scenarios(&arguments.inputs)?;
     let plans = plans(&scenarios, arguments)?;
     let what = headline(&plans);
@@ -48,21 +48,21 @@ pub fn compare(arguments: &RunArguments) -> Result<Ending, Refusal> {
     bar.finish_and_clear();
     say(&table(&compared).trim_fmt());
     for Compared { name, seed, agreement, .. } in &compared {
-        if let Agreement::Not(difference) = agreement {
+        if let EngineAgreement::Not(difference) = agreement {
             complain(&format!("'{name}', seed {seed}: {difference}\n"));
         }
     }
-    let differs = |one: &&Compared| matches!(one.agreement, Agreement::Not(_));
+    let differs = |one: &&Compared| matches!(one.agreement, EngineAgreement::Not(_));
     let differ = compared.iter().filter(differs).count();
     let agree = compared.len() - differ;
-    let otherwise = compared.iter().filter(|compared| compared.met != Met::Yes).count();
+    let otherwise = compared.iter().filter(|compared| compared.met != Fulfilled::Yes).count();
     let time = format!("time x{}", slower(&compared));
     let otherwise = match otherwise {
         0 => String::new(),
         _ => format!(" ({otherwise} not as expected in whole milliseconds)"),
     };
     say(&format!("{agree} agree{otherwise}, {differ} do not, {time}; {what}"));
-    Ok(if differ > 0 { Ending::Diverged } else { Ending::Held })
+    Ok(if differ > 0 { Exit::Diverged } else { Exit::Held })
 }
 
 fn compare_one(planned: &Planned) -> Compared {
@@ -93,13 +93,13 @@ fn table(compared: &[Compared]) -> Table {
     for one in compared {
         let [event, turmoil] = one.found.clone();
         let mark = match (&one.agreement, one.met) {
-            (Agreement::Not(_), _) => "DIFFER".to_owned(),
-            (_, Met::No | Met::Unknown) => "agree, NOT as expected".to_owned(),
-            (Agreement::Whole, Met::Yes) => "agree".to_owned(),
-            (Agreement::UntilTie(at), Met::Yes) => {
+            (EngineAgreement::Not(_), _) => "DIFFER".to_owned(),
+            (_, Fulfilled::No | Fulfilled::Unknown) => "agree, NOT as expected".to_owned(),
+            (EngineAgreement::Whole, Fulfilled::Yes) => "agree".to_owned(),
+            (EngineAgreement::UntilTie(at), Fulfilled::Yes) => {
                 format!("agree, a tie at {}", length::write(*at))
             }
-            (Agreement::UntilFault(at), Met::Yes) => {
+            (EngineAgreement::UntilFault(at), Fulfilled::Yes) => {
                 format!("agree, verdict alone from {}", length::write(*at))
             }
         };

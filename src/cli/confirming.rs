@@ -9,13 +9,13 @@ use crate::check::verdict::Verdict;
 use crate::cli::args::ConfirmArguments;
 use crate::cli::running::found;
 use crate::cli::{act, progress};
-use crate::confirm::compare::{Agreement, Attempt};
+use crate::confirm::compare::{Attempt, ServerAgreement};
 use crate::confirm::ground::ENDED;
 use crate::confirm::possible::Means;
-use crate::confirm::table::Row;
+use crate::confirm::table::ConfirmRow;
 use crate::confirm::windows::{STEPS, WINDOWS};
 use crate::confirm::{compare, possible, processes, table};
-use crate::edge::ending::Ending;
+use crate::edge::ending::Exit;
 use crate::edge::page::Page;
 use crate::edge::terminal::say;
 use crate::edge::{input, output};
@@ -48,13 +48,13 @@ struct Subject {
 }
 
 /// The results of a plan: in the simulation and on real servers.
-struct Outcome {
+struct ConfirmOutcome {
     simulated: Finding,
     real: Vec<Result<Attempt, String>>,
 }
 
 /// Confirms the given inputs.
-pub fn confirm(arguments: &ConfirmArguments) -> Result<Ending, Refusal> {
+pub fn confirm(arguments: &ConfirmArguments) -> Result<Exit, Refusal> {
     let Some(version) = processes::version() else {
         let what = "there is no redis-server on the PATH";
         return Err(Refusal::new(what, "install one: Debian's package is 'redis-server'"));
@@ -70,11 +70,11 @@ pub fn confirm(arguments: &ConfirmArguments) -> Result<Ending, Refusal> {
     ));
     let outcomes = run(arguments, &plans);
     write(arguments, &subjects, &outcomes)?;
-    let endings: Vec<Ending> = subjects.iter().map(|subject| tell(subject, &outcomes)).collect();
+    let endings: Vec<Exit> = subjects.iter().map(|subject| tell(subject, &outcomes)).collect();
     let count = |wanted| endings.iter().filter(|ending| **ending == wanted).count();
     let left_out = subjects.iter().filter(|subject| !subject.reasons.is_empty()).count();
-    let (yes, no, failed) = (count(Ending::Held), count(Ending::Violated), count(Ending::Refused));
-    let unknown = count(Ending::Unknown) - left_out;
+    let (yes, no, failed) = (count(Exit::Held), count(Exit::Violated), count(Exit::Refused));
+    let unknown = count(Exit::Unknown) - left_out;
     say(&format!(
         "\n{yes} confirmed, {no} not, {unknown} unknown, {failed} could not be run, \
          {left_out} cannot be confirmed"
@@ -85,10 +85,10 @@ pub fn confirm(arguments: &ConfirmArguments) -> Result<Ending, Refusal> {
 }
 
 /// Violated, then unknown, then held; unknown if empty.
-fn worst(endings: impl Iterator<Item = Ending>) -> Ending {
-    let order = [Ending::Refused, Ending::Violated, Ending::Unknown, Ending::Held];
-    let place = |ending: &Ending| order.iter().position(|known| known == ending);
-    endings.min_by_key(place).unwrap_or(Ending::Unknown)
+fn worst(endings: impl Iterator<Item = Exit>) -> Exit {
+    let order = [Exit::Refused, Exit::Violated, Exit::Unknown, Exit::Held];
+    let place = |ending: &Exit| order.iter().position(|known| known == ending);
+    endings.min_by_key(place).unwrap_or(Exit::Unknown)
 }
 
 fn subjects(arguments: &ConfirmArguments) -> Result<Vec<Subject>, Refusal> {
@@ -153,18 +153,22 @@ fn plans(subjects: &[Subject]) -> BTreeMap<String, &Plan> {
 
 /// Every plan once in the simulation and several times on real servers, many in parallel. Runs that
 /// a busy machine disturbed are repeated, a few in parallel.
-fn run(arguments: &ConfirmArguments, plans: &BTreeMap<String, &Plan>) -> BTreeMap<String, Outcome> {
+fn run(
+    arguments: &ConfirmArguments,
+    plans: &BTreeMap<String, &Plan>,
+) -> BTreeMap<String, ConfirmOutcome> {
     let lab = Lab::default();
     let simulate = |(hash, plan): (&String, &&Plan)| {
         let simulated = act::examine_plan(&lab, None, plan);
-        (hash.clone(), Outcome { simulated, real: Vec::new() })
+        (hash.clone(), ConfirmOutcome { simulated, real: Vec::new() })
     };
-    let mut outcomes: BTreeMap<String, Outcome> = plans.iter().map(simulate).collect();
+    let mut outcomes: BTreeMap<String, ConfirmOutcome> = plans.iter().map(simulate).collect();
     let (jobs, mut is_ended) = (usize::from(arguments.jobs), false);
     for side_by_side in [jobs, jobs.min(FEW), 1] {
         let mut runs: Vec<&Plan> = Vec::new();
         for (hash, plan) in plans {
-            let Outcome { simulated, real } = outcomes.get_mut(hash).expect("it was simulated");
+            let ConfirmOutcome { simulated, real } =
+                outcomes.get_mut(hash).expect("it was simulated");
             let busy = |run: &Attempt| compare::was_too_busy(simulated, run);
             real.retain(|run| !run.as_ref().is_ok_and(busy));
             runs.extend((real.len()..arguments.runs as usize).map(|_| *plan));
@@ -214,12 +218,12 @@ fn at_once(lab: &Lab, plans: &[&Plan]) -> Vec<Result<Attempt, String>> {
 fn write(
     arguments: &ConfirmArguments,
     subjects: &[Subject],
-    outcomes: &BTreeMap<String, Outcome>,
+    outcomes: &BTreeMap<String, ConfirmOutcome>,
 ) -> Result<(), Refusal> {
     let Some(folder) = &arguments.report else { return Ok(()) };
     let row = |plan: &Plan, remedies| {
-        let Outcome { simulated, real } = &outcomes[&plan.digest()];
-        Row { simulated, real: real.iter().flatten().collect(), remedies }
+        let ConfirmOutcome { simulated, real } = &outcomes[&plan.digest()];
+        ConfirmRow { simulated, real: real.iter().flatten().collect(), remedies }
     };
     let possible = subjects.iter().filter(|subject| subject.reasons.is_empty());
     let rows = possible.map(|subject| {
@@ -256,12 +260,12 @@ fn look_ahead(
 }
 
 /// Reports the result of one plan and of its remedies.
-fn tell(subject: &Subject, outcomes: &BTreeMap<String, Outcome>) -> Ending {
+fn tell(subject: &Subject, outcomes: &BTreeMap<String, ConfirmOutcome>) -> Exit {
     let plan = &subject.plan;
     say(&format!("\n{}  seed {}, plan {}", plan.name, plan.seed, plan.digest()));
     if !subject.reasons.is_empty() {
         subject.reasons.iter().for_each(|why| say(&format!("  not confirmable: {why}")));
-        return Ending::Unknown;
+        return Exit::Unknown;
     }
     let mut endings = Vec::new();
     for (plan, is_remedy) in
@@ -274,14 +278,14 @@ fn tell(subject: &Subject, outcomes: &BTreeMap<String, Outcome>) -> Ending {
         endings.push(tell_outcome(outcome));
     }
     let ending = worst(endings.into_iter());
-    if ending != Ending::Held {
+    if ending != Exit::Held {
         say(&format!("  again: lockstorm confirm {}", subject.again));
     }
     ending
 }
 
-fn tell_outcome(outcome: &Outcome) -> Ending {
-    let Outcome { simulated, real } = outcome;
+fn tell_outcome(outcome: &ConfirmOutcome) -> Exit {
+    let ConfirmOutcome { simulated, real } = outcome;
     say(&format!("  simulated  {}", found(simulated)));
     let mut told: Vec<&Attempt> = Vec::new();
     for (nth, attempt) in (1..).zip(real) {
@@ -327,17 +331,17 @@ fn tell_outcome(outcome: &Outcome) -> Ending {
     conclude(simulated, real)
 }
 
-fn conclude(simulated: &Finding, real: &[Result<Attempt, String>]) -> Ending {
+fn conclude(simulated: &Finding, real: &[Result<Attempt, String>]) -> Exit {
     let whole: Result<Vec<&Attempt>, _> = real.iter().map(Result::as_ref).collect();
     let Ok(whole) = whole else {
         say("  not confirmed: not every run could be made");
-        return Ending::Refused;
+        return Exit::Refused;
     };
     let (same, all) = (compare::count(simulated, &whole), whole.len());
     let (word, ending) = match compare::agreement(simulated, &whole) {
-        Agreement::Same => ("confirmed", Ending::Held),
-        Agreement::Unknown => ("unknown", Ending::Unknown),
-        Agreement::Differs => ("NOT confirmed", Ending::Violated),
+        ServerAgreement::Same => ("confirmed", Exit::Held),
+        ServerAgreement::Unknown => ("unknown", Exit::Unknown),
+        ServerAgreement::Differs => ("NOT confirmed", Exit::Violated),
     };
     say(&format!("  {word}: {same} of {all}"));
     ending

@@ -13,7 +13,7 @@ use crate::cli::comparing;
 #[cfg(feature = "live")]
 use crate::cli::{confirming, serving};
 use crate::cli::{explaining, hunting, listing, replaying, running};
-use crate::edge::ending::Ending;
+use crate::edge::ending::Exit;
 use crate::edge::terminal::complain;
 use crate::refusal::Refusal;
 
@@ -22,18 +22,18 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let ending = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => obey(&arguments).unwrap_or_else(|refusal| {
             complain(&refusal.render(colour_on_stderr()));
-            Ending::Refused
+            Exit::Refused
         }),
         Err(usage) => {
             // A broken pipe is no reason to fail.
             let _ = usage.print();
-            if usage.use_stderr() { Ending::Refused } else { Ending::Held }
+            if usage.use_stderr() { Exit::Refused } else { Exit::Held }
         }
     };
     ending.into()
 }
 
-fn obey(arguments: &Arguments) -> Result<Ending, Refusal> {
+fn obey(arguments: &Arguments) -> Result<Exit, Refusal> {
     match &arguments.command {
         None => run(&RunArguments::main_job(arguments.engine)),
         Some(Command::Run(arguments)) => run(arguments),
@@ -49,7 +49,7 @@ fn obey(arguments: &Arguments) -> Result<Ending, Refusal> {
     }
 }
 
-fn run(arguments: &RunArguments) -> Result<Ending, Refusal> {
+fn run(arguments: &RunArguments) -> Result<Exit, Refusal> {
     match arguments.engine.lab() {
         Some(lab) => running::run(&watched(lab), arguments),
         #[cfg(feature = "turmoil")]

@@ -8,7 +8,7 @@ use crate::cli::act::watched;
 use crate::cli::args::{ExplainArguments, OneEngine, ThresholdArguments};
 use crate::cli::kept::Kept;
 use crate::cli::{act, clock, progress};
-use crate::edge::ending::Ending;
+use crate::edge::ending::Exit;
 use crate::edge::terminal::say;
 use crate::edge::{input, output};
 use crate::explain::finding::Finding;
@@ -18,7 +18,7 @@ use crate::run::Lab;
 
 /// Explains a plan, or that of a scenario and a seed: in short on standard output, and as a report
 /// if requested.
-pub fn explain(arguments: &ExplainArguments) -> Result<Ending, Refusal> {
+pub fn explain(arguments: &ExplainArguments) -> Result<Exit, Refusal> {
     let lab = watched(OneEngine::Event.lab());
     let budget = clock::budget(arguments.budget);
     let finding = finding(&lab, budget, &arguments.input, arguments.seed);
@@ -47,7 +47,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Ending, Refusal> {
 }
 
 /// The value from which on a plan is violated. A threshold is a result, not a failure.
-pub fn threshold(arguments: &ThresholdArguments) -> Result<Ending, Refusal> {
+pub fn threshold(arguments: &ThresholdArguments) -> Result<Exit, Refusal> {
     let lab = watched(OneEngine::Event.lab());
     let plan = plan(&arguments.input, arguments.seed)?;
     say(&format!(
@@ -73,7 +73,7 @@ pub fn threshold(arguments: &ThresholdArguments) -> Result<Ending, Refusal> {
         }
         ThresholdReport::Lines(lines) => {
             lines.iter().for_each(|line| say(line));
-            Ending::Held
+            Exit::Held
         }
     };
     say(&format!("seed {}, plan {}", plan.seed, plan.digest()));
@@ -127,11 +127,11 @@ fn own_seed(seed: Option<u64>) -> Result<(), Refusal> {
 }
 
 /// The exit code by the expectation, if there is one, as for `run`.
-fn ending(finding: &Finding) -> Ending {
+fn ending(finding: &Finding) -> Exit {
     let met = finding.expected.as_ref().map(|expected| expected.met);
     match (met, &finding.judgement.verdict) {
-        (Some(true), _) | (None, Verdict::Holds) => Ending::Held,
-        (_, Verdict::Unknown(_)) => Ending::Unknown,
-        (Some(false), _) | (None, Verdict::Violated(_)) => Ending::Violated,
+        (Some(true), _) | (None, Verdict::Holds) => Exit::Held,
+        (_, Verdict::Unknown(_)) => Exit::Unknown,
+        (Some(false), _) | (None, Verdict::Violated(_)) => Exit::Violated,
     }
 }

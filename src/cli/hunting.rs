@@ -5,18 +5,18 @@ use crate::cli::act::watched;
 use crate::cli::args::HuntArguments;
 use crate::cli::running::found;
 use crate::cli::{act, clock, progress};
-use crate::edge::ending::Ending;
+use crate::edge::ending::Exit;
 use crate::edge::output;
 use crate::edge::terminal::say;
 use crate::explain::finding::Finding;
 use crate::explore::ground::ground;
-use crate::explore::hunt::Progress;
+use crate::explore::hunt::HuntProgress;
 use crate::explore::quarry::Quarry;
 use crate::refusal::Refusal;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 
 /// Runs the hunt that the arguments describe.
-pub fn hunt(arguments: &HuntArguments) -> Result<Ending, Refusal> {
+pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
     let hunt = quarry(arguments).hunt(watched(arguments.engine.lab()))?;
     let names = act::report_names(&hunt.base.name);
     let names = names.chain([act::scenario_name(&hunt.base.name)]);
@@ -29,8 +29,8 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Ending, Refusal> {
     let bar = progress::bar((last - first).saturating_add(1), "hunting");
     let budget = clock::budget(arguments.budget);
     let catch = act::hunt(&hunt, arguments.jobs, budget, &|far| match far {
-        Progress::Tried(done) => bar.inc(done),
-        Progress::Shrinking => progress::now("shrinking"),
+        HuntProgress::Tried(done) => bar.inc(done),
+        HuntProgress::Shrinking => progress::now("shrinking"),
     });
     progress::clear();
     tell(arguments, &catch, &seeds)
@@ -58,7 +58,7 @@ fn quarry(arguments: &HuntArguments) -> Quarry {
     quarry
 }
 
-fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending, Refusal> {
+fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Exit, Refusal> {
     let tested = &catch.tally;
     let Some((finding, shrink_runs)) = &catch.found else {
         if catch.tally.struck_in_hold == 0 {
@@ -67,14 +67,14 @@ fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending,
                 false => "",
             };
             say(&format!("unknown: no fault struck inside a hold in {tested}{within}; {seeds}"));
-            return Ok(Ending::Unknown);
+            return Ok(Exit::Unknown);
         }
         if catch.tally.held == 0 {
             say(&format!("unknown: no plan tested anything, of {tested}; {seeds}"));
-            return Ok(Ending::Unknown);
+            return Ok(Exit::Unknown);
         }
         say(&format!("no violation in {tested}; {seeds}"));
-        return Ok(Ending::Held);
+        return Ok(Exit::Held);
     };
     say(&format!("found after {tested}: {}", found(finding)));
     let smallest = if catch.is_minimal { "" } else { ", and given up: it may become smaller" };
@@ -92,7 +92,7 @@ fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Ending,
     }
     say(&format!("again: lockstorm replay {} --trace {}", path.display(), finding.trace_hash));
     say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
-    Ok(Ending::Violated)
+    Ok(Exit::Violated)
 }
 
 fn faults(finding: &Finding) -> String {

@@ -7,7 +7,7 @@ use lockstorm_redis::compat::{Compat, DIVERGENCES, Divergence, Evidence};
 use crate::check::verdict::Kind;
 use crate::cli::args::Listed;
 use crate::cli::args::SCENARIOS;
-use crate::edge::ending::Ending;
+use crate::edge::ending::Exit;
 use crate::edge::input;
 use crate::edge::terminal::say;
 use crate::lock::catalogue::ALGORITHMS;
@@ -37,7 +37,7 @@ const MODELS: [(&str, &str); 3] = [
 ];
 
 /// Prints a list.
-pub fn list(what: Listed) -> Result<Ending, Refusal> {
+pub fn list(what: Listed) -> Result<Exit, Refusal> {
     let own = |(word, about): (&str, &str)| [word.to_owned(), about.to_owned()];
     let rows: Vec<[String; 2]> = match what {
         Listed::Locks => ALGORITHMS.map(|lock| own((lock.name, lock.about))).to_vec(),
@@ -58,7 +58,7 @@ pub fn list(what: Listed) -> Result<Ending, Refusal> {
         table.add_row(row);
     }
     say(&table.trim_fmt());
-    Ok(Ending::Held)
+    Ok(Exit::Held)
 }
 
 /// The servers with this difference and the evidence for it, one line each; and the difference.

@@ -5,14 +5,14 @@ use crate::cli::act;
 use crate::cli::act::watched;
 use crate::cli::args::ReplayArguments;
 use crate::cli::running::found;
-use crate::edge::ending::Ending;
+use crate::edge::ending::Exit;
 use crate::edge::input;
 use crate::edge::terminal::{complain, say};
 use crate::refusal::Refusal;
 
 /// Runs a plan again. A trace that differs from the given hash is reported as a violation; one that
 /// differs from that of a second run is a bug in lockstorm.
-pub fn replay(arguments: &ReplayArguments) -> Result<Ending, Refusal> {
+pub fn replay(arguments: &ReplayArguments) -> Result<Exit, Refusal> {
     let (lab, plan) = (watched(arguments.engine.lab()), input::plan(&arguments.plan)?);
     let what = format!("seed {}, plan {}", plan.seed, plan.digest());
     say(&format!("lockstorm {}: {what}", env!("CARGO_PKG_VERSION")));
@@ -22,7 +22,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<Ending, Refusal> {
     // First, because a trace that differs from run to run cannot be compared with the given one.
     if let Some(difference) = act::divergence(&lab, &plan) {
         complain(&difference);
-        return Ok(Ending::Diverged);
+        return Ok(Exit::Diverged);
     }
     let same = arguments.trace.as_ref().is_none_or(|wanted| *wanted == trace);
     match &arguments.trace {
@@ -34,9 +34,9 @@ pub fn replay(arguments: &ReplayArguments) -> Result<Ending, Refusal> {
     }
     say(&what);
     Ok(match finding.judgement.verdict {
-        _ if !same => Ending::Violated,
-        Verdict::Holds => Ending::Held,
-        Verdict::Violated(_) => Ending::Violated,
-        Verdict::Unknown(_) => Ending::Unknown,
+        _ if !same => Exit::Violated,
+        Verdict::Holds => Exit::Held,
+        Verdict::Violated(_) => Exit::Violated,
+        Verdict::Unknown(_) => Exit::Unknown,
     })
 }

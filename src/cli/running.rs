@@ -10,7 +10,7 @@ use crate::check::verdict::{Kind, Verdict};
 use crate::cli::args::RunArguments;
 use crate::cli::kept::Kept;
 use crate::cli::{act, clock, kept, progress};
-use crate::edge::ending::Ending;
+use crate::edge::ending::Exit;
 use crate::edge::page::Page;
 use crate::edge::terminal::{complain, say};
 use crate::edge::{input, output};
@@ -22,7 +22,7 @@ use crate::quantity::three_digits;
 use crate::refusal::Refusal;
 use crate::run::Lab;
 use crate::scenario::Scenario;
-use crate::scenario::expectation::Met;
+use crate::scenario::expectation::Fulfilled;
 
 /// The maximum number of plans of one run.
 const MAX_PLANS: usize = 100_000;
@@ -35,7 +35,7 @@ struct Ran<'a> {
     scenario: &'a Scenario,
     plan: &'a Plan,
     found: String,
-    met: Met,
+    met: Fulfilled,
     /// The difference between two runs of the plan, if any; checked on the first seed.
     diverged: Option<String>,
     /// The whole finding, if it was explained: that of the first seed of a scenario.
@@ -44,7 +44,7 @@ struct Ran<'a> {
 
 /// Runs the given inputs. The first seed of each scenario is run again: a trace that differs is a
 /// bug in lockstorm.
-pub fn run(lab: &Lab, arguments: &RunArguments) -> Result<Ending, Refusal> {
+pub fn run(lab: &Lab, arguments: &RunArguments) -> Result<Exit, Refusal> {
     let scenarios = input::scenarios(&arguments.inputs)?;
     let plans = plans(&scenarios, arguments)?;
     look_ahead(arguments, &scenarios)?;
@@ -79,12 +79,13 @@ pub fn run(lab: &Lab, arguments: &RunArguments) -> Result<Ending, Refusal> {
     }
     let mets = || ran.iter().map(|ran| ran.met);
     let count = |wanted| mets().filter(|met| *met == wanted).count();
-    let (yes, no, unknown) = (count(Met::Yes), count(Met::No), count(Met::Unknown));
+    let (yes, no, unknown) =
+        (count(Fulfilled::Yes), count(Fulfilled::No), count(Fulfilled::Unknown));
     say(&format!("{yes} as expected, {no} not, {unknown} unknown; {what}"));
     if ran.iter().any(|ran| ran.diverged.is_some()) {
-        return Ok(Ending::Diverged);
+        return Ok(Exit::Diverged);
     }
-    Ok(mets().max().map_or(Ending::Held, Ending::from))
+    Ok(mets().max().map_or(Exit::Held, Exit::from))
 }
 
 /// A plan to run.
@@ -162,7 +163,7 @@ pub fn headline(plans: &[Planned]) -> String {
 /// How to have the plans explained that are not as expected: each scenario's first.
 fn unexpected(ran: &[Ran]) -> Vec<String> {
     let mut named = BTreeSet::new();
-    let unexpected = ran.iter().filter(|ran| ran.met != Met::Yes);
+    let unexpected = ran.iter().filter(|ran| ran.met != Fulfilled::Yes);
     let first = unexpected.filter(|ran| named.insert(ran.scenario.name.clone()));
     first
         .map(|ran| format!("why: lockstorm explain {} --seed {}", ran.scenario.file, ran.plan.seed))
@@ -204,10 +205,12 @@ fn seeds_of(first: u64, last: u64) -> String {
     if first == last { first.to_string() } else { format!("{first}..{last}") }
 }
 
-fn mark(scenario: &Scenario, met: Met) -> String {
+fn mark(scenario: &Scenario, met: Fulfilled) -> String {
     match met {
-        Met::Yes => "as expected".to_owned(),
-        Met::Unknown | Met::No => format!("NOT as expected: {}", scenario.expect.words()),
+        Fulfilled::Yes => "as expected".to_owned(),
+        Fulfilled::Unknown | Fulfilled::No => {
+            format!("NOT as expected: {}", scenario.expect.words())
+        }
     }
 }
 

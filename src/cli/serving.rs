@@ -11,9 +11,9 @@ use lockstorm_redis::compat::Compat;
 use lockstorm_world::engine::live::ports::Ports;
 
 use crate::cli::args::ServeArguments;
-use crate::custody::finding::Verdict;
+use crate::custody::finding::CustodyVerdict;
 use crate::custody::text;
-use crate::edge::ending::Ending;
+use crate::edge::ending::Exit;
 use crate::edge::input;
 use crate::edge::terminal::say;
 use crate::plan::{Sentinels, Shards, Topology, TopologyKind};
@@ -27,9 +27,9 @@ use crate::serve::setup::{Addresses, Setup};
 const SENTINELS: u32 = 3;
 
 /// Serves the requested nodes.
-pub fn serve(arguments: &ServeArguments) -> Result<Ending, Refusal> {
+pub fn serve(arguments: &ServeArguments) -> Result<Exit, Refusal> {
     let setup = setup(arguments)?;
-    let mut history = arguments.history.as_deref().map(History::create).transpose()?;
+    let mut history = arguments.history.as_deref().map(ServedHistory::create).transpose()?;
     let mut ports = Ports::default();
     let addresses = bind(arguments, &setup, &mut ports)?;
     greet(&setup, &addresses);
@@ -53,20 +53,20 @@ pub fn serve(arguments: &ServeArguments) -> Result<Ending, Refusal> {
     }
     text::judgement(&judgement).iter().for_each(|line| say(line));
     Ok(match judgement.verdict {
-        Verdict::Holds => Ending::Held,
-        Verdict::Violated => Ending::Violated,
-        Verdict::Unknown(_) => Ending::Unknown,
+        CustodyVerdict::Holds => Exit::Held,
+        CustodyVerdict::Violated => Exit::Violated,
+        CustodyVerdict::Unknown(_) => Exit::Unknown,
     })
 }
 
 /// The file that the history is written to as it grows.
-struct History<'a> {
+struct ServedHistory<'a> {
     path: &'a Path,
     file: File,
 }
 
-impl History<'_> {
-    fn create(path: &Path) -> Result<History<'_>, Refusal> {
+impl ServedHistory<'_> {
+    fn create(path: &Path) -> Result<ServedHistory<'_>, Refusal> {
         // An empty file loses nothing.
         if path.metadata().is_ok_and(|there| there.len() > 0) {
             let what = format!("{} is there already, and would be replaced", path.display());
@@ -74,7 +74,7 @@ impl History<'_> {
             return Err(Refusal::new(what, mend));
         }
         let file = File::create(path).map_err(|error| unwritable(path, &error))?;
-        Ok(History { path, file })
+        Ok(ServedHistory { path, file })
     }
 
     fn write(&mut self, lines: &[String]) -> Result<(), Refusal> {

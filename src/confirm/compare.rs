@@ -62,7 +62,7 @@ pub fn attempt(lab: &Lab, plan: &Plan, begin: impl FnOnce()) -> Result<Attempt, 
 
 /// How the real runs of one plan agree with the simulated one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Agreement {
+pub enum ServerAgreement {
     /// Every real run reached the simulated verdict.
     Same,
     /// A real run's verdict is unknown.
@@ -72,33 +72,33 @@ pub enum Agreement {
 }
 
 /// Compares the verdicts.
-pub fn agreement(simulated: &Finding, real: &[&Attempt]) -> Agreement {
+pub fn agreement(simulated: &Finding, real: &[&Attempt]) -> ServerAgreement {
     let verdicts = real.iter().map(|run| one(&simulated.judgement.verdict, run));
-    verdicts.max().unwrap_or(Agreement::Unknown)
+    verdicts.max().unwrap_or(ServerAgreement::Unknown)
 }
 
 /// The number of real runs that reached the simulated verdict.
 pub fn count(simulated: &Finding, real: &[&Attempt]) -> usize {
-    let same = |run: &&&Attempt| one(&simulated.judgement.verdict, run) == Agreement::Same;
+    let same = |run: &&&Attempt| one(&simulated.judgement.verdict, run) == ServerAgreement::Same;
     real.iter().filter(same).count()
 }
 
 /// Whether a run with another verdict came from a machine too busy for it to count.
 pub fn was_too_busy(simulated: &Finding, real: &Attempt) -> bool {
-    real.latest > TOO_LATE && one(&simulated.judgement.verdict, real) != Agreement::Same
+    real.latest > TOO_LATE && one(&simulated.judgement.verdict, real) != ServerAgreement::Same
 }
 
-fn one(simulated: &Verdict, real: &Attempt) -> Agreement {
+fn one(simulated: &Verdict, real: &Attempt) -> ServerAgreement {
     match (simulated, &real.finding.judgement.verdict) {
-        (Verdict::Unknown(_), _) | (_, Verdict::Unknown(_)) => Agreement::Unknown,
+        (Verdict::Unknown(_), _) | (_, Verdict::Unknown(_)) => ServerAgreement::Unknown,
         (simulated, found) => {
             let left_out = left_out(real.unmatched);
             let compared = |verdict| &kinds(verdict) - &left_out;
             let (simulated, found) = (compared(simulated), compared(found));
             match simulated == found {
-                true => Agreement::Same,
-                false if real.latest > TOO_LATE => Agreement::Unknown,
-                false => Agreement::Differs,
+                true => ServerAgreement::Same,
+                false if real.latest > TOO_LATE => ServerAgreement::Unknown,
+                false => ServerAgreement::Differs,
             }
         }
     }
@@ -121,7 +121,7 @@ pub fn kinds(verdict: &Verdict) -> BTreeSet<Kind> {
 mod tests {
     use lockstorm_platform::time::Instant;
 
-    use super::{Agreement, Attempt, agreement};
+    use super::{Attempt, ServerAgreement, agreement};
     use crate::check::verdict::{Kind, Verdict, Violation};
     use crate::explain::finding::Finding;
     use crate::explore::examine;
@@ -140,7 +140,7 @@ mod tests {
         finding
     }
 
-    fn check(simulated: &[Kind], real: &[(&[Kind], u32)], wanted: Agreement) {
+    fn check(simulated: &[Kind], real: &[(&[Kind], u32)], wanted: ServerAgreement) {
         let attempt = |(kinds, unmatched): &(&[Kind], u32)| Attempt {
             finding: finding(kinds),
             unmatched: *unmatched,
@@ -154,29 +154,29 @@ mod tests {
     #[test]
     fn every_run_has_to_come_to_the_same_kinds() {
         let (stale, both) = ([Kind::StaleHolder], [Kind::StaleHolder, Kind::Corruption]);
-        check(&stale, &[(&stale, 0), (&stale, 0)], Agreement::Same);
-        check(&stale, &[(&stale, 0), (&both, 0)], Agreement::Differs);
-        check(&both, &[(&stale, 0)], Agreement::Differs);
-        check(&[], &[(&[], 0)], Agreement::Same);
-        check(&[], &[(&stale, 0)], Agreement::Differs);
-        check(&stale, &[(&[], 0)], Agreement::Differs);
-        check(&stale, &[], Agreement::Unknown);
+        check(&stale, &[(&stale, 0), (&stale, 0)], ServerAgreement::Same);
+        check(&stale, &[(&stale, 0), (&both, 0)], ServerAgreement::Differs);
+        check(&both, &[(&stale, 0)], ServerAgreement::Differs);
+        check(&[], &[(&[], 0)], ServerAgreement::Same);
+        check(&[], &[(&stale, 0)], ServerAgreement::Differs);
+        check(&stale, &[(&[], 0)], ServerAgreement::Differs);
+        check(&stale, &[], ServerAgreement::Unknown);
     }
 
     #[test]
     fn a_busy_machine_cannot_contradict() {
         let late = |latest| Attempt { finding: finding(&[]), unmatched: 0, latest };
         let simulated = finding(&[Kind::Stuck]);
-        assert_eq!(agreement(&simulated, &[&late(1_000_000)]), Agreement::Differs);
-        assert_eq!(agreement(&simulated, &[&late(99_000_000)]), Agreement::Unknown);
+        assert_eq!(agreement(&simulated, &[&late(1_000_000)]), ServerAgreement::Differs);
+        assert_eq!(agreement(&simulated, &[&late(99_000_000)]), ServerAgreement::Unknown);
     }
 
     #[test]
     fn what_a_gap_hides_is_not_compared() {
         let foreign = [Kind::DoubleGrant, Kind::ForeignRelease];
-        check(&[], &[(&[Kind::Leak], 1)], Agreement::Same);
-        check(&[], &[(&[Kind::Stuck], 1)], Agreement::Differs);
-        check(&foreign, &[(&[Kind::DoubleGrant], 0)], Agreement::Differs);
-        check(&foreign, &[(&[Kind::DoubleGrant], 1)], Agreement::Same);
+        check(&[], &[(&[Kind::Leak], 1)], ServerAgreement::Same);
+        check(&[], &[(&[Kind::Stuck], 1)], ServerAgreement::Differs);
+        check(&foreign, &[(&[Kind::DoubleGrant], 0)], ServerAgreement::Differs);
+        check(&foreign, &[(&[Kind::DoubleGrant], 1)], ServerAgreement::Same);
     }
 }

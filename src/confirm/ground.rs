@@ -22,8 +22,8 @@ use lockstorm_world::engine::state::State;
 use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 
-use crate::confirm::processes::{Home, Membership, Server, Setup, Watch, free_port};
-use crate::confirm::relay::{self, Node};
+use crate::confirm::processes::{Home, Membership, ProcessSetup, Server, Watch, free_port};
+use crate::confirm::relay::{self, RelayNode};
 use crate::plan::Plan;
 use crate::run::address::{node_address, resource_address, sentinel_address};
 use crate::run::{self, Ground, Lab, process};
@@ -43,7 +43,7 @@ pub const ENDED: &str = "it was ended before it was over";
 
 /// See the module documentation.
 pub struct RealGround {
-    nodes: Vec<Rc<Node>>,
+    nodes: Vec<Rc<RelayNode>>,
     places: BTreeMap<SocketAddrV4, SocketAddrV4>,
     ports: Option<Ports>,
     is_interrupted: Rc<Cell<bool>>,
@@ -53,7 +53,7 @@ pub struct RealGround {
 /// A server that is starting. The order of the fields is the order in which they are dropped: the
 /// server stops before its files are deleted.
 struct Started {
-    setup: Setup,
+    setup: ProcessSetup,
     /// `None` if the process of its node starts it.
     server: Option<Server>,
     home: Home,
@@ -119,7 +119,7 @@ impl RealGround {
                 started = start(name, *at)?;
             }
             let Started { setup, server, home } = started;
-            nodes.push(Rc::new(Node::new(name.clone(), setup, home, server)));
+            nodes.push(Rc::new(RelayNode::new(name.clone(), setup, home, server)));
         }
         ground.nodes = nodes;
         Ok(ground)
@@ -138,7 +138,7 @@ impl RealGround {
             let config = run::cluster_of(&shards, &nodes);
             free_port(known).map(|bus| Membership { bus, config })
         });
-        let setup = Setup {
+        let setup = ProcessSetup {
             own: free_port(known)?,
             known,
             config: plan.topology.node(),

@@ -16,14 +16,14 @@ const PATIENCE: Nanos = 50 * MILLISECOND;
 /// The requests of every connection to one server, by the client address of the connection.
 #[derive(Default)]
 pub struct PendingRequests {
-    lines: RefCell<BTreeMap<SocketAddrV4, Line>>,
+    lines: RefCell<BTreeMap<SocketAddrV4, PendingConnection>>,
     told: Signal,
     /// The number of gaps: events that the server may not have reported.
     unmatched: Cell<u32>,
 }
 
 #[derive(Default)]
-struct Line {
+struct PendingConnection {
     /// Requests that were not reported yet, with their commands.
     waiting: VecDeque<(Request, String)>,
     /// The number after that of the last reported request.

@@ -42,7 +42,7 @@ const CLOCK: &str = "clock";
 
 /// The setup of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setup {
+pub struct ProcessSetup {
     /// Where it listens. Only the node's relay connects here.
     pub own: SocketAddrV4,
     /// The node's address for others: its relay.
@@ -79,7 +79,7 @@ pub struct Watch {
     pub terms: Sentinels,
 }
 
-impl Setup {
+impl ProcessSetup {
     /// The command line of the server. It connects to others from its node's address, so that the
     /// links between nodes are those of the plan.
     pub fn arguments(&self) -> Vec<String> {
@@ -205,7 +205,7 @@ impl Server {
     ///
     /// # Errors
     /// Those of the system; `NotFound` if there is no redis-server on the PATH.
-    pub fn start(setup: &Setup, home: &Home) -> io::Result<Server> {
+    pub fn start(setup: &ProcessSetup, home: &Home) -> io::Result<Server> {
         if let Some((name, text)) = setup.file() {
             let file = home.0.path().join(name);
             if !file.exists() {
@@ -236,7 +236,7 @@ impl Server {
     /// # Errors
     /// `TimedOut` if it does not, `BrokenPipe` if it has exited.
     #[expect(clippy::disallowed_methods, reason = "no world has begun yet")]
-    pub fn wait(&mut self, setup: &Setup) -> io::Result<()> {
+    pub fn wait(&mut self, setup: &ProcessSetup) -> io::Result<()> {
         for _ in 0..LOOKS {
             if is_ready(setup) {
                 return Ok(());
@@ -257,7 +257,7 @@ impl Drop for Server {
     }
 }
 
-fn is_ready(setup: &Setup) -> bool {
+fn is_ready(setup: &ProcessSetup) -> bool {
     let (question, wanted) = match setup.cluster {
         None => ("PING\r\n", "+PONG"),
         Some(_) => ("CLUSTER INFO\r\n", "cluster_state:ok"),
@@ -300,12 +300,12 @@ pub fn version() -> Option<String> {
 mod tests {
     use lockstorm_platform::time::SECOND;
 
-    use super::{Membership, Setup};
+    use super::{Membership, ProcessSetup};
     use crate::plan::{MinReplicas, Persistence, Shards, Topology, TopologyKind};
     use crate::run::cluster_of;
 
-    fn setup(topology: &Topology) -> Setup {
-        Setup {
+    fn setup(topology: &Topology) -> ProcessSetup {
+        ProcessSetup {
             own: "127.1.0.2:9000".parse().expect("an address"),
             known: "127.1.0.2:7002".parse().expect("an address"),
             config: topology.node(),
@@ -342,7 +342,7 @@ mod tests {
         let topology = Topology::plain(TopologyKind::Replicated, 2);
         let topology = Topology { persistence, min_replicas, ..topology };
         let master = "127.1.0.1:7001".parse().expect("an address");
-        let setup = Setup { follows: follows.then_some(master), ..setup(&topology) };
+        let setup = ProcessSetup { follows: follows.then_some(master), ..setup(&topology) };
         let line = setup.arguments().join(" ");
         let head = "--port 9000 --bind 127.1.0.2 --bind-source-addr 127.1.0.2 \
                       --replica-announce-ip 127.1.0.2 --replica-announce-port 7002 ";

@@ -27,8 +27,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::confirm::lookout::{self, Followed};
 use crate::confirm::peer::Peer;
 use crate::confirm::pending::PendingRequests;
-use crate::confirm::processes::{Home, Server, Setup};
-use crate::confirm::witness::Witness;
+use crate::confirm::processes::{Home, ProcessSetup, Server};
+use crate::confirm::witness::ServerWitness;
 
 /// The interval between two polls of a starting server.
 const AGAIN: Nanos = 2 * MILLISECOND;
@@ -37,11 +37,11 @@ const AGAIN: Nanos = 2 * MILLISECOND;
 const SETTLING: Nanos = 500 * MILLISECOND;
 
 /// A node, shared by the world and the environment.
-pub struct Node {
+pub struct RelayNode {
     /// Its name.
     pub name: String,
     /// The setup of its server.
-    pub setup: Setup,
+    pub setup: ProcessSetup,
     /// The requests of its clients.
     pub asked: Rc<PendingRequests>,
     /// The master that its server follows.
@@ -53,10 +53,10 @@ pub struct Node {
     ahead_ms: Cell<i64>,
 }
 
-impl Node {
+impl RelayNode {
     /// A node; its first server may already be running.
-    pub fn new(name: String, setup: Setup, home: Home, server: Option<Server>) -> Node {
-        Node {
+    pub fn new(name: String, setup: ProcessSetup, home: Home, server: Option<Server>) -> RelayNode {
+        RelayNode {
             name,
             setup,
             asked: Rc::default(),
@@ -68,9 +68,9 @@ impl Node {
         }
     }
 
-    async fn witness(&self, host: &Host) -> Witness {
+    async fn witness(&self, host: &Host) -> ServerWitness {
         let (asked, followed) = (Rc::clone(&self.asked), Rc::clone(&self.followed));
-        Witness::begin(host.clone(), &self.setup, asked, followed).await
+        ServerWitness::begin(host.clone(), &self.setup, asked, followed).await
     }
 
     /// Stops or resumes the server as the world does with the node's process.
@@ -92,9 +92,9 @@ impl Node {
 }
 
 /// The server of one run of a node's process: it is killed when this value is dropped.
-struct Running(Rc<Node>);
+struct RunningRelay(Rc<RelayNode>);
 
-impl Drop for Running {
+impl Drop for RunningRelay {
     fn drop(&mut self) {
         self.0.server.take();
         self.0.is_halted.set(false);
@@ -102,8 +102,8 @@ impl Drop for Running {
 }
 
 /// Runs a node.
-pub async fn run(host: Host, node: Rc<Node>) {
-    let running = Running(Rc::clone(&node));
+pub async fn run(host: Host, node: Rc<RelayNode>) {
+    let running = RunningRelay(Rc::clone(&node));
     if node.setup.watch.is_some() {
         host.sleep(SETTLING).await;
     }
@@ -146,7 +146,7 @@ pub async fn run(host: Host, node: Rc<Node>) {
 
 /// Runs the tap as long as the process lives: a change of its role makes a server close its
 /// connections, so the tap reconnects.
-async fn listen(host: Host, node: Rc<Node>, mut witness: Witness) {
+async fn listen(host: Host, node: Rc<RelayNode>, mut witness: ServerWitness) {
     loop {
         witness.listen().await;
         // What happened between the two connections was not reported.
@@ -156,8 +156,8 @@ async fn listen(host: Host, node: Rc<Node>, mut witness: Witness) {
 }
 
 /// Polls the server's role and view as long as the process lives.
-async fn look(host: Host, node: Rc<Node>) {
-    let Setup { own, cluster, .. } = &node.setup;
+async fn look(host: Host, node: Rc<RelayNode>) {
+    let ProcessSetup { own, cluster, .. } = &node.setup;
     loop {
         let (followed, asked) = (&node.followed, &node.asked);
         lookout::of_node(host.clone(), *own, cluster.is_some(), followed, asked).await;
@@ -187,7 +187,7 @@ async fn settle(host: Host, server: SocketAddrV4, node_timeout_ms: u64) {
 }
 
 /// Forwards one connection until an end of it closes.
-async fn carry(host: Host, node: Rc<Node>, mut client: Stream) -> io::Result<()> {
+async fn carry(host: Host, node: Rc<RelayNode>, mut client: Stream) -> io::Result<()> {
     let mut server = outside::connect(node.setup.own).await?;
     match Peer::of(client.connection().client) {
         Peer::Server => tokio::io::copy_bidirectional(&mut client, &mut server).await.map(drop),

@@ -9,16 +9,16 @@ use crate::explain::finding::Finding;
 use crate::quantity;
 
 /// A plan, simulated and run on real servers.
-pub struct Row<'a> {
+pub struct ConfirmRow<'a> {
     /// The finding of the simulation.
     pub simulated: &'a Finding,
     /// The findings on real servers.
     pub real: Vec<&'a Attempt>,
     /// The remedies, which are claimed to withstand the same faults.
-    pub remedies: Vec<Row<'a>>,
+    pub remedies: Vec<ConfirmRow<'a>>,
 }
 
-impl Row<'_> {
+impl ConfirmRow<'_> {
     fn name(&self) -> &str {
         &self.simulated.plan.name
     }
@@ -37,9 +37,10 @@ impl Row<'_> {
 }
 
 /// The tables of these plans.
-pub fn tables(rows: &[Row]) -> String {
-    let is_violated = |row: &&Row| !compare::kinds(&row.simulated.judgement.verdict).is_empty();
-    let (violated, held): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(is_violated);
+pub fn tables(rows: &[ConfirmRow]) -> String {
+    let is_violated =
+        |row: &&ConfirmRow| !compare::kinds(&row.simulated.judgement.verdict).is_empty();
+    let (violated, held): (Vec<&ConfirmRow>, Vec<&ConfirmRow>) = rows.iter().partition(is_violated);
     let mut text = "| scenario | simulated, and real in | two holders at once: simulated, real \
                     | remedy |\n| --- | --- | --- | --- |\n"
         .to_owned();
@@ -55,11 +56,11 @@ pub fn tables(rows: &[Row]) -> String {
 }
 
 /// A plan with its number of agreeing runs: `setnx-holds: 3 of 3`.
-fn of(row: &Row) -> String {
+fn of(row: &ConfirmRow) -> String {
     format!("{}: {}", row.name(), row.count())
 }
 
-fn verdict(row: &Row) -> String {
+fn verdict(row: &ConfirmRow) -> String {
     let kinds = compare::kinds(&row.simulated.judgement.verdict);
     let words: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
     let span = row.measured(WINDOWS[0].1).map_or(String::new(), |lengths| {
@@ -72,7 +73,7 @@ fn verdict(row: &Row) -> String {
 }
 
 /// The steps of each failover, measured from the fault on the master.
-fn failovers(rows: &[Row]) -> String {
+fn failovers(rows: &[ConfirmRow]) -> String {
     let mut text = String::new();
     for row in rows {
         let cells = STEPS.iter().map(|(_, _, measure)| row.measured(*measure).map(cell));
@@ -107,7 +108,7 @@ fn seconds(length: Nanos) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Row, seconds, tables};
+    use super::{ConfirmRow, seconds, tables};
     use crate::confirm::compare::Attempt;
     use crate::explain::finding::Finding;
     use crate::explore::examine;
@@ -139,7 +140,7 @@ mod tests {
         let real = names.map(real);
         let row = |nth: usize, remedies| {
             let real = real[nth].iter().collect();
-            Row { simulated: &simulated[nth], real, remedies }
+            ConfirmRow { simulated: &simulated[nth], real, remedies }
         };
         insta::assert_snapshot!(tables(&[
             row(0, vec![]),

@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::confirm::lookout::Followed;
 use crate::confirm::pending::PendingRequests;
-use crate::confirm::processes::Setup;
+use crate::confirm::processes::ProcessSetup;
 use crate::confirm::tap::{ASK, BEGUN, TapEvent, TapReader};
 
 /// How long a replica's tap waits before it records a change from the master, so that the master's
@@ -30,7 +30,7 @@ const HEAD_START: Nanos = 5 * MILLISECOND;
 const AGAIN: Nanos = 2 * MILLISECOND;
 
 /// The tap on one server.
-pub struct Witness {
+pub struct ServerWitness {
     host: Host,
     asked: Rc<PendingRequests>,
     /// A connection for queries about keys.
@@ -57,16 +57,16 @@ enum Speaker {
     Other,
 }
 
-impl Witness {
+impl ServerWitness {
     /// Connects, once the server replies and has loaded its keys.
     pub async fn begin(
         host: Host,
-        setup: &Setup,
+        setup: &ProcessSetup,
         asked: Rc<PendingRequests>,
         followed: Rc<Followed>,
-    ) -> Witness {
+    ) -> ServerWitness {
         loop {
-            match Witness::try_begin(&host, setup, &asked, &followed).await {
+            match ServerWitness::try_begin(&host, setup, &asked, &followed).await {
                 Ok(witness) => return witness,
                 Err(_) => host.sleep(AGAIN).await,
             }
@@ -75,10 +75,10 @@ impl Witness {
 
     async fn try_begin(
         host: &Host,
-        setup: &Setup,
+        setup: &ProcessSetup,
         asked: &Rc<PendingRequests>,
         followed: &Rc<Followed>,
-    ) -> io::Result<Witness> {
+    ) -> io::Result<ServerWitness> {
         let mut questions = Asker::new(outside::connect(setup.own).await?);
         // A cluster replica serves its keys only after this command; other servers accept it too.
         questions.ask(&["READONLY"]).await?;
@@ -99,7 +99,7 @@ impl Witness {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         };
-        let mut witness = Witness {
+        let mut witness = ServerWitness {
             host: host.clone(),
             asked: Rc::clone(asked),
             questions,

@@ -5,12 +5,12 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::{HostId, KeyChange, KeyName, Origin, Request};
 
 use crate::custody::asker::{Asker, carries, flushes, takes_lock};
-use crate::custody::finding::{Certainty, Finding, Kind};
-use crate::custody::incarnation::{End, Incarnation, ReplyState};
-use crate::custody::ledger::Ledger;
+use crate::custody::finding::{Certainty, CustodyFinding, CustodyKind};
+use crate::custody::incarnation::{CustodyEnd, CustodyIncarnation, ReplyState};
+use crate::custody::ledger::CustodyLedger;
 
 /// A change of a key, as recorded in the trace.
-pub struct Change {
+pub struct CustodyChange {
     /// The node.
     pub host: HostId,
     /// The true time.
@@ -26,9 +26,9 @@ pub struct Change {
 }
 
 /// Changes of keys.
-impl Ledger {
+impl CustodyLedger {
     /// Processes a change of a key on a master.
-    pub(super) fn change(&mut self, change: &Change) {
+    pub(super) fn change(&mut self, change: &CustodyChange) {
         let book = self.nodes.get_mut(&change.host).expect("only nodes' keys are looked at");
         let mut words = Vec::new();
         let (mut by, mut value) = (None, None);
@@ -53,14 +53,20 @@ impl Ledger {
             }
             KeyChange::Extended if is_living => self.extend(change, by.as_ref(), &words),
             KeyChange::Deleted if is_living => self.delete(change, by.as_ref(), &words),
-            KeyChange::Expired if is_living => self.end(change.host, change, End::Expired),
-            KeyChange::Evicted if is_living => self.end(change.host, change, End::Evicted),
+            KeyChange::Expired if is_living => self.end(change.host, change, CustodyEnd::Expired),
+            KeyChange::Evicted if is_living => self.end(change.host, change, CustodyEnd::Evicted),
             _ => {}
         }
     }
 
-    fn set(&mut self, change: &Change, by: Option<Asker>, words: &[Bytes], token: Option<Vec<u8>>) {
-        let Change { host, at, key, left, .. } = change;
+    fn set(
+        &mut self,
+        change: &CustodyChange,
+        by: Option<Asker>,
+        words: &[Bytes],
+        token: Option<Vec<u8>>,
+    ) {
+        let CustodyChange { host, at, key, left, .. } = change;
         let book = self.nodes.get_mut(host).expect("it is a node");
         if let Some(old) = book.living.get_mut(key) {
             // An owner that sets its own token again extends its lock.
@@ -72,16 +78,16 @@ impl Ledger {
             let foreign = self.foreign(*host, key, by.as_ref(), words, true);
             if let Some(certainty) = foreign {
                 let what = format!("was overwritten {}", from_whom(by.as_ref()));
-                self.accuse(*host, key, Kind::ForeignRelease, certainty, *at, what);
+                self.accuse(*host, key, CustodyKind::ForeignRelease, certainty, *at, what);
             }
-            self.end(*host, change, End::Overwritten);
+            self.end(*host, change, CustodyEnd::Overwritten);
         }
         if let Some(token) = &token {
             self.past(key).tokens.note(token);
         }
         self.counts.locks += 1;
         let book = self.nodes.get_mut(host).expect("it is a node");
-        let mut life = Incarnation {
+        let mut life = CustodyIncarnation {
             node: book.name.clone(),
             key: key.clone(),
             token,
@@ -103,11 +109,11 @@ impl Ledger {
         book.living.insert(key.clone(), life);
     }
 
-    fn extend(&mut self, change: &Change, by: Option<&Asker>, words: &[Bytes]) {
-        let Change { host, at, key, left, .. } = change;
+    fn extend(&mut self, change: &CustodyChange, by: Option<&Asker>, words: &[Bytes]) {
+        let CustodyChange { host, at, key, left, .. } = change;
         if let Some(certainty) = self.foreign(*host, key, by, words, false) {
             let what = format!("was given another time to live {}", from_whom(by));
-            self.accuse(*host, key, Kind::ForeignExtend, certainty, *at, what);
+            self.accuse(*host, key, CustodyKind::ForeignExtend, certainty, *at, what);
         }
         let book = self.nodes.get_mut(host).expect("it is a node");
         if let Some(life) = book.living.get_mut(key) {
@@ -115,19 +121,19 @@ impl Ledger {
         }
     }
 
-    fn delete(&mut self, change: &Change, by: Option<&Asker>, words: &[Bytes]) {
-        let Change { host, at, key, .. } = change;
+    fn delete(&mut self, change: &CustodyChange, by: Option<&Asker>, words: &[Bytes]) {
+        let CustodyChange { host, at, key, .. } = change;
         if flushes(words) {
-            return self.end(*host, change, End::Flushed);
+            return self.end(*host, change, CustodyEnd::Flushed);
         }
         let end = match self.foreign(*host, key, by, words, false) {
-            None => End::Released,
+            None => CustodyEnd::Released,
             Some(certainty) => {
                 let what = format!("was removed {}", from_whom(by));
-                self.accuse(*host, key, Kind::ForeignRelease, certainty, *at, what);
+                self.accuse(*host, key, CustodyKind::ForeignRelease, certainty, *at, what);
                 match certainty {
-                    Certainty::Unproven => End::Removed,
-                    Certainty::Proven | Certainty::ByConnection => End::ForeignRelease,
+                    Certainty::Unproven => CustodyEnd::Removed,
+                    Certainty::Proven | Certainty::ByConnection => CustodyEnd::ForeignRelease,
                 }
             }
         };
@@ -171,35 +177,41 @@ impl Ledger {
         &mut self,
         host: HostId,
         key: &KeyName,
-        kind: Kind,
+        kind: CustodyKind,
         certainty: Certainty,
         at: Nanos,
         what: String,
     ) {
         let owner = self.nodes.get(&host).and_then(|book| book.living.get(key)).cloned();
         let owner = owner.expect("the key lives");
-        self.find(Finding { kind, certainty, at, owner, what });
+        self.find(CustodyFinding { kind, certainty, at, owner, what });
     }
 
-    fn end(&mut self, host: HostId, change: &Change, end: End) {
+    fn end(&mut self, host: HostId, change: &CustodyChange, end: CustodyEnd) {
         self.end_life(host, &change.key, change.at, end);
     }
 
     /// Ends a life.
-    pub(super) fn end_life(&mut self, host: HostId, key: &KeyName, at: Nanos, end: End) {
+    pub(super) fn end_life(&mut self, host: HostId, key: &KeyName, at: Nanos, end: CustodyEnd) {
         let book = self.nodes.get_mut(&host).expect("it is a node");
         let Some(mut life) = book.living.remove(key) else { return };
-        life.is_released |= end == End::Released;
+        life.is_released |= end == CustodyEnd::Released;
         life.end = Some((at, end));
-        if life.told == ReplyState::Never && life.refused > 0 && end != End::Released {
+        if life.told == ReplyState::Never && life.refused > 0 && end != CustodyEnd::Released {
             let what = "was left by a request that was never answered, and made others' tries fail";
             let (owner, what) = (life.clone(), what.to_owned());
-            self.find(Finding { kind: Kind::Leak, certainty: Certainty::Proven, at, owner, what });
+            self.find(CustodyFinding {
+                kind: CustodyKind::Leak,
+                certainty: Certainty::Proven,
+                at,
+                owner,
+                what,
+            });
         }
-        if let (End::Released, Some(birth)) = (end, life.birth()) {
+        if let (CustodyEnd::Released, Some(birth)) = (end, life.birth()) {
             self.release_copies(key, birth);
         }
-        if !matches!(end, End::Released | End::Removed) && life.runs(at) {
+        if !matches!(end, CustodyEnd::Released | CustodyEnd::Removed) && life.runs(at) {
             let past = self.past(key);
             past.running.retain(|other| other.runs(at));
             past.running.push(life.clone());

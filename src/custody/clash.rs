@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::{HostId, KeyName, Request};
 
-use crate::custody::finding::{Certainty, Finding, Kind};
-use crate::custody::incarnation::{End, Incarnation, ReplyState};
-use crate::custody::ledger::Ledger;
+use crate::custody::finding::{Certainty, CustodyFinding, CustodyKind};
+use crate::custody::incarnation::{CustodyEnd, CustodyIncarnation, ReplyState};
+use crate::custody::ledger::CustodyLedger;
 use crate::length;
 
-impl Ledger {
+impl CustodyLedger {
     /// Called when the creator of a life has just received its reply: does another lease run?
     pub(super) fn look_for_clash(
         &mut self,
@@ -29,17 +29,23 @@ impl Ledger {
             self.look_for_majorities(key, &life, at);
             return;
         }
-        let earlier: Vec<Incarnation> =
+        let earlier: Vec<CustodyIncarnation> =
             self.others(key, &life).into_iter().filter(|other| clashes(other, &life)).collect();
         for other in earlier {
             let certainty = certainty(&other, &life);
             let what = overlap(&other, &life);
-            self.find(Finding { kind: Kind::DoubleGrant, certainty, at, owner: other, what });
+            self.find(CustodyFinding {
+                kind: CustodyKind::DoubleGrant,
+                certainty,
+                at,
+                owner: other,
+                what,
+            });
         }
     }
 
     /// Lives of the same key that ended too early, or that exist on another node.
-    fn others(&self, key: &KeyName, life: &Incarnation) -> Vec<Incarnation> {
+    fn others(&self, key: &KeyName, life: &CustodyIncarnation) -> Vec<CustodyIncarnation> {
         let past = self.pasts.get(key).map(|past| past.running.clone()).unwrap_or_default();
         let elsewhere = self.nodes.values().filter_map(|book| book.living.get(key));
         let mut others = past;
@@ -51,10 +57,10 @@ impl Ledger {
     }
 
     /// Checks whether the token of `life` has just reached a majority while another token has one.
-    fn look_for_majorities(&mut self, key: &KeyName, life: &Incarnation, at: Nanos) {
+    fn look_for_majorities(&mut self, key: &KeyName, life: &CustodyIncarnation, at: Nanos) {
         let quorum = self.terms.quorum;
         let Some(token) = life.token.clone() else { return };
-        let mut by_token: BTreeMap<Vec<u8>, Vec<Incarnation>> = BTreeMap::new();
+        let mut by_token: BTreeMap<Vec<u8>, Vec<CustodyIncarnation>> = BTreeMap::new();
         let past = self.pasts.get(key).map(|past| past.running.clone()).unwrap_or_default();
         let living = self.nodes.values().filter_map(|book| book.living.get(key)).cloned();
         for one in past.into_iter().chain(living) {
@@ -63,7 +69,7 @@ impl Ledger {
                 by_token.entry(token).or_default().push(one);
             }
         }
-        let nodes = |lives: &[Incarnation]| {
+        let nodes = |lives: &[CustodyIncarnation]| {
             lives.iter().map(|life| &life.node).collect::<std::collections::BTreeSet<_>>().len()
         };
         let mine = by_token.remove(&token).unwrap_or_default();
@@ -79,15 +85,21 @@ impl Ledger {
             let owner = lives.iter().find(|life| life.end.is_some()).unwrap_or(&lives[0]).clone();
             let what = format!("has a majority that was not given up: {}", overlap(&owner, life));
             let certainty = Certainty::Proven;
-            self.find(Finding { kind: Kind::DoubleGrant, certainty, at, owner, what });
+            self.find(CustodyFinding {
+                kind: CustodyKind::DoubleGrant,
+                certainty,
+                at,
+                owner,
+                what,
+            });
         }
     }
 }
 
 /// Whether the earlier lease still runs when the later one begins, without having been released.
-fn clashes(earlier: &Incarnation, later: &Incarnation) -> bool {
-    let given_up =
-        earlier.is_released || matches!(earlier.end, Some((_, End::Released | End::Removed)));
+fn clashes(earlier: &CustodyIncarnation, later: &CustodyIncarnation) -> bool {
+    let given_up = earlier.is_released
+        || matches!(earlier.end, Some((_, CustodyEnd::Released | CustodyEnd::Removed)));
     earlier.told == ReplyState::Yes
         && !given_up
         && earlier.from < later.from
@@ -96,8 +108,8 @@ fn clashes(earlier: &Incarnation, later: &Incarnation) -> bool {
 }
 
 /// Different tokens prove it; equal tokens only if they come from two open connections.
-fn certainty(earlier: &Incarnation, later: &Incarnation) -> Certainty {
-    let rests_on_connection = matches!(earlier.end, Some((_, End::ForeignRelease)));
+fn certainty(earlier: &CustodyIncarnation, later: &CustodyIncarnation) -> Certainty {
+    let rests_on_connection = matches!(earlier.end, Some((_, CustodyEnd::ForeignRelease)));
     let differ = earlier.token.is_some() && later.token.is_some() && earlier.token != later.token;
     match (differ, earlier.is_alone || earlier.by.is_none()) {
         (true, _) if !rests_on_connection => Certainty::Proven,
@@ -106,7 +118,7 @@ fn certainty(earlier: &Incarnation, later: &Incarnation) -> Certainty {
     }
 }
 
-fn overlap(earlier: &Incarnation, later: &Incarnation) -> String {
+fn overlap(earlier: &CustodyIncarnation, later: &CustodyIncarnation) -> String {
     let left = match earlier.left(later.from) {
         Some(left) => format!("with at least {} left of its lease", length::write(whole_ms(left))),
         None => "with a lease that has no end".to_owned(),

@@ -6,12 +6,12 @@ use lockstorm_platform::trace::{
 };
 
 use crate::custody::asker::tries;
-use crate::custody::change::Change;
-use crate::custody::incarnation::{End, Incarnation, ReplyState};
-use crate::custody::ledger::{Ledger, Present};
+use crate::custody::change::CustodyChange;
+use crate::custody::incarnation::{CustodyEnd, CustodyIncarnation, ReplyState};
+use crate::custody::ledger::{CustodyLedger, Present};
 use crate::reading::provenance;
 
-impl Ledger {
+impl CustodyLedger {
     /// Processes the next entry of the trace.
     pub fn take(&mut self, entry: Entry) {
         // First, because a copied change below takes its cause from it.
@@ -29,7 +29,7 @@ impl Ledger {
             Event::Key { key, change, origin, until_ms } if self.nodes.contains_key(&host) => {
                 let wall_ms = stamp.wall / MILLISECOND;
                 let left = until_ms.map(|until| until.saturating_sub(wall_ms) * MILLISECOND);
-                let change = Change { host, at: stamp.at, key, change, origin, left };
+                let change = CustodyChange { host, at: stamp.at, key, change, origin, left };
                 match origin {
                     Origin::Replication { .. } => self.copy(&change, joined[0].by),
                     _ => self.change(&change),
@@ -100,8 +100,8 @@ impl Ledger {
     }
 
     /// A change that a replica applied from its master, on behalf of `by`.
-    fn copy(&mut self, change: &Change, by: Option<Request>) {
-        let Change { host, at, key, left, .. } = change;
+    fn copy(&mut self, change: &CustodyChange, by: Option<Request>) {
+        let CustodyChange { host, at, key, left, .. } = change;
         let book = self.nodes.get_mut(host).expect("it is a node");
         match change.change {
             KeyChange::Set => self.adopt(*host, key, by),
@@ -120,27 +120,29 @@ impl Ledger {
     fn adopt(&mut self, host: HostId, key: &KeyName, birth: Option<Request>) {
         let elsewhere = self.nodes.values().filter_map(|book| book.living.get(key));
         let running = self.pasts.get(key).map(|past| &past.running[..]).unwrap_or_default();
-        let is_it = |life: &&Incarnation| birth.is_some() && life.birth() == birth;
+        let is_it = |life: &&CustodyIncarnation| birth.is_some() && life.birth() == birth;
         let life = elsewhere.chain(running).find(is_it).cloned();
         let book = self.nodes.get_mut(&host).expect("it is a node");
         book.living.remove(key);
         if let Some(life) = life {
             let node = book.name.clone();
-            book.living.insert(key.clone(), Incarnation { node, end: None, ..life });
+            book.living.insert(key.clone(), CustodyIncarnation { node, end: None, ..life });
         }
     }
 
     /// A node has started, or was filled by a master: the keys that it lost and received. The lease
     /// of a key that still exists is the one that its owner requested last.
-    fn load(&mut self, host: HostId, at: Nanos, joined: &[provenance::Change<Request>]) {
+    fn load(&mut self, host: HostId, at: Nanos, joined: &[provenance::CausedChange<Request>]) {
         self.nodes.get_mut(&host).expect("it is a node").present = None;
         for change in joined {
             let key = &change.key;
             match change.change {
                 KeyChange::Set => self.adopt(host, key, change.by),
-                KeyChange::LostAtRestart => self.end_life(host, key, at, End::LostAtRestart),
-                KeyChange::LostAtFailover => self.end_life(host, key, at, End::LostAtFailover),
-                KeyChange::Expired => self.end_life(host, key, at, End::Expired),
+                KeyChange::LostAtRestart => self.end_life(host, key, at, CustodyEnd::LostAtRestart),
+                KeyChange::LostAtFailover => {
+                    self.end_life(host, key, at, CustodyEnd::LostAtFailover)
+                }
+                KeyChange::Expired => self.end_life(host, key, at, CustodyEnd::Expired),
                 _ => {}
             }
         }

@@ -3,12 +3,12 @@
 use lockstorm_platform::time::Nanos;
 use serde::Serialize;
 
-use crate::custody::incarnation::Incarnation;
+use crate::custody::incarnation::CustodyIncarnation;
 
 /// The kinds of violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum CustodyKind {
     /// Two leases of one key ran at the same time.
     DoubleGrant,
     /// A request removed or overwrote a key that another client had created.
@@ -19,14 +19,14 @@ pub enum Kind {
     Leak,
 }
 
-impl Kind {
+impl CustodyKind {
     /// Its word.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::DoubleGrant => "double-grant",
-            Kind::ForeignRelease => "foreign-release",
-            Kind::ForeignExtend => "foreign-extend",
-            Kind::Leak => "leak",
+            CustodyKind::DoubleGrant => "double-grant",
+            CustodyKind::ForeignRelease => "foreign-release",
+            CustodyKind::ForeignExtend => "foreign-extend",
+            CustodyKind::Leak => "leak",
         }
     }
 }
@@ -45,22 +45,22 @@ pub enum Certainty {
 
 /// One violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct CustodyFinding {
     /// The kind.
-    pub kind: Kind,
+    pub kind: CustodyKind,
     /// How certain it is.
     pub certainty: Certainty,
     /// When it happened, in nanoseconds of true time.
     pub at: Nanos,
     /// The key's life that was harmed, or that harms others.
-    pub owner: Incarnation,
+    pub owner: CustodyIncarnation,
     /// What happened to it, in a sentence without its subject.
     pub what: String,
 }
 
 /// The overall result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CustodyVerdict {
     /// Nothing wrong was found.
     Holds,
     /// At least one finding is certain.
@@ -71,7 +71,7 @@ pub enum Verdict {
 
 /// How much was observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct CustodyCounts {
     /// Keys' lives that were created as locks.
     pub locks: u64,
     /// Attempts refused because another client held the lock.
@@ -84,20 +84,24 @@ pub struct Counts {
 
 /// The verdict, with its evidence and counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judgement {
+pub struct CustodyJudgement {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: CustodyVerdict,
     /// What was wrong, in the order of observation.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<CustodyFinding>,
     /// How much was observed.
-    pub counts: Counts,
+    pub counts: CustodyCounts,
     /// Whether an owner was observed to use more than one connection.
     pub is_pooled: bool,
 }
 
-impl Judgement {
+impl CustodyJudgement {
     /// Derives the verdict. If owners use several connections, a connection proves nothing.
-    pub fn of(mut findings: Vec<Finding>, counts: Counts, is_pooled: bool) -> Judgement {
+    pub fn of(
+        mut findings: Vec<CustodyFinding>,
+        counts: CustodyCounts,
+        is_pooled: bool,
+    ) -> CustodyJudgement {
         if is_pooled {
             for finding in &mut findings {
                 if finding.certainty == Certainty::ByConnection {
@@ -107,11 +111,13 @@ impl Judgement {
         }
         let worst = findings.iter().map(|finding| finding.certainty).min();
         let verdict = match worst {
-            Some(Certainty::Proven | Certainty::ByConnection) => Verdict::Violated,
-            Some(Certainty::Unproven) => Verdict::Unknown("what was found may be innocent"),
-            None if counts.locks == 0 => Verdict::Unknown("no lock was seen: nothing was tested"),
-            None => Verdict::Holds,
+            Some(Certainty::Proven | Certainty::ByConnection) => CustodyVerdict::Violated,
+            Some(Certainty::Unproven) => CustodyVerdict::Unknown("what was found may be innocent"),
+            None if counts.locks == 0 => {
+                CustodyVerdict::Unknown("no lock was seen: nothing was tested")
+            }
+            None => CustodyVerdict::Holds,
         };
-        Judgement { verdict, findings, counts, is_pooled }
+        CustodyJudgement { verdict, findings, counts, is_pooled }
     }
 }

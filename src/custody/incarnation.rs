@@ -15,7 +15,7 @@ const DRIFT: Nanos = 100;
 
 /// See the module documentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incarnation {
+pub struct CustodyIncarnation {
     /// The node.
     pub node: String,
     /// The key.
@@ -39,7 +39,7 @@ pub struct Incarnation {
     /// How often other clients have failed to take the key.
     pub refused: u64,
     /// When and how it ended.
-    pub end: Option<(Nanos, End)>,
+    pub end: Option<(Nanos, CustodyEnd)>,
 }
 
 /// Whether the creator of a key has received the reply.
@@ -57,7 +57,7 @@ pub enum ReplyState {
 /// How a key's life ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum End {
+pub enum CustodyEnd {
     /// A request removed it that carries the token or came from the creator's connection.
     Released,
     /// A request removed it, and its sender is unknown.
@@ -78,24 +78,24 @@ pub enum End {
     LostAtFailover,
 }
 
-impl End {
+impl CustodyEnd {
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
-            End::Released => "released",
-            End::Removed => "removed by who knows whom",
-            End::ForeignRelease => "released by another",
-            End::Overwritten => "overwritten",
-            End::Expired => "expired",
-            End::Evicted => "evicted",
-            End::Flushed => "flushed",
-            End::LostAtRestart => "lost at a restart",
-            End::LostAtFailover => "lost at a failover",
+            CustodyEnd::Released => "released",
+            CustodyEnd::Removed => "removed by who knows whom",
+            CustodyEnd::ForeignRelease => "released by another",
+            CustodyEnd::Overwritten => "overwritten",
+            CustodyEnd::Expired => "expired",
+            CustodyEnd::Evicted => "evicted",
+            CustodyEnd::Flushed => "flushed",
+            CustodyEnd::LostAtRestart => "lost at a restart",
+            CustodyEnd::LostAtFailover => "lost at a failover",
         }
     }
 }
 
-impl Incarnation {
+impl CustodyIncarnation {
     /// The request that created it.
     pub fn birth(&self) -> Option<Request> {
         self.by.as_ref().map(|by| by.request)

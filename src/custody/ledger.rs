@@ -7,8 +7,10 @@ use bytes::Bytes;
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::{Connection, HostId, KeyName, Request};
 
-use crate::custody::finding::{Certainty, Counts, Finding, Judgement, Kind};
-use crate::custody::incarnation::{Incarnation, ReplyState, Tokens};
+use crate::custody::finding::{
+    Certainty, CustodyCounts, CustodyFinding, CustodyJudgement, CustodyKind,
+};
+use crate::custody::incarnation::{CustodyIncarnation, ReplyState, Tokens};
 use crate::reading::provenance::Provenance;
 use crate::reading::provenance::recent::Bounds;
 
@@ -21,7 +23,7 @@ const JOINED: Bounds = Bounds { places: 10_000, copies: 8 };
 
 /// What the judgement is based on.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct CustodyTerms {
     /// The nodes: number, name, address.
     pub nodes: Vec<(HostId, String, SocketAddrV4)>,
     /// How many nodes must grant a lock. If more than one, they are independent of each other.
@@ -29,27 +31,27 @@ pub struct Terms {
 }
 
 /// See the module documentation.
-pub struct Ledger {
-    pub(super) terms: Terms,
-    pub(super) nodes: BTreeMap<HostId, Book>,
+pub struct CustodyLedger {
+    pub(super) terms: CustodyTerms,
+    pub(super) nodes: BTreeMap<HostId, CustodyBook>,
     pub(super) pasts: BTreeMap<KeyName, Past>,
     order: VecDeque<KeyName>,
     /// Lives whose creators have no reply yet, by connection.
     pub(super) pending: BTreeMap<Connection, Vec<(u32, HostId, KeyName)>>,
     /// The cause of what reached a node by replication or from a file.
     pub(super) provenance: Provenance<Request>,
-    findings: Vec<Finding>,
-    pub(super) counts: Counts,
+    findings: Vec<CustodyFinding>,
+    pub(super) counts: CustodyCounts,
     pub(super) is_pooled: bool,
     /// Lives that have ended since the last call of `drain`.
-    pub(super) ended: Vec<Incarnation>,
+    pub(super) ended: Vec<CustodyIncarnation>,
 }
 
 /// What is known of one node.
 #[derive(Default)]
-pub(super) struct Book {
+pub(super) struct CustodyBook {
     pub name: String,
-    pub living: BTreeMap<KeyName, Incarnation>,
+    pub living: BTreeMap<KeyName, CustodyIncarnation>,
     pub master: Option<SocketAddrV4>,
     pub present: Option<Present>,
 }
@@ -68,15 +70,15 @@ pub(super) struct Present {
 pub(super) struct Past {
     pub tokens: Tokens,
     /// Lives that ended while their leases ran, without a release.
-    pub running: Vec<Incarnation>,
+    pub running: Vec<CustodyIncarnation>,
 }
 
-impl Ledger {
+impl CustodyLedger {
     /// A ledger before the first entry.
-    pub fn new(terms: Terms) -> Ledger {
-        let book = |name: &str| Book { name: name.to_owned(), ..Book::default() };
+    pub fn new(terms: CustodyTerms) -> CustodyLedger {
+        let book = |name: &str| CustodyBook { name: name.to_owned(), ..CustodyBook::default() };
         let nodes = terms.nodes.iter().map(|(host, name, _)| (*host, book(name))).collect();
-        Ledger {
+        CustodyLedger {
             terms,
             nodes,
             pasts: BTreeMap::new(),
@@ -84,19 +86,19 @@ impl Ledger {
             pending: BTreeMap::new(),
             provenance: Provenance::bounded(JOINED),
             findings: Vec::new(),
-            counts: Counts::default(),
+            counts: CustodyCounts::default(),
             is_pooled: false,
             ended: Vec::new(),
         }
     }
 
     /// The lives that have ended since the last call.
-    pub fn drain(&mut self) -> Vec<Incarnation> {
+    pub fn drain(&mut self) -> Vec<CustodyIncarnation> {
         std::mem::take(&mut self.ended)
     }
 
     /// Every life that has not ended.
-    pub fn living(&self) -> impl Iterator<Item = &Incarnation> {
+    pub fn living(&self) -> impl Iterator<Item = &CustodyIncarnation> {
         self.nodes.values().flat_map(|book| book.living.values())
     }
 
@@ -106,7 +108,7 @@ impl Ledger {
     }
 
     /// The judgement if the observation ends now.
-    pub fn judge(&self, now: Nanos) -> Judgement {
+    pub fn judge(&self, now: Nanos) -> CustodyJudgement {
         let mut findings = self.findings.clone();
         findings.extend(
             self.nodes
@@ -114,10 +116,10 @@ impl Ledger {
                 .filter(|book| book.master.is_none())
                 .flat_map(|book| book.living.values().filter_map(|life| left_over(life, now))),
         );
-        Judgement::of(findings, self.counts, self.is_pooled)
+        CustodyJudgement::of(findings, self.counts, self.is_pooled)
     }
 
-    pub(super) fn find(&mut self, finding: Finding) {
+    pub(super) fn find(&mut self, finding: CustodyFinding) {
         if self.findings.len() < MAX_FINDINGS {
             self.findings.push(finding);
         } else {
@@ -140,10 +142,10 @@ impl Ledger {
 }
 
 /// A leak at the end of the observation: a key without an expiry, or without a known owner.
-fn left_over(life: &Incarnation, now: Nanos) -> Option<Finding> {
+fn left_over(life: &CustodyIncarnation, now: Nanos) -> Option<CustodyFinding> {
     let finding = |certainty, what: &str| {
         let (owner, what) = (life.clone(), what.to_owned());
-        Some(Finding { kind: Kind::Leak, certainty, at: now, owner, what })
+        Some(CustodyFinding { kind: CustodyKind::Leak, certainty, at: now, owner, what })
     };
     match (life.lease_until, life.told, life.is_alone) {
         (None, ReplyState::Never, _) => finding(

@@ -3,19 +3,26 @@
 use lockstorm_platform::time::Nanos;
 use serde::Serialize;
 
-use crate::custody::finding::{Certainty, Counts, Finding, Judgement, Kind, Verdict};
-use crate::custody::incarnation::{End, Incarnation, ReplyState};
+use crate::custody::finding::{
+    Certainty, CustodyCounts, CustodyFinding, CustodyJudgement, CustodyKind, CustodyVerdict,
+};
+use crate::custody::incarnation::{CustodyEnd, CustodyIncarnation, ReplyState};
 
 /// One line.
 #[derive(Serialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
-enum Line<'a> {
+enum CustodyLine<'a> {
     /// One life of a key.
     Owned(Owned<'a>),
     /// A violation.
-    Finding { kind: Kind, certainty: Certainty, at: Nanos, what: &'a str, owner: Owned<'a> },
+    Finding { kind: CustodyKind, certainty: Certainty, at: Nanos, what: &'a str, owner: Owned<'a> },
     /// The overall result.
-    Judgement { verdict: &'static str, why: Option<&'static str>, is_pooled: bool, counts: Counts },
+    Judgement {
+        verdict: &'static str,
+        why: Option<&'static str>,
+        is_pooled: bool,
+        counts: CustodyCounts,
+    },
 }
 
 #[derive(Serialize)]
@@ -29,7 +36,7 @@ struct Owned<'a> {
     told: ReplyState,
     refused_others: u64,
     to: Option<Nanos>,
-    end: Option<End>,
+    end: Option<CustodyEnd>,
 }
 
 #[derive(Serialize)]
@@ -40,7 +47,7 @@ struct By<'a> {
 }
 
 impl<'a> Owned<'a> {
-    fn of(life: &'a Incarnation) -> Owned<'a> {
+    fn of(life: &'a CustodyIncarnation) -> Owned<'a> {
         let by = life.by.as_ref().map(|by| By {
             connection: by.request.connection.client.to_string(),
             nth: by.request.nth,
@@ -62,29 +69,29 @@ impl<'a> Owned<'a> {
 }
 
 /// The line of a life.
-pub fn owned(life: &Incarnation) -> String {
-    render(&Line::Owned(Owned::of(life)))
+pub fn owned(life: &CustodyIncarnation) -> String {
+    render(&CustodyLine::Owned(Owned::of(life)))
 }
 
 /// The lines of the findings and of the judgement.
-pub fn judgement(judgement: &Judgement) -> Vec<String> {
+pub fn judgement(judgement: &CustodyJudgement) -> Vec<String> {
     let mut lines: Vec<String> = judgement.findings.iter().map(finding).collect();
     let (verdict, why) = match judgement.verdict {
-        Verdict::Holds => ("holds", None),
-        Verdict::Violated => ("violated", None),
-        Verdict::Unknown(why) => ("unknown", Some(why)),
+        CustodyVerdict::Holds => ("holds", None),
+        CustodyVerdict::Violated => ("violated", None),
+        CustodyVerdict::Unknown(why) => ("unknown", Some(why)),
     };
     let (is_pooled, counts) = (judgement.is_pooled, judgement.counts);
-    lines.push(render(&Line::Judgement { verdict, why, is_pooled, counts }));
+    lines.push(render(&CustodyLine::Judgement { verdict, why, is_pooled, counts }));
     lines
 }
 
-fn finding(finding: &Finding) -> String {
-    let Finding { kind, certainty, at, owner, what } = finding;
+fn finding(finding: &CustodyFinding) -> String {
+    let CustodyFinding { kind, certainty, at, owner, what } = finding;
     let (kind, certainty, at, owner) = (*kind, *certainty, *at, Owned::of(owner));
-    render(&Line::Finding { kind, certainty, at, what, owner })
+    render(&CustodyLine::Finding { kind, certainty, at, what, owner })
 }
 
-fn render(line: &Line) -> String {
+fn render(line: &CustodyLine) -> String {
     serde_json::to_string(line).expect("plain data can be written as JSON")
 }

@@ -8,8 +8,8 @@ use lockstorm_platform::trace::{
     Connection, Entry, Event, HostId, KeyChange, KeyName, Leg, Origin, Request,
 };
 
-use crate::custody::finding::{Certainty, Judgement, Kind, Verdict};
-use crate::custody::ledger::{Ledger, Terms};
+use crate::custody::finding::{Certainty, CustodyJudgement, CustodyKind, CustodyVerdict};
+use crate::custody::ledger::{CustodyLedger, CustodyTerms};
 use crate::custody::{line, text};
 
 fn address(port: u16) -> SocketAddrV4 {
@@ -17,19 +17,19 @@ fn address(port: u16) -> SocketAddrV4 {
 }
 
 /// Builds a service's records. Clients are ports, nodes are numbers.
-struct Sketch {
-    ledger: Ledger,
+struct CustodySketch {
+    ledger: CustodyLedger,
     at: Nanos,
     db: u16,
     asked: std::collections::BTreeMap<(u16, u16), u32>,
 }
 
-impl Sketch {
-    fn new(nodes: u16, quorum: usize) -> Sketch {
+impl CustodySketch {
+    fn new(nodes: u16, quorum: usize) -> CustodySketch {
         let node = |n: u16| (HostId(n), format!("n{}", n + 1), address(7001 + n));
         let nodes = (0..nodes).map(node).collect();
-        let ledger = Ledger::new(Terms { nodes, quorum });
-        Sketch { ledger, at: 0, db: 0, asked: std::collections::BTreeMap::new() }
+        let ledger = CustodyLedger::new(CustodyTerms { nodes, quorum });
+        CustodySketch { ledger, at: 0, db: 0, asked: std::collections::BTreeMap::new() }
     }
 
     fn event(&mut self, node: u16, event: Event) {
@@ -42,11 +42,11 @@ impl Sketch {
         KeyName { db: self.db, name: b"lock"[..].into() }
     }
 
-    fn select(self, db: u16) -> Sketch {
-        Sketch { db, ..self }
+    fn select(self, db: u16) -> CustodySketch {
+        CustodySketch { db, ..self }
     }
 
-    fn wait(mut self, ms: u64) -> Sketch {
+    fn wait(mut self, ms: u64) -> CustodySketch {
         self.at += ms * MILLISECOND;
         self
     }
@@ -57,7 +57,7 @@ impl Sketch {
         (client, node): (u16, u16),
         line: &str,
         change: Option<(KeyChange, Option<u64>)>,
-    ) -> Sketch {
+    ) -> CustodySketch {
         let nth = self.asked.entry((client, node)).or_default();
         let connection = Connection { client: address(client), server: address(7001 + node) };
         let request = Request { connection, nth: *nth };
@@ -77,8 +77,13 @@ impl Sketch {
         self
     }
 
-    /// As [`Sketch::unanswered`], and the reply is written.
-    fn ask(self, who: (u16, u16), line: &str, change: Option<(KeyChange, Option<u64>)>) -> Sketch {
+    /// As [`CustodySketch::unanswered`], and the reply is written.
+    fn ask(
+        self,
+        who: (u16, u16),
+        line: &str,
+        change: Option<(KeyChange, Option<u64>)>,
+    ) -> CustodySketch {
         let mut sketch = self.unanswered(who, line, change);
         let nth = sketch.asked[&who] - 1;
         let connection = Connection { client: address(who.0), server: address(7001 + who.1) };
@@ -88,39 +93,39 @@ impl Sketch {
         sketch
     }
 
-    fn takes(self, client: u16, token: &str, ttl: u64) -> Sketch {
+    fn takes(self, client: u16, token: &str, ttl: u64) -> CustodySketch {
         self.takes_on((client, 0), token, ttl)
     }
 
-    fn takes_on(self, who: (u16, u16), token: &str, ttl: u64) -> Sketch {
+    fn takes_on(self, who: (u16, u16), token: &str, ttl: u64) -> CustodySketch {
         let line = format!("SET lock {token} NX PX {ttl}");
         self.ask(who, &line, Some((KeyChange::Set, Some(ttl))))
     }
 
-    fn takes_for_ever(self, client: u16, token: &str) -> Sketch {
+    fn takes_for_ever(self, client: u16, token: &str) -> CustodySketch {
         self.ask((client, 0), &format!("SETNX lock {token}"), Some((KeyChange::Set, None)))
     }
 
-    fn refuses(self, client: u16, token: &str) -> Sketch {
+    fn refuses(self, client: u16, token: &str) -> CustodySketch {
         self.ask((client, 0), &format!("SET lock {token} NX PX 9"), None)
     }
 
-    fn releases(self, client: u16, token: &str) -> Sketch {
+    fn releases(self, client: u16, token: &str) -> CustodySketch {
         self.ask((client, 0), &format!("EVAL s 1 lock {token}"), Some((KeyChange::Deleted, None)))
     }
 
-    fn deletes(self, client: u16) -> Sketch {
+    fn deletes(self, client: u16) -> CustodySketch {
         self.ask((client, 0), "DEL lock", Some((KeyChange::Deleted, None)))
     }
 
-    fn by_itself(mut self, node: u16, change: KeyChange) -> Sketch {
+    fn by_itself(mut self, node: u16, change: KeyChange) -> CustodySketch {
         let (key, origin) = (self.lock(), Origin::Node);
         self.event(node, Event::Key { key, change, origin, until_ms: None });
         self
     }
 
     /// `SET lock value`, of which nodes record only the change.
-    fn sets_plainly(mut self, client: u16) -> Sketch {
+    fn sets_plainly(mut self, client: u16) -> CustodySketch {
         let connection = Connection { client: address(client), server: address(7001) };
         let origin = Origin::Request(Request { connection, nth: 0 });
         let (key, change) = (self.lock(), KeyChange::Set);
@@ -128,20 +133,20 @@ impl Sketch {
         self.deletes(client)
     }
 
-    fn hangs_up(mut self, client: u16) -> Sketch {
+    fn hangs_up(mut self, client: u16) -> CustodySketch {
         let connection = Connection { client: address(client), server: address(7001) };
         self.event(0, Event::Ended { connection });
         self
     }
 
-    fn restarts(mut self, node: u16, keys: &[&str]) -> Sketch {
+    fn restarts(mut self, node: u16, keys: &[&str]) -> CustodySketch {
         let keys = keys.iter().map(|key| KeyName::new(0, key.as_bytes().into())).collect();
         self.event(node, Event::Loaded { keys, resync: None, file: None });
         self
     }
 
     /// A client's last request was written to the stream of a history.
-    fn tells(mut self, who: (u16, u16), history: u64, offset: u64) -> Sketch {
+    fn tells(mut self, who: (u16, u16), history: u64, offset: u64) -> CustodySketch {
         let nth = self.asked[&who] - 1;
         let connection = Connection { client: address(who.0), server: address(7001 + who.1) };
         let origin = Origin::Request(Request { connection, nth });
@@ -150,14 +155,14 @@ impl Sketch {
     }
 
     /// A replica applies its stream up to an offset.
-    fn applies(mut self, node: u16, history: u64, offset: u64, change: KeyChange) -> Sketch {
+    fn applies(mut self, node: u16, history: u64, offset: u64, change: KeyChange) -> CustodySketch {
         let (key, origin) = (self.lock(), Origin::Replication { history, offset });
         let until_ms = Some(self.at / MILLISECOND + 1_000);
         self.event(node, Event::Key { key, change, origin, until_ms });
         self
     }
 
-    fn resyncs(mut self, from: u16, to: u16, keys: &[&str]) -> Sketch {
+    fn resyncs(mut self, from: u16, to: u16, keys: &[&str]) -> CustodySketch {
         let connection = Connection { client: address(to), server: address(7001 + from) };
         self.event(from, Event::Snapshot { connection });
         let keys = keys.iter().map(|key| KeyName::new(0, key.as_bytes().into())).collect();
@@ -165,18 +170,18 @@ impl Sketch {
         self
     }
 
-    fn judged(&self) -> Judgement {
+    fn judged(&self) -> CustodyJudgement {
         self.ledger.judge(self.at)
     }
 
     #[track_caller]
-    fn finds(&self, kind: Kind, certainty: Certainty) {
+    fn finds(&self, kind: CustodyKind, certainty: Certainty) {
         let judgement = self.judged();
         let found: Vec<_> = judgement.findings.iter().map(|f| (f.kind, f.certainty)).collect();
         assert_eq!(found, [(kind, certainty)], "{:#?}", text::judgement(&judgement));
         let verdict = match certainty {
-            Certainty::Unproven => Verdict::Unknown("what was found may be innocent"),
-            _ => Verdict::Violated,
+            Certainty::Unproven => CustodyVerdict::Unknown("what was found may be innocent"),
+            _ => CustodyVerdict::Violated,
         };
         assert_eq!(judgement.verdict, verdict);
     }
@@ -184,20 +189,20 @@ impl Sketch {
     #[track_caller]
     fn holds(&self) {
         let judgement = self.judged();
-        assert_eq!(judgement.verdict, Verdict::Holds, "{:#?}", text::judgement(&judgement));
+        assert_eq!(judgement.verdict, CustodyVerdict::Holds, "{:#?}", text::judgement(&judgement));
     }
 }
 
-fn one() -> Sketch {
-    Sketch::new(1, 1)
+fn one() -> CustodySketch {
+    CustodySketch::new(1, 1)
 }
 
 #[test]
 fn nothing_tested_is_no_pass() {
     let why = "no lock was seen: nothing was tested";
-    assert_eq!(one().judged().verdict, Verdict::Unknown(why));
+    assert_eq!(one().judged().verdict, CustodyVerdict::Unknown(why));
     let data = one().ask((1, 0), "SET lock a", Some((KeyChange::Set, None)));
-    assert_eq!(data.judged().verdict, Verdict::Unknown(why), "plain data is no lock");
+    assert_eq!(data.judged().verdict, CustodyVerdict::Unknown(why), "plain data is no lock");
 }
 
 #[test]
@@ -217,7 +222,7 @@ fn a_lock_of_another_database_is_another_lock() {
     both().releases(2, "b").select(0).releases(1, "a").holds();
     both().select(2).takes(3, "c", 1_000).holds();
     let again = both().select(0).wait(1).by_itself(0, KeyChange::Evicted);
-    again.takes(4, "d", 1_000).finds(Kind::DoubleGrant, Certainty::Proven);
+    again.takes(4, "d", 1_000).finds(CustodyKind::DoubleGrant, Certainty::Proven);
 }
 
 #[test]
@@ -226,14 +231,14 @@ fn a_release_with_anothers_token_is_foreign_for_certain() {
     let stale = stale.takes(2, "b", 1_000);
     let line = "EVAL s 1 lock a";
     let gone = Some((KeyChange::Deleted, None));
-    stale.ask((1, 0), line, gone).finds(Kind::ForeignRelease, Certainty::Proven);
+    stale.ask((1, 0), line, gone).finds(CustodyKind::ForeignRelease, Certainty::Proven);
 }
 
 #[test]
 fn a_release_without_token_is_foreign_by_connection() {
     let held = || one().takes(1, "a", 1_000);
-    held().deletes(2).finds(Kind::ForeignRelease, Certainty::ByConnection);
-    held().hangs_up(1).deletes(2).finds(Kind::ForeignRelease, Certainty::Unproven);
+    held().deletes(2).finds(CustodyKind::ForeignRelease, Certainty::ByConnection);
+    held().hangs_up(1).deletes(2).finds(CustodyKind::ForeignRelease, Certainty::Unproven);
     held().deletes(1).holds();
     held().releases(2, "a").holds();
 }
@@ -241,7 +246,7 @@ fn a_release_without_token_is_foreign_by_connection() {
 #[test]
 fn connections_prove_nothing_where_one_owner_uses_two() {
     let pooled = one().takes(1, "a", 1_000).releases(2, "a").takes(2, "b", 1_000).deletes(1);
-    pooled.finds(Kind::ForeignRelease, Certainty::Unproven);
+    pooled.finds(CustodyKind::ForeignRelease, Certainty::Unproven);
     assert!(pooled.judged().is_pooled);
 }
 
@@ -250,7 +255,7 @@ fn an_extension_is_foreign_like_a_release() {
     let longer = Some((KeyChange::Extended, Some(9_000)));
     let held = || one().takes(1, "a", 1_000);
     let foreign = held().ask((2, 0), "PEXPIRE lock 9000", longer);
-    foreign.finds(Kind::ForeignExtend, Certainty::ByConnection);
+    foreign.finds(CustodyKind::ForeignExtend, Certainty::ByConnection);
     held().ask((1, 0), "PEXPIRE lock 9000", longer).holds();
     held().ask((2, 0), "EVAL s 1 lock a", longer).holds();
 }
@@ -259,10 +264,11 @@ fn an_extension_is_foreign_like_a_release() {
 fn an_overwritten_lock_is_foreign_and_granted_twice() {
     let over = one().takes(1, "a", 1_000).wait(1);
     let over = over.ask((2, 0), "SET lock b PX 1000", Some((KeyChange::Set, Some(1_000))));
-    let kinds: Vec<Kind> = over.judged().findings.iter().map(|finding| finding.kind).collect();
-    assert_eq!(kinds, [Kind::ForeignRelease, Kind::DoubleGrant]);
+    let kinds: Vec<CustodyKind> =
+        over.judged().findings.iter().map(|finding| finding.kind).collect();
+    assert_eq!(kinds, [CustodyKind::ForeignRelease, CustodyKind::DoubleGrant]);
     let plain = one().takes(1, "a", 1_000).wait(1).sets_plainly(2);
-    plain.finds(Kind::ForeignRelease, Certainty::ByConnection);
+    plain.finds(CustodyKind::ForeignRelease, Certainty::ByConnection);
     let again = one().takes(1, "a", 1_000).wait(1);
     again.ask((2, 0), "SET lock a XX PX 1000", Some((KeyChange::Set, Some(1_000)))).holds();
 }
@@ -271,13 +277,13 @@ fn an_overwritten_lock_is_foreign_and_granted_twice() {
 fn a_lease_that_is_cut_short_is_granted_twice() {
     for change in [KeyChange::Expired, KeyChange::Evicted] {
         let cut = || one().takes(1, "a", 1_000).wait(500).by_itself(0, change);
-        cut().takes(2, "b", 1_000).finds(Kind::DoubleGrant, Certainty::Proven);
+        cut().takes(2, "b", 1_000).finds(CustodyKind::DoubleGrant, Certainty::Proven);
         cut().holds();
         cut().wait(500).takes(2, "b", 1_000).holds();
         cut().takes(1, "b", 1_000).holds();
     }
     let lost = one().takes(1, "a", 1_000).wait(500).restarts(0, &[]);
-    lost.takes(2, "b", 1_000).finds(Kind::DoubleGrant, Certainty::Proven);
+    lost.takes(2, "b", 1_000).finds(CustodyKind::DoubleGrant, Certainty::Proven);
     one().takes(1, "a", 1_000).wait(500).restarts(0, &["lock"]).refuses(2, "b").holds();
     let unknown = one().unanswered((1, 0), "SET lock a NX PX 9", Some((KeyChange::Set, Some(9))));
     let unknown = unknown.wait(1).by_itself(0, KeyChange::Evicted);
@@ -287,7 +293,7 @@ fn a_lease_that_is_cut_short_is_granted_twice() {
 #[test]
 fn equal_tokens_leave_connections_alone() {
     let cut = || one().takes(1, "x", 1_000).wait(500).by_itself(0, KeyChange::Evicted);
-    cut().takes(2, "x", 1_000).finds(Kind::DoubleGrant, Certainty::ByConnection);
+    cut().takes(2, "x", 1_000).finds(CustodyKind::DoubleGrant, Certainty::ByConnection);
 }
 
 #[test]
@@ -297,28 +303,29 @@ fn a_lock_whose_owner_was_never_told_leaks_when_it_keeps_others_out() {
         let set = Some((KeyChange::Set, Some(1_000)));
         one().unanswered((1, 0), line, set).hangs_up(1)
     };
-    left().refuses(2, "b").finds(Kind::Leak, Certainty::Proven);
+    left().refuses(2, "b").finds(CustodyKind::Leak, Certainty::Proven);
     left().holds();
     left().refuses(2, "b").releases(3, "a").holds();
     let ended = left().refuses(2, "b").wait(1_001).by_itself(0, KeyChange::Expired);
-    ended.finds(Kind::Leak, Certainty::Proven);
+    ended.finds(CustodyKind::Leak, Certainty::Proven);
 }
 
 #[test]
 fn a_lock_without_end_that_is_left_over_leaks() {
     let left = || one().takes_for_ever(1, "a");
-    left().hangs_up(1).finds(Kind::Leak, Certainty::ByConnection);
-    left().finds(Kind::Leak, Certainty::Unproven);
+    left().hangs_up(1).finds(CustodyKind::Leak, Certainty::ByConnection);
+    left().finds(CustodyKind::Leak, Certainty::Unproven);
     left().deletes(1).holds();
     left().ask((1, 0), "EXPIRE lock 9", Some((KeyChange::Extended, Some(9_000)))).holds();
 }
 
 #[test]
 fn two_tokens_with_a_majority_at_once_are_granted_twice() {
-    let first = || Sketch::new(3, 2).takes_on((1, 0), "a", 1_000).takes_on((1, 1), "a", 1_000);
+    let first =
+        || CustodySketch::new(3, 2).takes_on((1, 0), "a", 1_000).takes_on((1, 1), "a", 1_000);
     let amnesiac = || first().wait(100).restarts(1, &[]);
     let double = amnesiac().takes_on((2, 1), "b", 1_000).takes_on((2, 2), "b", 1_000);
-    double.finds(Kind::DoubleGrant, Certainty::Proven);
+    double.finds(CustodyKind::DoubleGrant, Certainty::Proven);
     amnesiac().takes_on((2, 1), "b", 1_000).holds();
     let late = amnesiac().wait(1_000).takes_on((2, 1), "b", 1_000).takes_on((2, 2), "b", 1_000);
     late.holds();
@@ -328,8 +335,8 @@ fn two_tokens_with_a_majority_at_once_are_granted_twice() {
 
 #[test]
 fn a_promoted_replica_without_the_key_grants_it_twice() {
-    let held = || Sketch::new(2, 1).takes(1, "a", 1_000).wait(100);
-    held().takes_on((2, 1), "b", 1_000).finds(Kind::DoubleGrant, Certainty::Proven);
+    let held = || CustodySketch::new(2, 1).takes(1, "a", 1_000).wait(100);
+    held().takes_on((2, 1), "b", 1_000).finds(CustodyKind::DoubleGrant, Certainty::Proven);
     held().wait(1_000).takes_on((2, 1), "b", 1_000).holds();
 }
 
@@ -337,7 +344,7 @@ fn a_promoted_replica_without_the_key_grants_it_twice() {
 /// restarted master has reached the same offset in another history.
 #[test]
 fn a_replica_copies_from_its_history_and_not_from_its_master() {
-    let taken = || Sketch::new(2, 1).takes(1, "a", 1_000).tells((1, 0), 7, 10);
+    let taken = || CustodySketch::new(2, 1).takes(1, "a", 1_000).tells((1, 0), 7, 10);
     let late = || {
         let restarted = taken().restarts(0, &[]).takes(2, "b", 1_000).tells((2, 0), 8, 10);
         restarted.applies(1, 7, 10, KeyChange::Set)
@@ -345,20 +352,20 @@ fn a_replica_copies_from_its_history_and_not_from_its_master() {
     let release = "EVAL s 1 lock b";
     let deleted = Some((KeyChange::Deleted, None));
     late().holds();
-    late().ask((2, 1), release, deleted).finds(Kind::ForeignRelease, Certainty::Proven);
+    late().ask((2, 1), release, deleted).finds(CustodyKind::ForeignRelease, Certainty::Proven);
     late().applies(1, 8, 10, KeyChange::Set).ask((2, 1), release, deleted).holds();
 }
 
 #[test]
 fn what_a_master_sends_belongs_to_whom_it_belonged_there() {
-    let sent = || Sketch::new(2, 1).takes(1, "a", 1_000).resyncs(0, 1, &["lock"]).wait(1);
+    let sent = || CustodySketch::new(2, 1).takes(1, "a", 1_000).resyncs(0, 1, &["lock"]).wait(1);
     sent().ask((1, 1), "EVAL s 1 lock a", Some((KeyChange::Deleted, None))).holds();
     sent()
         .ask((2, 1), "DEL lock", Some((KeyChange::Deleted, None)))
-        .finds(Kind::ForeignRelease, Certainty::ByConnection);
+        .finds(CustodyKind::ForeignRelease, Certainty::ByConnection);
     // What was written only to the replica is lost.
-    let alone = Sketch::new(2, 1).takes_on((1, 1), "a", 1_000).wait(1).resyncs(0, 1, &[]);
-    alone.takes(2, "b", 1_000).finds(Kind::DoubleGrant, Certainty::Proven);
+    let alone = CustodySketch::new(2, 1).takes_on((1, 1), "a", 1_000).wait(1).resyncs(0, 1, &[]);
+    alone.takes(2, "b", 1_000).finds(CustodyKind::DoubleGrant, Certainty::Proven);
 }
 
 #[test]

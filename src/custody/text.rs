@@ -2,20 +2,20 @@
 
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
-use crate::custody::finding::{Certainty, Finding, Judgement, Verdict};
-use crate::custody::incarnation::{Incarnation, ReplyState};
+use crate::custody::finding::{Certainty, CustodyFinding, CustodyJudgement, CustodyVerdict};
+use crate::custody::incarnation::{CustodyIncarnation, ReplyState};
 use crate::length;
 
 /// The maximum number of findings that are listed one by one.
 const MAX_LISTED: usize = 20;
 
 /// A judgement as lines: the verdict first, then the findings, then the counts.
-pub fn judgement(judgement: &Judgement) -> Vec<String> {
-    let Judgement { verdict, findings, counts, is_pooled } = judgement;
+pub fn judgement(judgement: &CustodyJudgement) -> Vec<String> {
+    let CustodyJudgement { verdict, findings, counts, is_pooled } = judgement;
     let mut lines = vec![match verdict {
-        Verdict::Holds => "holds: nothing wrong was found".to_owned(),
-        Verdict::Violated => format!("violated: {}", kinds(findings)),
-        Verdict::Unknown(why) => format!("unknown: {why}"),
+        CustodyVerdict::Holds => "holds: nothing wrong was found".to_owned(),
+        CustodyVerdict::Violated => format!("violated: {}", kinds(findings)),
+        CustodyVerdict::Unknown(why) => format!("unknown: {why}"),
     }];
     lines.extend(findings.iter().take(MAX_LISTED).map(finding));
     let untold = findings.len().saturating_sub(MAX_LISTED) as u64 + counts.further;
@@ -36,7 +36,7 @@ pub fn judgement(judgement: &Judgement) -> Vec<String> {
     lines
 }
 
-fn kinds(findings: &[Finding]) -> String {
+fn kinds(findings: &[CustodyFinding]) -> String {
     let sure = findings.iter().filter(|finding| finding.certainty != Certainty::Unproven);
     let mut kinds: Vec<_> = sure.map(|finding| finding.kind).collect();
     kinds.sort_unstable();
@@ -44,7 +44,7 @@ fn kinds(findings: &[Finding]) -> String {
     kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
 }
 
-fn finding(finding: &Finding) -> String {
+fn finding(finding: &CustodyFinding) -> String {
     let sure = match finding.certainty {
         Certainty::Proven => "",
         Certainty::ByConnection => " (by connection)",
@@ -55,7 +55,7 @@ fn finding(finding: &Finding) -> String {
 }
 
 /// A life of a key as the subject of a sentence.
-fn owner(life: &Incarnation) -> String {
+fn owner(life: &CustodyIncarnation) -> String {
     let token = match &life.token {
         Some(token) => format!(" with token '{}'", String::from_utf8_lossy(token)),
         None => String::new(),
@@ -73,7 +73,7 @@ fn owner(life: &Incarnation) -> String {
 }
 
 /// A life of a key as one line.
-pub fn life(life: &Incarnation) -> String {
+pub fn life(life: &CustodyIncarnation) -> String {
     let lease = match life.ttl {
         Some(ttl) => format!("lease {}", length::write(ttl)),
         None => "no time to live".to_owned(),

@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use crate::scenario::expectation::Met;
+use crate::scenario::expectation::Fulfilled;
 
 /// The result of a command, as an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ending {
+pub enum Exit {
     /// Held, or as expected.
     Held = 0,
     /// Violated, or not as expected.
@@ -20,18 +20,18 @@ pub enum Ending {
     Diverged = 70,
 }
 
-impl From<Met> for Ending {
-    fn from(met: Met) -> Ending {
+impl From<Fulfilled> for Exit {
+    fn from(met: Fulfilled) -> Exit {
         match met {
-            Met::Yes => Ending::Held,
-            Met::Unknown => Ending::Unknown,
-            Met::No => Ending::Violated,
+            Fulfilled::Yes => Exit::Held,
+            Fulfilled::Unknown => Exit::Unknown,
+            Fulfilled::No => Exit::Violated,
         }
     }
 }
 
-impl From<Ending> for ExitCode {
-    fn from(ending: Ending) -> ExitCode {
+impl From<Exit> for ExitCode {
+    fn from(ending: Exit) -> ExitCode {
         ExitCode::from(ending as u8)
     }
 }

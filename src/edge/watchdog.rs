@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
-use crate::edge::ending::Ending;
+use crate::edge::ending::Exit;
 use crate::edge::output;
 use crate::edge::page::Page;
 use crate::edge::terminal::complain;
 use crate::plan::Plan;
 use crate::run::Lab;
-use crate::workload::progress::{Board, Progress};
+use crate::workload::progress::{Board, RunProgress};
 
 /// The maximum time of one poll.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ const LOOKS: u32 = 20;
 /// `patience`, and first writes the plan into `folder`. It stops with the lab.
 #[expect(clippy::disallowed_methods, reason = "it looks at runs from outside, in real time")]
 pub fn over(lab: Lab, folder: &Path, patience: Duration) -> Lab {
-    let (progress, board) = Progress::new();
+    let (progress, board) = RunProgress::new();
     let folder = folder.to_owned();
     std::thread::spawn(move || watch(&board, &folder, patience));
     Lab { progress, ..lab }
@@ -67,5 +67,5 @@ fn give_up(plan: &Plan, folder: &Path, patience: Duration) -> ! {
         plan.seed,
         plan.digest(),
     ));
-    std::process::exit(i32::from(Ending::Diverged as u8));
+    std::process::exit(i32::from(Exit::Diverged as u8));
 }

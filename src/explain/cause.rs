@@ -6,7 +6,7 @@ use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::MILLISECOND;
 
 use crate::check::verdict::Kind;
-use crate::explain::experiment::{Causes, Change, Changed, Threshold, Unit};
+use crate::explain::experiment::{Causes, Changed, PlanChange, Threshold, Unit};
 use crate::explain::finding::Finding;
 use crate::ledger::part::Part;
 use crate::plan::Plan;
@@ -141,14 +141,14 @@ fn fault_words(fault: &Fault) -> String {
 }
 
 /// A change of a plan in words.
-pub fn change_words(plan: &Plan, change: Change) -> String {
+pub fn change_words(plan: &Plan, change: PlanChange) -> String {
     let of = |id| part_words(plan, Part::Fault(id));
     match change {
-        Change::Without(part) => format!("without {}", part_words(plan, part)),
-        Change::Halved(id) => format!("{}: half of it", of(id)),
-        Change::Doubled(id) => format!("{}: twice as much", of(id)),
-        Change::Earlier(id, by) => format!("{}: {} earlier", of(id), length(by)),
-        Change::Later(id, by) => format!("{}: {} later", of(id), length(by)),
+        PlanChange::Without(part) => format!("without {}", part_words(plan, part)),
+        PlanChange::Halved(id) => format!("{}: half of it", of(id)),
+        PlanChange::Doubled(id) => format!("{}: twice as much", of(id)),
+        PlanChange::Earlier(id, by) => format!("{}: {} earlier", of(id), length(by)),
+        PlanChange::Later(id, by) => format!("{}: {} later", of(id), length(by)),
     }
 }
 

@@ -83,7 +83,7 @@ impl Causes {
 #[serde(deny_unknown_fields)]
 pub struct Changed {
     /// The change.
-    pub change: Change,
+    pub change: PlanChange,
     /// What is violated after the change.
     pub kinds: Vec<Kind>,
     /// Whether the told violation still occurs.
@@ -96,7 +96,7 @@ pub struct Changed {
 /// One change of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Change {
+pub enum PlanChange {
     /// A part is removed.
     Without(Part),
     /// A fault is half as long, or its figure half as large.
@@ -189,7 +189,7 @@ pub struct Remedied {
     pub is_unknown: bool,
     /// How callers are served with it, all else equal: its cost.
     #[serde(default)]
-    pub service: Service,
+    pub service: ServiceLevel,
     /// The results on fresh seeds.
     pub on_fresh: Fresh,
 }
@@ -209,7 +209,7 @@ pub struct Fresh {
 /// How callers were served, as far as remedies are compared by it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Service {
+pub struct ServiceLevel {
     /// Grants per minute, rounded down.
     pub grants_per_minute: u32,
     /// The median wait, ns.
@@ -222,10 +222,10 @@ pub struct Service {
     pub refused: u32,
 }
 
-impl Service {
+impl ServiceLevel {
     /// The part of the measurements that is compared.
-    pub fn of(measured: &Availability) -> Service {
-        Service {
+    pub fn of(measured: &Availability) -> ServiceLevel {
+        ServiceLevel {
             grants_per_minute: measured.grants_per_minute,
             median_wait: measured.waits.median,
             percentile_99_wait: measured.waits.percentile_99,

@@ -5,11 +5,11 @@ use lockstorm_platform::time::{Clock, Instant, Nanos};
 
 use crate::history::{History, Op, OpId, OpKind, Outcome};
 use crate::reading::history::Reading;
-use crate::reading::hold::{self, Ended};
+use crate::reading::hold::{self, HoldEnd};
 
 /// A caller's belief that it owns the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hold<'a> {
+pub struct StoryHold<'a> {
     /// The acquire that was granted.
     pub grant: &'a Op,
     /// When the acquire returned.
@@ -17,14 +17,14 @@ pub struct Hold<'a> {
     /// When the belief ended.
     pub until: Instant,
     /// What ended it.
-    pub end: Ended,
+    pub end: HoldEnd,
     /// When its clock reaches the granted deadline, whatever happens to the clock.
     pub lease: Option<Nanos>,
     /// Stretches of true time in which its clock had not reached its deadline.
     pub covered: Vec<(Nanos, Nanos)>,
 }
 
-impl Hold<'_> {
+impl StoryHold<'_> {
     /// When it last ceased to be covered, if that was before it ended.
     pub fn bare_from(&self) -> Option<Nanos> {
         let last = self.covered.last().map_or(self.from.at, |(_, end)| *end);
@@ -33,21 +33,21 @@ impl Hold<'_> {
 }
 
 /// Every hold, in order of its beginning.
-pub fn holds<'a>(reading: &Reading<'a>) -> Vec<Hold<'a>> {
+pub fn holds<'a>(reading: &Reading<'a>) -> Vec<StoryHold<'a>> {
     reading.holds.iter().filter_map(|hold| shown(reading, hold)).collect()
 }
 
 /// Every tenure as one hold, in order of its beginning.
-pub fn tenures<'a>(reading: &Reading<'a>) -> Vec<Hold<'a>> {
+pub fn tenures<'a>(reading: &Reading<'a>) -> Vec<StoryHold<'a>> {
     reading.tenures.iter().filter_map(|tenure| shown(reading, &tenure.whole)).collect()
 }
 
-fn shown<'a>(reading: &Reading<'a>, hold: &hold::Hold) -> Option<Hold<'a>> {
+fn shown<'a>(reading: &Reading<'a>, hold: &hold::Hold) -> Option<StoryHold<'a>> {
     let (history, grant) = (reading.history, reading.op(hold.grant)?);
     let lease = deadline(grant).and_then(|(clock, deadline)| {
         reading.clocks.reaches(&grant.process, clock, grant.call.into(), deadline)
     });
-    Some(Hold {
+    Some(StoryHold {
         grant,
         from: hold.start.instant(history),
         until: hold.end.instant(history),

@@ -9,7 +9,7 @@ use crate::reading::incarnation;
 
 /// One life of a key on one node, from the command that created it to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incarnation {
+pub struct KeyLife {
     /// The node.
     pub node: String,
     /// Index of its creation in the history's `keys`.
@@ -28,12 +28,12 @@ pub struct Incarnation {
 }
 
 /// Every life of the lock's key, in order of creation.
-pub fn incarnations(reading: &Reading) -> Vec<Incarnation> {
+pub fn incarnations(reading: &Reading) -> Vec<KeyLife> {
     reading.lives.incarnations.iter().map(|life| shown(reading, life)).collect()
 }
 
-fn shown(reading: &Reading, life: &incarnation::Incarnation) -> Incarnation {
-    Incarnation {
+fn shown(reading: &Reading, life: &incarnation::Incarnation) -> KeyLife {
+    KeyLife {
         node: life.node.to_owned(),
         born: life.born,
         owner: life.by.and_then(|by| reading.owner(by)),

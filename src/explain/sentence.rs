@@ -14,7 +14,7 @@ use crate::ledger::breach::Breach;
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
 use crate::quantity::{count, length, list, moment, row, span};
-use crate::reading::hold::Ended;
+use crate::reading::hold::HoldEnd;
 
 /// The verdict in one sentence.
 pub fn verdict(witness: &Witness<'_>) -> String {
@@ -186,7 +186,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
         Kind::NeverSettles => format!("{first} never got an answer"),
         Kind::LateLoss => {
             let mut holds = violation.ops.iter().filter_map(|id| witness.hold(*id));
-            let is_told = holds.any(|hold| matches!(hold.end, Ended::Lost(_)));
+            let is_told = holds.any(|hold| matches!(hold.end, HoldEnd::Lost(_)));
             match violation.late {
                 Some(late) if !is_told => {
                     format!("{first} was not told of its loss, and held on for {}", length(late))

@@ -6,12 +6,12 @@ use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
 
 use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
-use crate::explain::hold::{Hold, grant_of, holds, op, tenures};
-use crate::explain::incarnation::{Incarnation, incarnations};
+use crate::explain::hold::{StoryHold, grant_of, holds, op, tenures};
+use crate::explain::incarnation::{KeyLife, incarnations};
 use crate::history::{Condition, History, Op, OpId, OpKind, Outcome, Request};
 use crate::plan::TopologyKind;
 use crate::reading::history::Reading;
-use crate::reading::hold::Ended;
+use crate::reading::hold::HoldEnd;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 use crate::reading::tenure;
@@ -24,11 +24,11 @@ pub struct Witness<'a> {
     /// The reading of its history.
     pub reading: Reading<'a>,
     /// Every hold, in order.
-    pub holds: Vec<Hold<'a>>,
+    pub holds: Vec<StoryHold<'a>>,
     /// Every tenure as one hold, of the acquire that began it, in order.
-    pub tenures: Vec<Hold<'a>>,
+    pub tenures: Vec<StoryHold<'a>>,
     /// Every life of the lock's key, in order.
-    pub lives: Vec<Incarnation>,
+    pub lives: Vec<KeyLife>,
     /// The told violation: the first one.
     pub primary: Option<&'a Violation>,
     /// The grants of the first violation, the earliest first.
@@ -96,12 +96,12 @@ impl<'a> Witness<'a> {
     }
 
     /// The hold that an acquire began.
-    pub fn hold(&self, grant: OpId) -> Option<&Hold<'a>> {
+    pub fn hold(&self, grant: OpId) -> Option<&StoryHold<'a>> {
         self.holds.iter().find(|hold| hold.grant.id == grant)
     }
 
     /// Whether a grant belongs to a tenure.
-    pub fn is_of(&self, tenure: &Hold<'_>, grant: OpId) -> bool {
+    pub fn is_of(&self, tenure: &StoryHold<'_>, grant: OpId) -> bool {
         self.reading.are_one(grant, tenure.grant.id)
     }
 
@@ -111,14 +111,14 @@ impl<'a> Witness<'a> {
     }
 
     /// The hold of the first violation that was past its lease while another caller's was not.
-    pub fn stale(&self) -> Option<&Hold<'a>> {
+    pub fn stale(&self) -> Option<&StoryHold<'a>> {
         let (_, to) = self.overlap()?;
         let mut holds = self.actors.iter().filter_map(|grant| self.hold(grant.id));
         holds.find(|hold| hold.bare_from().is_some_and(|bare| bare < to.at))
     }
 
     /// The stale hold, if there was no access under it since another caller was granted the lock.
-    pub fn idle(&self) -> Option<&Hold<'a>> {
+    pub fn idle(&self) -> Option<&StoryHold<'a>> {
         self.overlap()?;
         let hold = self.stale()?;
         let others = self.holds.iter().filter(|other| other.grant.caller != hold.grant.caller);
@@ -153,7 +153,7 @@ impl<'a> Witness<'a> {
     pub fn horizon(&self) -> Instant {
         let Some(primary) = self.primary else { return self.history().end };
         let holds = self.actors.iter().filter_map(|grant| self.hold(grant.id));
-        let ends = holds.filter(|hold| hold.end != Ended::Open).map(|hold| hold.until);
+        let ends = holds.filter(|hold| hold.end != HoldEnd::Open).map(|hold| hold.until);
         let accesses = self.history().accesses.iter();
         let theirs = accesses.filter(|a| a.grant.is_some_and(|grant| self.is_actor(grant)));
         let harm = self.harm().map(|violation| violation.to);
@@ -170,7 +170,7 @@ impl<'a> Witness<'a> {
 
     /// The lives of the key that block others though no caller holds the lock, with their owners:
     /// those that a leak names, and those that exist from the heal until the probe's time is over.
-    pub fn left(&self) -> impl Iterator<Item = (&Incarnation, &'a Op)> {
+    pub fn left(&self) -> impl Iterator<Item = (&KeyLife, &'a Op)> {
         let named: Vec<usize> =
             self.of_kind(Kind::Leak).flat_map(|leak| leak.keys.iter().copied()).collect();
         let stuck = self.of_kind(Kind::Stuck).next().map(|stuck| stuck.to);
@@ -205,7 +205,7 @@ impl<'a> Witness<'a> {
 
     /// Whether a key exists at an instant: neither removed nor expired by its node's clock, on a
     /// node whose process runs.
-    pub fn is_there(&self, life: &Incarnation, at: Instant) -> bool {
+    pub fn is_there(&self, life: &KeyLife, at: Instant) -> bool {
         let line = self.reading.clocks.line(&life.node, Clock::Wall, at.into());
         let wall_ms = line.map(|line| line.at(at.at) / MILLISECOND);
         let is_past = life.until_ms.zip(wall_ms).is_some_and(|(until, now)| until < now);
@@ -221,7 +221,7 @@ impl<'a> Witness<'a> {
     }
 
     /// When a key expires by its node's clock.
-    pub fn passes(&self, life: &Incarnation) -> Moment {
+    pub fn passes(&self, life: &KeyLife) -> Moment {
         let lives = &self.reading.lives.incarnations;
         let own = lives.iter().find(|own| own.born == life.born);
         own.map_or(Moment::NEVER, |own| self.reading.passes(own))

@@ -29,7 +29,7 @@ const TIE: Nanos = 2 * MILLISECOND;
 
 /// How far two findings of one plan agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Agreement {
+pub enum EngineAgreement {
     /// In everything that must be equal.
     Whole,
     /// Up to a tie at this true time, and in the verdict.
@@ -41,26 +41,26 @@ pub enum Agreement {
 }
 
 /// Compares two findings of one plan.
-pub fn agreement(one: &Finding, other: &Finding) -> Agreement {
+pub fn agreement(one: &Finding, other: &Finding) -> EngineAgreement {
     let say = |a: &str, b: &str| format!("{a} on {}, {b} on {}", one.engine, other.engine);
     let verdicts = [one, other].map(|finding| verdict_words(&finding.judgement.verdict));
     if verdicts[0] != verdicts[1] {
-        return Agreement::Not(say(&verdicts[0], &verdicts[1]));
+        return EngineAgreement::Not(say(&verdicts[0], &verdicts[1]));
     }
     let classes = [one, other].map(|finding| word(finding).map_or("-", |class| class.word()));
     if classes[0] != classes[1] {
-        return Agreement::Not(say(classes[0], classes[1]));
+        return EngineAgreement::Not(say(classes[0], classes[1]));
     }
     let key = &one.plan.lock.key;
     let ops = [one, other].map(|finding| of_lock(&finding.history, key));
     let parting = parting(&ops);
     let strict = of_operations(one, other, &ops, parting.as_ref());
-    let Some(fault) = first_fault(one).filter(|_| matches!(strict, Agreement::Not(_))) else {
+    let Some(fault) = first_fault(one).filter(|_| matches!(strict, EngineAgreement::Not(_))) else {
         return strict;
     };
     let parted = parting.as_ref().is_some_and(|parting| parting.at() < fault);
     let same = !parted && swap(&ops, fault).is_none();
-    if same { Agreement::UntilFault(fault) } else { strict }
+    if same { EngineAgreement::UntilFault(fault) } else { strict }
 }
 
 /// When the first fault strikes a plan whose nodes talk to each other.
@@ -76,7 +76,7 @@ fn of_operations(
     other: &Finding,
     ops: &[BTreeMap<(&str, usize), &Op>; 2],
     parting: Option<&Parting>,
-) -> Agreement {
+) -> EngineAgreement {
     let say = |a: &str, b: &str| format!("{a} on {}, {b} on {}", one.engine, other.engine);
     let misses = [one, other].map(|finding| finding.judgement.nearest_miss);
     let histories = [&one.history, &other.history];
@@ -86,10 +86,10 @@ fn of_operations(
     };
     let early = [0, 1].map(|engine| ops[engine].get(&(swap.early.0, swap.early.1)).copied());
     match tie(histories, early).filter(|at| self::swap(ops, *at).is_none()) {
-        Some(at) => Agreement::UntilTie(at),
+        Some(at) => EngineAgreement::UntilTie(at),
         None => {
             let (early, late) = (name(&swap.early), name(&swap.late));
-            Agreement::Not(say(&format!("{early} before {late}"), "after it"))
+            EngineAgreement::Not(say(&format!("{early} before {late}"), "after it"))
         }
     }
 }
@@ -100,13 +100,13 @@ fn of_outcomes(
     tie: Option<Nanos>,
     misses: [Option<i64>; 2],
     say: &dyn Fn(&str, &str) -> String,
-) -> Agreement {
+) -> EngineAgreement {
     match (parting, tie) {
-        (None, _) if !near(misses) => Agreement::Not(say(&told(misses[0]), &told(misses[1]))),
-        (None, _) => Agreement::Whole,
-        (Some(_), Some(at)) => Agreement::UntilTie(at),
+        (None, _) if !near(misses) => EngineAgreement::Not(say(&told(misses[0]), &told(misses[1]))),
+        (None, _) => EngineAgreement::Whole,
+        (Some(_), Some(at)) => EngineAgreement::UntilTie(at),
         (Some(Parting { who: (process, nth), told: [a, b], .. }), None) => {
-            Agreement::Not(format!("operation {nth} of {process} on the lock: {}", say(a, b)))
+            EngineAgreement::Not(format!("operation {nth} of {process} on the lock: {}", say(a, b)))
         }
     }
 }

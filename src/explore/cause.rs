@@ -2,18 +2,16 @@
 //! alone and together, and with the rest halved, doubled and moved. [`crate::explain::experiment`]
 //! defines the words.
 
-use std::collections::BTreeSet;
-
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Anchor, Fault};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::check::verdict::Kind;
-use crate::explain::experiment::{Causes, Change, Changed};
+use crate::explain::experiment::{Causes, Changed, PlanChange};
 use crate::explore::class::subsets;
-use crate::explore::rerun::{Outcome, Reruns};
+use crate::explore::rerun::{Reruns, RunOutcome};
 use crate::history::History;
-use crate::ledger::part::{Part, Strikes, every_part_of, strikes, without};
+use crate::ledger::part::{Part, Parts, Strikes, every_part_of, strikes, without};
 use crate::plan::Plan;
 
 /// The maximum number of parts of a minimal set in the search.
@@ -22,9 +20,6 @@ const MAX_TOGETHER: usize = 3;
 const MAX_LARGER_SETS: usize = 8;
 /// By how much a fault is moved.
 const SHIFT: Nanos = 500 * MILLISECOND;
-
-/// Parts that are removed from a plan.
-type Out = BTreeSet<Part>;
 
 /// What made the difference to a violation of the kind `told` in the run of a plan with this
 /// history.
@@ -57,13 +52,13 @@ struct Trials<'a, 'b> {
 }
 
 impl Trials<'_, '_> {
-    fn plan_without(&self, out: &Out) -> Plan {
+    fn plan_without(&self, out: &Parts) -> Plan {
         without(self.plan, out, &self.struck)
     }
 
     /// Whether a run tested nothing: it did not show the violation, and nobody was granted the
     /// lock, unlike in the run of the plan.
-    fn is_untested(&mut self, outcome: &Outcome) -> bool {
+    fn is_untested(&mut self, outcome: &RunOutcome) -> bool {
         let is_there = outcome.kinds.contains(&self.told);
         !is_there && outcome.grants == 0 && self.reruns.outcome(self.plan).grants > 0
     }
@@ -82,34 +77,34 @@ impl Trials<'_, '_> {
     }
 
     /// Whether the violation occurs without these.
-    fn is_there(&mut self, out: &Out) -> bool {
+    fn is_there(&mut self, out: &Parts) -> bool {
         let plan = self.plan_without(out);
         self.reruns.outcome(&plan).kinds.contains(&self.told)
     }
 
     /// For each of several sets, whether the violation occurs without it.
-    fn that_are_there(&mut self, outs: &[Out]) -> Vec<bool> {
+    fn that_are_there(&mut self, outs: &[Parts]) -> Vec<bool> {
         let plans: Vec<Plan> = outs.iter().map(|out| self.plan_without(out)).collect();
         let outcomes = self.reruns.outcomes(&plans);
         outcomes.iter().map(|outcome| outcome.kinds.contains(&self.told)).collect()
     }
 
     fn necessary(&mut self, parts: &[Part]) -> Vec<Part> {
-        let outs: Vec<Out> = parts.iter().map(|part| [*part].into()).collect();
+        let outs: Vec<Parts> = parts.iter().map(|part| [*part].into()).collect();
         let there = self.that_are_there(&outs);
         parts.iter().zip(there).filter(|(_, there)| !there).map(|(part, _)| *part).collect()
     }
 
     fn sufficient(&mut self, parts: &[Part], necessary: &[Part]) -> Vec<Vec<Part>> {
-        let all: Out = parts.iter().copied().collect();
-        let mut found: Vec<Out> = Vec::new();
+        let all: Parts = parts.iter().copied().collect();
+        let mut found: Vec<Parts> = Vec::new();
         // Small sets first, so that a set which contains a sufficient one is not tried.
         for size in 0..=MAX_TOGETHER.min(parts.len()) {
-            let has_needed = |set: &Out| necessary.iter().all(|part| set.contains(part));
-            let is_new = |set: &Out| !found.iter().any(|smaller| smaller.is_subset(set));
+            let has_needed = |set: &Parts| necessary.iter().all(|part| set.contains(part));
+            let is_new = |set: &Parts| !found.iter().any(|smaller| smaller.is_subset(set));
             let sets = subsets(parts, size).into_iter();
-            let sets: Vec<Out> = sets.filter(|set| has_needed(set) && is_new(set)).collect();
-            let outs: Vec<Out> =
+            let sets: Vec<Parts> = sets.filter(|set| has_needed(set) && is_new(set)).collect();
+            let outs: Vec<Parts> =
                 sets.iter().map(|set| all.difference(set).copied().collect()).collect();
             let there = self.that_are_there(&outs);
             found.extend(
@@ -124,7 +119,7 @@ impl Trials<'_, '_> {
 
     /// Adds minimal sets of more parts, at most [`MAX_LARGER_SETS`]: one if there is none yet, and
     /// one for each part that belongs to a minimal set although it is in none of the others.
-    fn larger(&mut self, all: &Out, necessary: &[Part], found: &mut Vec<Out>) {
+    fn larger(&mut self, all: &Parts, necessary: &[Part], found: &mut Vec<Parts>) {
         let most = found.len() + MAX_LARGER_SETS;
         if found.is_empty() {
             let set = self.one_by_one(all, necessary, found, None);
@@ -146,11 +141,11 @@ impl Trials<'_, '_> {
     /// can.
     fn one_by_one(
         &mut self,
-        all: &Out,
+        all: &Parts,
         necessary: &[Part],
-        known: &[Out],
+        known: &[Parts],
         last: Option<Part>,
-    ) -> Out {
+    ) -> Parts {
         let mut left = all.clone();
         loop {
             let can_go = left.iter().filter(|part| !necessary.contains(part));
@@ -171,13 +166,13 @@ impl Trials<'_, '_> {
     /// What is violated after each single change.
     fn changes(&mut self, acting: &[Part]) -> Vec<Changed> {
         let changes = acting.iter().flat_map(|part| changes_of(self.plan, *part));
-        let tried: Vec<(Change, Plan)> = changes
+        let tried: Vec<(PlanChange, Plan)> = changes
             .filter_map(|change| Some((change, changed(self.plan, change, &self.struck)?)))
             .filter(|(_, plan)| plan.validate_with(&self.reruns.lab().locks).is_ok())
             .collect();
         let plans: Vec<Plan> = tried.iter().map(|(_, plan)| plan.clone()).collect();
         let outcomes = self.reruns.outcomes(&plans);
-        let come_to = |(change, outcome): (Change, Outcome)| Changed {
+        let come_to = |(change, outcome): (PlanChange, RunOutcome)| Changed {
             change,
             stays: outcome.kinds.contains(&self.told),
             is_untested: self.is_untested(&outcome),
@@ -188,28 +183,28 @@ impl Trials<'_, '_> {
 }
 
 /// The possible changes of a part.
-fn changes_of(plan: &Plan, part: Part) -> Vec<Change> {
-    let mut changes = vec![Change::Without(part)];
+fn changes_of(plan: &Plan, part: Part) -> Vec<PlanChange> {
+    let mut changes = vec![PlanChange::Without(part)];
     let fault = part.fault().and_then(|id| plan.faults.iter().find(|fault| fault.id == id));
     if let Some(Fault { id, .. }) = fault {
         let (id, by) = (*id, SHIFT);
-        let moved = [Change::Earlier(id, by), Change::Later(id, by)];
-        changes.extend([Change::Halved(id), Change::Doubled(id)].into_iter().chain(moved));
+        let moved = [PlanChange::Earlier(id, by), PlanChange::Later(id, by)];
+        changes.extend([PlanChange::Halved(id), PlanChange::Doubled(id)].into_iter().chain(moved));
     }
     changes
 }
 
 /// The plan with a change, if the change is possible: a fault without a delay after its event
 /// cannot strike earlier, and a fault with neither length nor figure cannot be halved.
-pub fn changed(plan: &Plan, change: Change, struck: &Strikes) -> Option<Plan> {
+pub fn changed(plan: &Plan, change: PlanChange, struck: &Strikes) -> Option<Plan> {
     let mut changed = plan.clone();
     let heal_at = plan.heal_at;
     let mut faults = changed.faults.iter_mut();
     let mut fault = |id: u32| faults.find(|fault| fault.id == id);
     match change {
-        Change::Without(part) => return Some(without(plan, &[part].into(), struck)),
-        Change::Halved(id) => scale(fault(id)?, (1, 2), heal_at, struck)?,
-        Change::Doubled(id) => {
+        PlanChange::Without(part) => return Some(without(plan, &[part].into(), struck)),
+        PlanChange::Halved(id) => scale(fault(id)?, (1, 2), heal_at, struck)?,
+        PlanChange::Doubled(id) => {
             let fault = fault(id)?;
             let own = fault.length.unwrap_or(0);
             scale(fault, (2, 1), heal_at, struck)?;
@@ -218,11 +213,11 @@ pub fn changed(plan: &Plan, change: Change, struck: &Strikes) -> Option<Plan> {
             changed.heal_at += longer;
             changed.until += longer;
         }
-        Change::Earlier(id, by) => match &mut fault(id)?.anchor {
+        PlanChange::Earlier(id, by) => match &mut fault(id)?.anchor {
             Anchor::At(at) => *at = at.checked_sub(by)?,
             Anchor::After { plus, .. } => *plus = plus.checked_sub(by)?,
         },
-        Change::Later(id, by) => match &mut fault(id)?.anchor {
+        PlanChange::Later(id, by) => match &mut fault(id)?.anchor {
             Anchor::At(at) => *at = at.checked_add(by).filter(|at| *at < heal_at)?,
             Anchor::After { plus, .. } => {
                 struck.get(&id)?.checked_add(by).filter(|at| *at < heal_at)?;

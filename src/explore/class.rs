@@ -32,10 +32,10 @@ use lockstorm_platform::time::SECOND;
 use crate::check::verdict::Kind;
 use crate::explain::finding::{BrokenAssumption, Class, Either};
 use crate::explore::knob::{Knob, turned};
-use crate::explore::rerun::{Outcome, Reruns};
+use crate::explore::rerun::{Reruns, RunOutcome};
 use crate::explore::trial::Trial;
 use crate::ledger::breach::Breach;
-use crate::ledger::part::{Part, Strikes, every_part_of, parts_of, strikes, without};
+use crate::ledger::part::{Part, Parts, Strikes, every_part_of, parts_of, strikes, without};
 use crate::plan::Plan;
 use crate::promise::Bounded;
 use crate::run::Lab;
@@ -54,7 +54,7 @@ pub fn classify(lab: &Lab, plan: &Plan, trial: &Trial) -> Class {
 
 /// As [`classify`], reusing earlier runs.
 pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
-    let own = Outcome::of(trial);
+    let own = RunOutcome::of(trial);
     if own.breaches.is_empty() {
         return Class { in_model: own.kinds, ..Class::default() };
     }
@@ -76,9 +76,6 @@ pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
     class
 }
 
-/// Parts that are removed from a plan.
-type Out = BTreeSet<Part>;
-
 struct Search<'a, 'b> {
     reruns: &'a mut Reruns<'b>,
     plan: &'a Plan,
@@ -87,12 +84,12 @@ struct Search<'a, 'b> {
 }
 
 impl Search<'_, '_> {
-    fn outcome(&mut self, out: &Out) -> &Outcome {
+    fn outcome(&mut self, out: &Parts) -> &RunOutcome {
         self.reruns.outcome(&without(self.plan, out, &self.struck))
     }
 
     /// The outcome without any part.
-    fn bare(&mut self) -> &Outcome {
+    fn bare(&mut self) -> &RunOutcome {
         let all = self.parts.iter().copied().collect();
         self.outcome(&all)
     }
@@ -100,7 +97,7 @@ impl Search<'_, '_> {
     /// The kinds among these that sub-plans inside violate.
     fn inside(&mut self, own: &[Kind]) -> Class {
         let (mut shown, mut others) = (BTreeSet::new(), BTreeSet::new());
-        let mut spared: Option<Out> = None;
+        let mut spared: Option<Parts> = None;
         for out in self.candidates() {
             let outcome = self.outcome(&out);
             let is_inside = outcome.breaches.is_empty();
@@ -129,7 +126,7 @@ impl Search<'_, '_> {
     }
 
     /// The sub-plans to try, the likely ones first.
-    fn candidates(&mut self) -> Vec<Out> {
+    fn candidates(&mut self) -> Vec<Parts> {
         let chain = self.chain();
         let among: Vec<Part> = if self.parts.len() <= MAX_PARTS {
             self.parts.clone()
@@ -137,14 +134,14 @@ impl Search<'_, '_> {
             chain.last().into_iter().flatten().copied().collect()
         };
         let mut seen = BTreeSet::new();
-        let mut found: Vec<Out> = chain;
+        let mut found: Vec<Parts> = chain;
         if self.parts.len() > MAX_PARTS {
             found.extend([
                 self.mildly(|blamed| blamed.first()),
                 self.mildly(|blamed| blamed.last()),
             ]);
         }
-        let all: Out = self.parts.iter().copied().collect();
+        let all: Parts = self.parts.iter().copied().collect();
         found.push(all.clone());
         if self.parts.len() > MAX_PARTS {
             // Few parts that break nothing may show a bug that the others hide.
@@ -163,8 +160,8 @@ impl Search<'_, '_> {
 
     /// The sets removed step by step: each step also removes everything that breached an assumption
     /// in the previous run, until nothing is breached or nothing is left to remove.
-    fn chain(&mut self) -> Vec<Out> {
-        let (mut chain, mut out) = (Vec::new(), Out::new());
+    fn chain(&mut self) -> Vec<Parts> {
+        let (mut chain, mut out) = (Vec::new(), Parts::new());
         let all = self.parts.clone();
         loop {
             let before = out.len();
@@ -181,8 +178,8 @@ impl Search<'_, '_> {
 
     /// The set removed part by part, from those that breached an assumption in the previous run,
     /// until nothing is breached: of pauses that exceed a bound only together, not all need to go.
-    fn mildly(&mut self, pick: impl Fn(&BTreeSet<Part>) -> Option<&Part>) -> Out {
-        let mut out = Out::new();
+    fn mildly(&mut self, pick: impl Fn(&BTreeSet<Part>) -> Option<&Part>) -> Parts {
+        let mut out = Parts::new();
         loop {
             let blamed = self.breaches(&out).into_iter().flat_map(|breach| breach.parts);
             let blamed = blamed.filter(|part| !out.contains(part)).collect::<BTreeSet<_>>();
@@ -192,7 +189,7 @@ impl Search<'_, '_> {
     }
 
     /// The breaches of a sub-plan, each with parts to remove if any are known.
-    fn breaches(&mut self, out: &Out) -> Vec<Breach> {
+    fn breaches(&mut self, out: &Parts) -> Vec<Breach> {
         let mut breaches = self.outcome(out).breaches.clone();
         for breach in &mut breaches {
             if breach.parts.is_empty() {
@@ -204,10 +201,10 @@ impl Search<'_, '_> {
 
     /// The parts of a sub-plan without which a breach does not occur: those of the smallest sets.
     /// None if it occurs without any part, or only without more parts together than are tried.
-    fn responsible(&mut self, out: &Out, breach: &Breach) -> Vec<Part> {
+    fn responsible(&mut self, out: &Parts, breach: &Breach) -> Vec<Part> {
         let parts: Vec<Part> = self.parts.iter().copied().filter(|p| !out.contains(p)).collect();
         for size in 1..=parts.len().min(MAX_TOGETHER) {
-            let mut found = Out::new();
+            let mut found = Parts::new();
             for set in subsets(&parts, size) {
                 let outcome = self.outcome(&out.union(&set).copied().collect());
                 if outcome.breaches.iter().all(|other| other.what != breach.what) {
@@ -226,7 +223,7 @@ impl Search<'_, '_> {
         if class.out_of_model.is_empty() {
             return;
         }
-        let mut breaches = self.breaches(&Out::new());
+        let mut breaches = self.breaches(&Parts::new());
         for out in self.chain() {
             let later = self.breaches(&out);
             breaches.extend(later.into_iter().filter(|breach| !breach.parts.is_empty()));
@@ -355,7 +352,7 @@ impl Search<'_, '_> {
     ) -> bool {
         let is_kept = |index: usize| index == alone || needed.contains(&index);
         let kept = breaches.iter().enumerate().filter(|(index, _)| is_kept(*index));
-        let own: Out = kept.flat_map(|(_, breach)| breach.parts.iter().copied()).collect();
+        let own: Parts = kept.flat_map(|(_, breach)| breach.parts.iter().copied()).collect();
         let others = breaches.iter().enumerate().filter(|(index, _)| !is_kept(*index));
         let others: Vec<Breach> = others
             .map(|(_, breach)| {
@@ -363,7 +360,7 @@ impl Search<'_, '_> {
                 Breach { parts: parts.collect(), ..breach.clone() }
             })
             .collect();
-        let out: Out = others.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
+        let out: Parts = others.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
         let later = self.outcome_with_late_returns(&others).map(|later| later.kinds);
         let left = self.outcome(&out).kinds.clone();
         let has_all = |left: &[Kind]| kinds.iter().all(|kind| left.contains(kind));
@@ -373,14 +370,14 @@ impl Search<'_, '_> {
     /// Whether somebody is granted the lock without these breaches, if somebody is with them.
     fn tests_without(&mut self, breaches: &[Breach], set: &[usize]) -> bool {
         let parts = set.iter().flat_map(|index| breaches[*index].parts.iter().copied());
-        let out: Out = parts.collect();
-        self.outcome(&out).grants > 0 || self.outcome(&Out::new()).grants == 0
+        let out: Parts = parts.collect();
+        self.outcome(&out).grants > 0 || self.outcome(&Parts::new()).grants == 0
     }
 
     /// Whether a kind disappears without these breaches.
     fn goes(&mut self, breaches: &[Breach], set: &[usize], kind: Kind) -> bool {
         let set: Vec<Breach> = set.iter().map(|index| breaches[*index].clone()).collect();
-        let out: Out = set.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
+        let out: Parts = set.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
         let later = self.outcome_with_late_returns(&set);
         // Both ways: a node that stays down for long may have nothing left that can be violated.
         later.is_none_or(|later| !later.kinds.contains(&kind))
@@ -389,10 +386,10 @@ impl Search<'_, '_> {
 
     /// The outcome without these breaches, with nodes down for longer instead of not at all: `None`
     /// if that is not possible, or if it breaches what the plan does not.
-    fn outcome_with_late_returns(&mut self, breaches: &[Breach]) -> Option<Outcome> {
+    fn outcome_with_late_returns(&mut self, breaches: &[Breach]) -> Option<RunOutcome> {
         let is_early = |breach: &&Breach| breach.what == Bounded::AmnesiacRestart;
         let (early, others): (Vec<&Breach>, Vec<&Breach>) = breaches.iter().partition(is_early);
-        let out: Out = others.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
+        let out: Parts = others.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
         let mut plan = without(self.plan, &out, &self.struck);
         let mut is_later = false;
         for breach in early {
@@ -409,7 +406,7 @@ impl Search<'_, '_> {
             return None;
         }
         let own: BTreeSet<Bounded> =
-            self.outcome(&Out::new()).breaches.iter().map(|breach| breach.what).collect();
+            self.outcome(&Parts::new()).breaches.iter().map(|breach| breach.what).collect();
         let outcome = self.reruns.outcome(&plan);
         let is_new = |breach: &Breach| {
             breach.what == Bounded::AmnesiacRestart || !own.contains(&breach.what)

@@ -20,7 +20,7 @@ use crate::explore::class::classify_in;
 use crate::explore::knob::{Knob, knobs, knobs_of, turned};
 use crate::explore::remedy::{self, on_fresh, remedies};
 use crate::explore::rerun::Reruns;
-use crate::explore::threshold::{Found, thresholds};
+use crate::explore::threshold::{Located, thresholds};
 use crate::explore::trial::{Trial, attempt, calm};
 use crate::ledger::part::{Part, Strikes, strikes};
 use crate::plan::Plan;
@@ -29,8 +29,8 @@ use crate::promise::contract::Clause;
 use crate::reading::hold;
 use crate::run::Lab;
 use crate::scenario::Scenario;
-use crate::scenario::expectation::{self, Met};
-use crate::scenario::written::{self, Question, Violated};
+use crate::scenario::expectation::{self, Fulfilled};
+use crate::scenario::written::{self, Question, WrittenViolation};
 
 /// Runs the plan that a scenario and a seed make, and explains it.
 pub fn scenario(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
@@ -51,7 +51,7 @@ pub fn judged(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
     finding.ask.clone_from(&scenario.ask);
     finding.note = scenario.note.clone().unwrap_or_default();
     finding.expected = Some(Expected {
-        met: met == Met::Yes,
+        met: met == Fulfilled::Yes,
         text: scenario.expect.held_against(&finding.judgement),
     });
     finding
@@ -119,12 +119,12 @@ pub fn explained(
     let (mut thresholds, mut steady) = (Vec::new(), Vec::new());
     for (knob, found, _) in found {
         match found {
-            Found::Thresholds(found) => {
+            Located::Thresholds(found) => {
                 thresholds.extend(with_bounds(finding.class.as_ref(), &knob, found));
             }
             // An unnecessary knob that makes no difference is not worth reporting.
-            Found::Everywhere(_) if !is_necessary(&knob, &causes) => {}
-            Found::Everywhere(found) => steady.push(found),
+            Located::Everywhere(_) if !is_necessary(&knob, &causes) => {}
+            Located::Everywhere(found) => steady.push(found),
         }
     }
     let how = mechanism(&Witness::of(&finding)).map_or(How::Unclear, |found| found.how);
@@ -134,7 +134,7 @@ pub fn explained(
     }
     let acting = causes.acting();
     let longest_hold = longest_hold(&finding);
-    let violated = remedy::Violated { struck: &struck, how, acting: &acting, longest_hold };
+    let violated = remedy::ViolatedRun { struck: &struck, how, acting: &acting, longest_hold };
     let remedies = remedies(lab, (plan, &violated), named, &spending);
     let on_fresh = (!remedies.is_empty()).then(|| on_fresh(lab, plan));
     let fresh = remedies.iter().map(|remedied| remedied.on_fresh.runs + 1).sum::<u32>();
@@ -165,8 +165,8 @@ pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> 
     let mut thresholds: Vec<Threshold> = found
         .into_iter()
         .flat_map(|(_, found, _)| match found {
-            Found::Thresholds(thresholds) => thresholds,
-            Found::Everywhere(..) => Vec::new(),
+            Located::Thresholds(thresholds) => thresholds,
+            Located::Everywhere(..) => Vec::new(),
         })
         .collect();
     thresholds.sort_by_key(nearest);
@@ -189,7 +189,7 @@ pub fn thresholds_of(
     lab: &Lab,
     plan: &Plan,
     knobs: &[Knob],
-) -> Result<Vec<(String, Found)>, Box<Finding>> {
+) -> Result<Vec<(String, Located)>, Box<Finding>> {
     let finding = classified(lab, plan);
     let is_violated = match finding.judgement.verdict {
         Verdict::Violated(_) => true,
@@ -205,13 +205,13 @@ pub fn thresholds_of(
     let class = finding.class.clone().unwrap_or_default();
     let named = found.into_iter().map(|(knob, found, _)| {
         let found = match found {
-            Found::Thresholds(mut found) => {
+            Located::Thresholds(mut found) => {
                 for threshold in &mut found {
                     let other =
                         told.and_then(|told| instead(lab, (plan, &struck), threshold, (told, how)));
                     threshold.instead = other.unwrap_or_default();
                 }
-                Found::Thresholds(with_bounds(Some(&class), &knob, found).collect())
+                Located::Thresholds(with_bounds(Some(&class), &knob, found).collect())
             }
             everywhere => everywhere,
         };
@@ -253,8 +253,9 @@ fn instead(
 fn longest_hold(finding: &Finding) -> Nanos {
     let witness = Witness::of(finding);
     let reading = &witness.reading;
-    let is_over =
-        |hold: &&hold::Hold| matches!(hold.ended, hold::Ended::Released(_) | hold::Ended::Lost(_));
+    let is_over = |hold: &&hold::Hold| {
+        matches!(hold.ended, hold::HoldEnd::Released(_) | hold::HoldEnd::Lost(_))
+    };
     let lasted = reading
         .holds
         .iter()
@@ -350,15 +351,15 @@ pub fn signature(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Signat
 }
 
 /// Whether a finding meets the expectation of its scenario.
-pub fn met(scenario: &Scenario, finding: &Finding) -> Met {
+pub fn met(scenario: &Scenario, finding: &Finding) -> Fulfilled {
     scenario.expect.met_by(&finding.judgement, word(finding))
 }
 
 /// The class of a finding without its evidence.
-pub fn word(finding: &Finding) -> Option<expectation::Class> {
+pub fn word(finding: &Finding) -> Option<expectation::ExpectedClass> {
     finding.class.as_ref().map(|class| match class.is_in_model() {
-        true => expectation::Class::InModel,
-        false => expectation::Class::OutOfModel,
+        true => expectation::ExpectedClass::InModel,
+        false => expectation::ExpectedClass::OutOfModel,
     })
 }
 
@@ -372,10 +373,10 @@ pub fn as_scenario(lab: &Lab, finding: &Finding) -> Option<String> {
     let ask = format!("Does {lock} hold if this happens?");
     let note = explain(finding).verdict;
     let kinds = kinds.iter().map(|kind| kind.word()).collect();
-    let violated = Some(Violated { kinds, class });
+    let violated = Some(WrittenViolation { kinds, class });
     let question = Question { ask: &ask, note: &note, violated };
     let text = written::text(&lab.locks, &finding.plan, &question)?;
     let scenario = Scenario::parse_with(&lab.locks, "scenario", &text).ok()?;
     let again = judged(lab, &scenario, finding.seed);
-    (met(&scenario, &again) == Met::Yes).then_some(text)
+    (met(&scenario, &again) == Fulfilled::Yes).then_some(text)
 }

@@ -82,15 +82,15 @@ impl fmt::Display for Tally {
 }
 
 /// The result of a hunt.
-pub struct Report {
+pub struct HuntReport {
     /// How much was tested.
     pub tally: Tally,
     /// The violation of the smallest seed, if there is one.
-    pub found: Option<Found>,
+    pub found: Option<HuntFound>,
 }
 
 /// A violation that a hunt has found.
-pub struct Found {
+pub struct HuntFound {
     /// The seed that drew it.
     pub seed: u64,
     /// The plan as it was drawn.
@@ -109,7 +109,7 @@ pub struct Found {
     pub is_minimal: bool,
 }
 
-impl Found {
+impl HuntFound {
     /// The finding about the smallest plan. Its experiments may take up to `budget`.
     pub fn finding(self, lab: &Lab, budget: Option<Budget>) -> Finding {
         examine::finding(lab, budget, &self.plan, self.trial, self.class)
@@ -121,7 +121,7 @@ const BATCH: u64 = 64;
 
 /// The progress of a hunt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum HuntProgress {
     /// This many more seeds are finished.
     Tried(u64),
     /// One is violated and is being shrunk.
@@ -129,7 +129,7 @@ pub enum Progress {
 }
 
 /// Hunts until a violation is found or the seeds are exhausted. `progress` receives each step.
-pub fn hunt(hunt: &Hunt, progress: &dyn Fn(Progress)) -> Report {
+pub fn hunt(hunt: &Hunt, progress: &dyn Fn(HuntProgress)) -> HuntReport {
     let mut tally = Tally::default();
     let (mut next, last) = (*hunt.seeds.start(), *hunt.seeds.end());
     while next <= last {
@@ -142,15 +142,15 @@ pub fn hunt(hunt: &Hunt, progress: &dyn Fn(Progress)) -> Report {
         for scouted in &done {
             tally.add(scouted);
             if scouted.violated {
-                progress(Progress::Shrinking);
-                return Report { tally, found: Some(pursue(hunt, scouted.seed)) };
+                progress(HuntProgress::Shrinking);
+                return HuntReport { tally, found: Some(pursue(hunt, scouted.seed)) };
             }
         }
-        progress(Progress::Tried(end - next + 1));
+        progress(HuntProgress::Tried(end - next + 1));
         let Some(after) = end.checked_add(1) else { break };
         next = after;
     }
-    Report { tally, found: None }
+    HuntReport { tally, found: None }
 }
 
 /// What a batch keeps of a run.
@@ -212,7 +212,7 @@ pub fn draw(hunt: &Hunt, seed: u64) -> Box<dyn ValueTree<Value = Plan>> {
 }
 
 /// Draws the violated plan of a seed again, classifies and shrinks it.
-fn pursue(hunt: &Hunt, seed: u64) -> Found {
+fn pursue(hunt: &Hunt, seed: u64) -> HuntFound {
     let drawn = draw(hunt, seed).current();
     let (trial, is_repeatable) = repeated(&hunt.lab, &drawn, attempt(&hunt.lab, &drawn));
     // Checked before class and shrinking: reruns of a plan that differ each time prove nothing.
@@ -224,7 +224,7 @@ fn pursue(hunt: &Hunt, seed: u64) -> Found {
     let signature = examine::signature(&hunt.lab, &start, &trial, &class);
     let varies = |parameter| hunt.alphabet.varies.contains(&parameter);
     let small = shrink(&hunt.lab, (&start, trial, class), &signature, &varies);
-    Found {
+    HuntFound {
         seed,
         drawn,
         plan: small.plan,
@@ -259,11 +259,11 @@ fn inside(lab: &Lab, plan: &Plan, trial: Trial, class: Class) -> (Plan, Trial, C
 }
 
 /// The result for a plan whose runs differ each time: no trial is possible.
-fn unrepeatable(hunt: &Hunt, seed: u64, drawn: Plan, trial: Trial) -> Found {
+fn unrepeatable(hunt: &Hunt, seed: u64, drawn: Plan, trial: Trial) -> HuntFound {
     let class =
         Class { in_model: Signature::of(&trial.judgement.verdict).kinds, ..Class::default() };
     let signature = examine::signature(&hunt.lab, &drawn, &trial, &class);
-    Found {
+    HuntFound {
         seed,
         plan: drawn.clone(),
         drawn,

@@ -10,7 +10,7 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use crate::check::judge::Judgement;
 use crate::check::signature::Signature;
 use crate::check::verdict::Verdict;
-use crate::explain::experiment::{Fresh, Remedied, Service};
+use crate::explain::experiment::{Fresh, Remedied, ServiceLevel};
 use crate::explain::mechanism::how::How;
 use crate::explore::budget::Spending;
 use crate::explore::remedy::diff::diff;
@@ -26,7 +26,7 @@ use crate::run::Lab;
 const FRESH: u64 = 50;
 
 /// The run that is to be remedied.
-pub struct Violated<'a> {
+pub struct ViolatedRun<'a> {
     /// When each of its faults struck.
     pub struck: &'a Strikes,
     /// How it became possible.
@@ -38,7 +38,7 @@ pub struct Violated<'a> {
     pub longest_hold: Nanos,
 }
 
-impl Violated<'_> {
+impl ViolatedRun<'_> {
     /// Its mechanism, and those that what made the difference stands for.
     fn mechanisms(&self, plan: &Plan) -> Vec<How> {
         let halts = |part: &Part| {
@@ -64,7 +64,7 @@ struct Remedy {
     /// The mechanisms against which it may help.
     heals: &'static [How],
     /// The plan with it; `None` if it has it or cannot have it.
-    apply: fn(&Plan, &Violated) -> Option<Plan>,
+    apply: fn(&Plan, &ViolatedRun) -> Option<Plan>,
 }
 
 /// Holders that continue past their lease.
@@ -232,7 +232,7 @@ static REMEDIES: [Remedy; 19] = [
 /// The results of each remedy of a plan: the named ones, and those that apply to a mechanism.
 pub fn remedies(
     lab: &Lab,
-    (plan, violated): (&Plan, &Violated),
+    (plan, violated): (&Plan, &ViolatedRun),
     named: &[Plan],
     spending: &Spending,
 ) -> Vec<Remedied> {
@@ -271,7 +271,7 @@ fn tried(lab: &Lab, (plan, struck): (&Plan, &Strikes), name: &str, with: &Plan) 
         diff: diff(plan, with),
         kinds: Signature::of(&own.verdict).kinds,
         is_unknown: matches!(own.verdict, Verdict::Unknown(_)),
-        service: Service::of(&own.availability),
+        service: ServiceLevel::of(&own.availability),
         on_fresh: on_fresh(lab, with),
     }
 }
@@ -361,7 +361,7 @@ fn fenced(plan: &Plan) -> Option<Plan> {
 }
 
 /// A lease of at least three times the previous one, in which the longest hold fits twice.
-fn longer_lease(plan: &Plan, violated: &Violated) -> Option<Plan> {
+fn longer_lease(plan: &Plan, violated: &ViolatedRun) -> Option<Plan> {
     let ttl = plan.lock.ttl?;
     let takes = violated.longest_hold.saturating_mul(2).div_ceil(SECOND).saturating_mul(SECOND);
     let most = ttl.saturating_mul(3).max(takes).min(MAX_LENGTH);
@@ -391,7 +391,7 @@ fn slewed(plan: &Plan) -> Option<Plan> {
     })
 }
 
-fn delayed_restart(plan: &Plan, violated: &Violated) -> Option<Plan> {
+fn delayed_restart(plan: &Plan, violated: &ViolatedRun) -> Option<Plan> {
     let least = plan.longest_ttl().saturating_add(SECOND);
     let nodes = plan.nodes();
     let mut later = changed(plan, |plan| {

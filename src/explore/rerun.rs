@@ -15,14 +15,14 @@ use crate::run::Lab;
 /// Cached runs of plans.
 pub struct Reruns<'a> {
     lab: &'a Lab,
-    known: BTreeMap<String, Outcome>,
+    known: BTreeMap<String, RunOutcome>,
     /// The number of runs made.
     pub count: u32,
 }
 
 /// The result of a run, as far as reruns need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// What is violated.
     pub kinds: Vec<Kind>,
     /// The breached assumptions of the lock.
@@ -33,11 +33,11 @@ pub struct Outcome {
     pub grants: u32,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// The outcome of a trial.
-    pub fn of(trial: &Trial) -> Outcome {
+    pub fn of(trial: &Trial) -> RunOutcome {
         let verdict = &trial.judgement.verdict;
-        Outcome {
+        RunOutcome {
             kinds: Signature::of(verdict).kinds,
             breaches: trial.breaches.clone(),
             is_unknown: matches!(verdict, Verdict::Unknown(_)),
@@ -58,21 +58,21 @@ impl<'a> Reruns<'a> {
     }
 
     /// Records the outcome of a plan that was already run.
-    pub fn know(&mut self, plan: &Plan, outcome: Outcome) {
+    pub fn know(&mut self, plan: &Plan, outcome: RunOutcome) {
         self.known.entry(plan.digest()).or_insert(outcome);
     }
 
     /// The outcome of a plan.
-    pub fn outcome(&mut self, plan: &Plan) -> &Outcome {
+    pub fn outcome(&mut self, plan: &Plan) -> &RunOutcome {
         let (lab, count) = (self.lab, &mut self.count);
         self.known.entry(plan.digest()).or_insert_with(|| {
             *count += 1;
-            Outcome::of(&attempt(lab, plan))
+            RunOutcome::of(&attempt(lab, plan))
         })
     }
 
     /// The outcomes of several plans, in their order.
-    pub fn outcomes(&mut self, plans: &[Plan]) -> Vec<Outcome> {
+    pub fn outcomes(&mut self, plans: &[Plan]) -> Vec<RunOutcome> {
         let mut new: BTreeMap<String, &Plan> = BTreeMap::new();
         let digests: Vec<String> = plans.iter().map(Plan::digest).collect();
         for (digest, plan) in digests.iter().zip(plans) {
@@ -82,7 +82,7 @@ impl<'a> Reruns<'a> {
         }
         self.count += u32::try_from(new.len()).unwrap_or(u32::MAX);
         let lab = self.lab;
-        let run = |(digest, plan): (String, &Plan)| (digest, Outcome::of(&attempt(lab, plan)));
+        let run = |(digest, plan): (String, &Plan)| (digest, RunOutcome::of(&attempt(lab, plan)));
         self.known.extend(new.into_par_iter().map(run).collect::<Vec<_>>());
         digests.iter().map(|digest| self.known[digest].clone()).collect()
     }

@@ -36,7 +36,7 @@ struct Dial<'a> {
 
 /// The result for a knob.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Located {
     /// There is a threshold, or one on either side.
     Thresholds(Vec<Threshold>),
     /// The knob makes no difference.
@@ -54,7 +54,7 @@ pub fn thresholds(
     is_violated: bool,
     knobs: &[Knob],
     spending: &Spending,
-) -> Vec<(Knob, Found, u32)> {
+) -> Vec<(Knob, Located, u32)> {
     let search = |knob: &Knob| {
         let (known, untested) = (BTreeMap::new(), BTreeSet::new());
         let mut dial = Dial {
@@ -91,7 +91,7 @@ const DOUBLINGS_UP: u32 = 8;
 const LOOKS: i64 = 12;
 
 impl Dial<'_> {
-    fn search(&mut self) -> Option<Found> {
+    fn search(&mut self) -> Option<Located> {
         let own = self.read()?;
         let down = (1..=DOUBLINGS).map(|times| own / (1 << times));
         let most = if self.is_violated { DOUBLINGS } else { DOUBLINGS_UP };
@@ -124,9 +124,9 @@ impl Dial<'_> {
         match found.is_empty() {
             true => {
                 let (of, unit) = (self.knob.name(self.plan), self.unit());
-                Some(Found::Everywhere(Steady { of, unit, own, between: farthest }))
+                Some(Located::Everywhere(Steady { of, unit, own, between: farthest }))
             }
-            false => Some(Found::Thresholds(found)),
+            false => Some(Located::Thresholds(found)),
         }
     }
 

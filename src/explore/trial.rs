@@ -7,7 +7,7 @@ use crate::check::terms::Terms;
 use crate::check::verdict::Verdict;
 use crate::check::{counts, judge};
 use crate::explain::finding::{BrokenAssumption, Class};
-use crate::history::Breach as Broken;
+use crate::history::ContractBreach;
 use crate::ledger::breach::Breach;
 use crate::ledger::seen;
 use crate::plan::Plan;
@@ -119,7 +119,7 @@ pub fn repeated(lab: &Lab, plan: &Plan, mut trial: Trial) -> (Trial, bool) {
         return (trial, true);
     }
     let end = trial.run.history.end;
-    trial.run.history.breaches.push(Broken {
+    trial.run.history.breaches.push(ContractBreach {
         at: end,
         process: plan.lock.algorithm.clone(),
         op: None,

@@ -49,6 +49,9 @@ impl Part {
     }
 }
 
+/// Parts that are removed together.
+pub type Parts = BTreeSet<Part>;
+
 /// Every part of a plan to which an assumption of its lock may apply, in order.
 pub fn parts_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     let mut parts: Vec<Part> = plan.faults.iter().map(|fault| Part::Fault(fault.id)).collect();

@@ -16,7 +16,7 @@ use crate::ledger::part::Part;
 use crate::ledger::strike;
 use crate::promise::Bounded;
 use crate::reading::hold;
-use crate::reading::hold::{Ended, Ending};
+use crate::reading::hold::{HoldEnd, HoldEnding};
 use crate::reading::index::{Halt, standing};
 use crate::reading::moment::Moment;
 
@@ -58,8 +58,8 @@ fn done_with(ledger: &Ledger, op: &Op, is_inner: bool) -> Option<Moment> {
     if matches!(op.outcome, Outcome::Refused { .. }) {
         return Some(ret);
     }
-    let is_release = |ending: &Ending| matches!(ending.ended, Ended::Released(_));
-    let (releases, losses): (Vec<Ending>, Vec<Ending>) =
+    let is_release = |ending: &HoldEnding| matches!(ending.ended, HoldEnd::Released(_));
+    let (releases, losses): (Vec<HoldEnding>, Vec<HoldEnding>) =
         hold::endings(ledger.reading, op.id).partition(is_release);
     if releases.iter().any(|release| release.done.is_none()) {
         return None;

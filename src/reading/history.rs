@@ -7,7 +7,7 @@ use std::ops::Deref;
 use lockstorm_platform::time::{Clock, MILLISECOND};
 
 use crate::history::{History, Op, OpId};
-use crate::reading::hold::{self, Ended, Ending, Hold};
+use crate::reading::hold::{self, Hold, HoldEnd, HoldEnding};
 use crate::reading::incarnation::{Incarnation, Lives};
 use crate::reading::index::HistoryIndex;
 use crate::reading::moment::Moment;
@@ -74,7 +74,7 @@ impl<'a> Reading<'a> {
 
     /// The endings that gave up an acquire's key: those of its tenure from the tenure's end on. An
     /// earlier release of a nested grant leaves the key to the others.
-    pub fn endings(&self, acquire: OpId) -> impl Iterator<Item = Ending> {
+    pub fn endings(&self, acquire: OpId) -> impl Iterator<Item = HoldEnding> {
         let over = self.tenure(acquire).map_or(Moment::default(), |tenure| tenure.whole.end);
         let all = self.together(acquire).into_iter().flat_map(|id| hold::endings(self, id));
         all.filter(move |ending| ending.at >= over)
@@ -83,7 +83,7 @@ impl<'a> Reading<'a> {
     /// The releases among those endings.
     pub fn releases(&self, acquire: OpId) -> impl Iterator<Item = &'a Op> {
         self.endings(acquire).filter_map(|ending| match ending.ended {
-            Ended::Released(id) => self.op(id),
+            HoldEnd::Released(id) => self.op(id),
             _ => None,
         })
     }

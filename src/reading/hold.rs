@@ -21,7 +21,7 @@ pub struct Hold {
     /// The end (exclusive).
     pub end: Moment,
     /// What ended it.
-    pub ended: Ended,
+    pub ended: HoldEnd,
     /// The disjoint parts in which the clock has not reached the deadline, in order.
     pub covered: Vec<(Moment, Moment)>,
     /// Whether the caller is the liveness probe.
@@ -30,7 +30,7 @@ pub struct Hold {
 
 /// What ended a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum HoldEnd {
     /// The call of this release.
     Released(OpId),
     /// This operation notified the caller of the loss.
@@ -54,7 +54,7 @@ impl Hold {
 }
 
 /// A deadline and the moment from which on it counts.
-type Term = (Moment, Option<(Clock, Nanos)>);
+type LeaseTerm = (Moment, Option<(Clock, Nanos)>);
 
 /// The hold that an acquire of the lock began, if it was granted.
 pub fn hold_of(index: &HistoryIndex, grant: OpId) -> Option<Hold> {
@@ -70,9 +70,9 @@ pub fn hold_of(index: &HistoryIndex, grant: OpId) -> Option<Hold> {
 
 /// What ended a grant for its caller: an operation or a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ending {
+pub struct HoldEnding {
     /// The kind: a release or a loss.
-    pub ended: Ended,
+    pub ended: HoldEnd,
     /// The moment from which on the caller no longer relied on the grant.
     pub at: Moment,
     /// The return of the operation; `None` if it never returned.
@@ -82,25 +82,25 @@ pub struct Ending {
 /// Every ending of an acquire's grant: each release, and each loss of which the caller learned by a
 /// notice or by an extend of its own. The caller does not learn of a background renewal that
 /// returned lost.
-pub fn endings(index: &HistoryIndex, grant: OpId) -> impl Iterator<Item = Ending> {
+pub fn endings(index: &HistoryIndex, grant: OpId) -> impl Iterator<Item = HoldEnding> {
     index.ops_of(grant).filter_map(|op| {
         let (at, ended) = match (&op.kind, &op.outcome, op.ret) {
-            (OpKind::Release { .. }, ..) => (op.call.into(), Ended::Released(op.id)),
-            (OpKind::Lost { .. }, ..) => (op.call.into(), Ended::Lost(op.id)),
+            (OpKind::Release { .. }, ..) => (op.call.into(), HoldEnd::Released(op.id)),
+            (OpKind::Lost { .. }, ..) => (op.call.into(), HoldEnd::Lost(op.id)),
             (OpKind::Extend { background: false, .. }, Outcome::Lost, Some(ret)) => {
-                (ret.into(), Ended::Lost(op.id))
+                (ret.into(), HoldEnd::Lost(op.id))
             }
             _ => return None,
         };
-        Some(Ending { ended, at, done: op.ret.map(Moment::from) })
+        Some(HoldEnding { ended, at, done: op.ret.map(Moment::from) })
     })
 }
 
 /// The first of: its endings, the death of its process, the end of the run.
-fn end_of(index: &HistoryIndex, grant: OpId, process: &str, start: Moment) -> (Moment, Ended) {
-    let mut first = (Moment::from(index.history.end).max(start), Ended::Open);
+fn end_of(index: &HistoryIndex, grant: OpId, process: &str, start: Moment) -> (Moment, HoldEnd) {
+    let mut first = (Moment::from(index.history.end).max(start), HoldEnd::Open);
     if let Some(death) = index.death_after(process, start) {
-        first = (death.at, Ended::Died(death.condition));
+        first = (death.at, HoldEnd::Died(death.condition));
     }
     let endings = endings(index, grant).map(|ending| (ending.at, ending.ended));
     endings.fold(first, |first, ending| if ending.0 < first.0 { ending } else { first })
@@ -113,7 +113,7 @@ fn terms(
     grant: OpId,
     start: Moment,
     first: Option<(Clock, Nanos)>,
-) -> Vec<Term> {
+) -> Vec<LeaseTerm> {
     let mut terms = vec![(start, Moment::default(), first)];
     for op in index.ops_of(grant) {
         if let (OpKind::Extend { .. }, Outcome::Kept { deadline }, Some(ret)) =
@@ -131,7 +131,12 @@ fn terms(
     terms.into_iter().map(|(from, _, deadline)| (from, deadline)).collect()
 }
 
-fn covered(index: &HistoryIndex, host: &str, terms: &[Term], end: Moment) -> Vec<(Moment, Moment)> {
+fn covered(
+    index: &HistoryIndex,
+    host: &str,
+    terms: &[LeaseTerm],
+    end: Moment,
+) -> Vec<(Moment, Moment)> {
     let mut parts = Vec::new();
     for (place, (from, deadline)) in terms.iter().enumerate() {
         let until = terms.get(place + 1).map_or(end, |(next, _)| *next).min(end);

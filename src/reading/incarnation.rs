@@ -21,7 +21,7 @@ pub struct Incarnation<'a> {
     /// When it ended: [`Moment::NEVER`] if it lasted to the end of the run.
     pub to: Moment,
     /// What ended it; `None` if it lasted to the end of the run.
-    pub ended: Option<End>,
+    pub ended: Option<LifeEnd>,
     /// Its last expiry time, on the node's wall clock in Unix milliseconds.
     pub until_ms: Option<u64>,
     /// When that was set.
@@ -30,7 +30,7 @@ pub struct Incarnation<'a> {
 
 /// The end of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct LifeEnd {
     /// Index of the change.
     pub key: usize,
     /// What happened; a `Set` is an overwrite.
@@ -120,6 +120,6 @@ impl<'a> Lives<'a> {
         let Some(met) = alive else { return };
         let Key { at, change, by, .. } = change;
         self.incarnations[met].to = (*at).into();
-        self.incarnations[met].ended = Some(End { key: index, change: *change, by: *by });
+        self.incarnations[met].ended = Some(LifeEnd { key: index, change: *change, by: *by });
     }
 }

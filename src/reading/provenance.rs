@@ -23,14 +23,14 @@ use lockstorm_platform::trace::{
     Connection, Entry, Event, HostId, KeyChange, KeyName, Origin, Place, Request,
 };
 
-use crate::reading::provenance::file::Files;
+use crate::reading::provenance::file::NodeFiles;
 use crate::reading::provenance::life::{Keys, Life, put};
 use crate::reading::provenance::recent::{Bounds, Recent};
 use crate::reading::provenance::stream::Streams;
 
 /// What happened to a key, with its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change<C> {
+pub struct CausedChange<C> {
     /// The key.
     pub key: KeyName,
     /// What happened to it.
@@ -44,15 +44,15 @@ pub struct Change<C> {
 /// See the module documentation.
 pub struct Provenance<C> {
     streams: Streams<C>,
-    nodes: BTreeMap<HostId, Node<C>>,
+    nodes: BTreeMap<HostId, NodeKeys<C>>,
     /// What masters have sent for a resynchronisation, by the replica's connection.
     snapshots: Recent<Connection, Keys<C>>,
     bounds: Bounds,
 }
 
-struct Node<C> {
+struct NodeKeys<C> {
     living: Keys<C>,
-    files: Files<C>,
+    files: NodeFiles<C>,
 }
 
 impl<C: Clone + PartialEq> Default for Provenance<C> {
@@ -71,13 +71,17 @@ impl<C: Clone + PartialEq> Provenance<C> {
 
     /// Processes the next entry. Returns the changes of keys that it implies on its host, in order;
     /// `cause` maps a request to its cause.
-    pub fn take(&mut self, entry: &Entry, cause: impl Fn(Request) -> Option<C>) -> Vec<Change<C>> {
+    pub fn take(
+        &mut self,
+        entry: &Entry,
+        cause: impl Fn(Request) -> Option<C>,
+    ) -> Vec<CausedChange<C>> {
         let host = entry.host;
         match &entry.event {
             Event::Key { key, change, origin, until_ms } => {
                 let by = self.cause(*origin, cause);
                 let (key, change, until_ms) = (key.clone(), *change, *until_ms);
-                let change = Change { key, change, until_ms, by };
+                let change = CausedChange { key, change, until_ms, by };
                 self.node(host).change(&change);
                 return vec![change];
             }
@@ -112,9 +116,9 @@ impl<C: Clone + PartialEq> Provenance<C> {
         }
     }
 
-    fn node(&mut self, host: HostId) -> &mut Node<C> {
+    fn node(&mut self, host: HostId) -> &mut NodeKeys<C> {
         let bounds = self.bounds;
-        let new = || Node { living: BTreeMap::new(), files: Files::bounded(bounds) };
+        let new = || NodeKeys { living: BTreeMap::new(), files: NodeFiles::bounded(bounds) };
         self.nodes.entry(host).or_insert_with(new)
     }
 
@@ -127,7 +131,7 @@ impl<C: Clone + PartialEq> Provenance<C> {
         keys: &[KeyName],
         resync: Option<Connection>,
         file: Option<Place>,
-    ) -> Vec<Change<C>> {
+    ) -> Vec<CausedChange<C>> {
         let sent = resync.map(|connection| self.snapshots.remove(&connection).unwrap_or_default());
         let node = self.node(host);
         let read = file.and_then(|place| node.files.read(place));
@@ -155,10 +159,10 @@ fn differences<C: Clone + PartialEq>(
     now: &Keys<C>,
     lost: KeyChange,
     wall_ms: u64,
-) -> Vec<Change<C>> {
+) -> Vec<CausedChange<C>> {
     let mut changes = Vec::new();
     let mut add = |key: &KeyName, change, until_ms, by| {
-        changes.push(Change { key: key.clone(), change, until_ms, by });
+        changes.push(CausedChange { key: key.clone(), change, until_ms, by });
     };
     for (key, was) in before {
         match now.get(key).filter(|is| is.continues(was)) {
@@ -184,9 +188,9 @@ fn differences<C: Clone + PartialEq>(
     changes
 }
 
-impl<C: Clone + PartialEq> Node<C> {
-    fn change(&mut self, change: &Change<C>) {
-        let Change { key, change, until_ms, by } = change;
+impl<C: Clone + PartialEq> NodeKeys<C> {
+    fn change(&mut self, change: &CausedChange<C>) {
+        let CausedChange { key, change, until_ms, by } = change;
         let until_ms = *until_ms;
         let life = match change {
             KeyChange::Set => Some(Life { creator: by.clone(), writer: by.clone(), until_ms }),

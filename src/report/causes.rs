@@ -3,7 +3,7 @@
 
 use crate::check::verdict::Kind;
 use crate::explain::cause::{amount, change_words, outcome_words, threshold_words};
-use crate::explain::experiment::{Changed, Fresh, Remedied, Service, Steady, Threshold};
+use crate::explain::experiment::{Changed, Fresh, Remedied, ServiceLevel, Steady, Threshold};
 use crate::explain::finding::Finding;
 use crate::quantity::{length, thousandths};
 use crate::report::content::Table;
@@ -42,7 +42,7 @@ pub fn remedies(finding: &Finding) -> Table {
     let tried = finding.experiments.iter().flat_map(|experiments| &experiments.remedies);
     let mut rows: Vec<Vec<String>> = tried.map(remedy).collect();
     if !rows.is_empty() {
-        let own = Service::of(&finding.judgement.availability);
+        let own = ServiceLevel::of(&finding.judgement.availability);
         let kinds = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);
         let fresh = finding.experiments.iter().find_map(|experiments| experiments.on_fresh);
         let fresh = fresh.map_or_else(|| "-".to_owned(), fresh_words);
@@ -82,7 +82,7 @@ pub fn fresh_words(fresh: Fresh) -> String {
     format!("{} of {}{unknown}", fresh.held, fresh.runs)
 }
 
-fn served(service: &Service) -> Vec<String> {
+fn served(service: &ServiceLevel) -> Vec<String> {
     let waits = [service.median_wait, service.percentile_99_wait].map(length).join(", ");
     let requests = service.requests_per_grant.map_or_else(|| "-".to_owned(), thousandths);
     let refused = format!("{} %", thousandths(u64::from(service.refused) * 100));

@@ -8,7 +8,7 @@ use crate::report::mark;
 
 /// The contents of the file.
 #[derive(Serialize)]
-struct Report<'a> {
+struct JsonReport<'a> {
     /// The mark: see [`mark`].
     written_by: &'static str,
     explanation: &'a Explanation,
@@ -17,7 +17,7 @@ struct Report<'a> {
 
 /// The report of one finding, indented, with a line break at its end.
 pub fn document(finding: &Finding, explanation: &Explanation) -> String {
-    let report = Report { written_by: mark::WRITTEN_BY, explanation, finding };
+    let report = JsonReport { written_by: mark::WRITTEN_BY, explanation, finding };
     let mut text = serde_json::to_string_pretty(&report).expect("plain data becomes JSON");
     text.push('\n');
     text

@@ -12,14 +12,14 @@ use lockstorm_platform::trace::{Connection, Entry, Event, HostId, Leg, Request a
 use lockstorm_world::world::remains::Remains;
 
 use crate::history::{ClockPiece, Condition, Key, OpId, Request, Seen, Sighting};
-use crate::reading::provenance::{Change, Provenance};
+use crate::reading::provenance::{CausedChange, Provenance};
 
 /// The number of legs of most requests: sent, applied, replied, delivered.
 const LEGS: usize = 4;
 
 /// The records of a run's world, without the operations.
 #[derive(Debug, Default)]
-pub struct Evidence {
+pub struct RunEvidence {
     /// Requests from clients to nodes, in order of sending.
     pub requests: Vec<Request>,
     /// Changes of keys, in order.
@@ -33,12 +33,12 @@ pub struct Evidence {
 }
 
 /// Gathers the evidence of a world that has ended.
-pub fn gather(remains: &Remains, faults: &[Fault]) -> Evidence {
+pub fn gather(remains: &Remains, faults: &[Fault]) -> RunEvidence {
     let mut join = Join::new(&remains.names);
     for entry in remains.trace.entries() {
         join.take(entry);
     }
-    Evidence {
+    RunEvidence {
         requests: join.asked.requests,
         keys: join.keys,
         sightings: join.sightings,
@@ -78,7 +78,7 @@ impl<'a> Join<'a> {
     fn take(&mut self, entry: &Entry) {
         let (host, at) = (entry.host, entry.stamp.instant());
         for change in self.provenance.take(entry, |id| self.asked.op(id)) {
-            let Change { key, change, until_ms, by } = change;
+            let CausedChange { key, change, until_ms, by } = change;
             let (node, key) = (self.names.name(host).to_owned(), key.to_string());
             self.keys.push(Key { node, key, at, change, until_ms, by });
         }

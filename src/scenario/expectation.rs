@@ -16,14 +16,14 @@ use crate::{length, quantity};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expectation {
     /// The verdict.
-    pub answer: Answer,
+    pub answer: ExpectedVerdict,
     /// How well callers must be served.
     pub limits: Limits,
 }
 
 /// The verdict that a scenario expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ExpectedVerdict {
     /// The file specifies none.
     Unstated,
     /// Nothing is violated, and something was tested.
@@ -33,7 +33,7 @@ pub enum Answer {
         /// The exact set.
         kinds: BTreeSet<Kind>,
         /// The class of the violation, if the file specifies it.
-        class: Option<Class>,
+        class: Option<ExpectedClass>,
     },
     /// The verdict is unknown.
     Unknown,
@@ -89,26 +89,26 @@ impl Limits {
 
 /// Whether a violation is the lock's bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
+pub enum ExpectedClass {
     /// It occurs within the lock's assumptions: a bug.
     InModel,
     /// It needs a breached assumption.
     OutOfModel,
 }
 
-impl Class {
+impl ExpectedClass {
     /// The name of the class in scenarios and reports.
     pub fn word(self) -> &'static str {
         match self {
-            Class::InModel => "in-model",
-            Class::OutOfModel => "out-of-model",
+            ExpectedClass::InModel => "in-model",
+            ExpectedClass::OutOfModel => "out-of-model",
         }
     }
 }
 
 /// How a verdict compares with the expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Met {
+pub enum Fulfilled {
     /// As expected; or nothing was expected and nothing is violated.
     Yes,
     /// The verdict is unknown, and that was not expected.
@@ -119,9 +119,11 @@ pub enum Met {
 
 impl Expectation {
     /// Compares a judgement, and the class of its violations, with the expectation.
-    pub fn met_by(&self, judgement: &Judgement, found: Option<Class>) -> Met {
+    pub fn met_by(&self, judgement: &Judgement, found: Option<ExpectedClass>) -> Fulfilled {
         match self.answer.met_by(&judgement.verdict, found) {
-            Met::Yes if !self.limits.missed(&judgement.availability).is_empty() => Met::No,
+            Fulfilled::Yes if !self.limits.missed(&judgement.availability).is_empty() => {
+                Fulfilled::No
+            }
             met => met,
         }
     }
@@ -141,28 +143,28 @@ impl Expectation {
     }
 }
 
-impl Answer {
+impl ExpectedVerdict {
     /// Compares a verdict, and the class of its violations, with the expectation.
-    pub fn met_by(&self, verdict: &Verdict, found: Option<Class>) -> Met {
+    pub fn met_by(&self, verdict: &Verdict, found: Option<ExpectedClass>) -> Fulfilled {
         match (self, verdict) {
-            (Answer::Unknown, Verdict::Unknown(_)) => Met::Yes,
-            (_, Verdict::Unknown(_)) => Met::Unknown,
-            (Answer::Holds | Answer::Unstated, Verdict::Holds) => Met::Yes,
-            (Answer::Violated { kinds, class }, Verdict::Violated(violations)) => {
+            (ExpectedVerdict::Unknown, Verdict::Unknown(_)) => Fulfilled::Yes,
+            (_, Verdict::Unknown(_)) => Fulfilled::Unknown,
+            (ExpectedVerdict::Holds | ExpectedVerdict::Unstated, Verdict::Holds) => Fulfilled::Yes,
+            (ExpectedVerdict::Violated { kinds, class }, Verdict::Violated(violations)) => {
                 let seen: BTreeSet<Kind> = violations.iter().map(|found| found.kind).collect();
                 let same_class = class.is_none() || *class == found;
-                if seen == *kinds && same_class { Met::Yes } else { Met::No }
+                if seen == *kinds && same_class { Fulfilled::Yes } else { Fulfilled::No }
             }
-            _ => Met::No,
+            _ => Fulfilled::No,
         }
     }
 
     fn words(&self) -> String {
         match self {
-            Answer::Unstated => "-".to_owned(),
-            Answer::Holds => "holds".to_owned(),
-            Answer::Unknown => "unknown".to_owned(),
-            Answer::Violated { kinds, class } => {
+            ExpectedVerdict::Unstated => "-".to_owned(),
+            ExpectedVerdict::Holds => "holds".to_owned(),
+            ExpectedVerdict::Unknown => "unknown".to_owned(),
+            ExpectedVerdict::Violated { kinds, class } => {
                 let kinds: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
                 let class = class.map_or(String::new(), |class| format!(" ({})", class.word()));
                 kinds.join(", ") + &class
@@ -179,13 +181,13 @@ pub fn read(scenario: &Section) -> Result<Expectation, Refusal> {
     let keys: Vec<&str> =
         ["holds", "violated", "class", "unknown"].into_iter().chain(LIMITS).collect();
     let Some(expect) = scenario.section("expect", &keys)? else {
-        return Ok(Expectation { answer: Answer::Unstated, limits: Limits::default() });
+        return Ok(Expectation { answer: ExpectedVerdict::Unstated, limits: Limits::default() });
     };
     let answer = answer(&expect)?;
     let limits = limits(&expect)?;
     let limited = LIMITS.into_iter().find_map(|key| Some((key, expect.get(key)?)));
     match limited {
-        Some((key, value)) if answer == Answer::Unknown => {
+        Some((key, value)) if answer == ExpectedVerdict::Unknown => {
             let what = format!("'{key}' limits a run of which nothing can be said");
             Err(Refusal::at(value.span(), what, "take it out, or write holds = true"))
         }
@@ -193,7 +195,7 @@ pub fn read(scenario: &Section) -> Result<Expectation, Refusal> {
     }
 }
 
-fn answer(expect: &Section) -> Result<Answer, Refusal> {
+fn answer(expect: &Section) -> Result<ExpectedVerdict, Refusal> {
     let said: Vec<&str> =
         ["holds", "violated", "unknown"].into_iter().filter(|k| expect.get(k).is_some()).collect();
     let [said] = said[..] else {
@@ -204,10 +206,12 @@ fn answer(expect: &Section) -> Result<Answer, Refusal> {
         let label = "write { holds = true }, { violated = [...] } or { unknown = true }";
         return Err(Refusal::at(expect.span(), what, label));
     };
-    let class =
-        expect.word("class", &[Class::InModel, Class::OutOfModel].map(|c| (c.word(), c)))?;
+    let class = expect.word(
+        "class",
+        &[ExpectedClass::InModel, ExpectedClass::OutOfModel].map(|c| (c.word(), c)),
+    )?;
     if said == "violated" {
-        return Ok(Answer::Violated { kinds: kinds(expect)?, class });
+        return Ok(ExpectedVerdict::Violated { kinds: kinds(expect)?, class });
     }
     if class.is_some() {
         let what = format!("'{said}' has no class");
@@ -217,7 +221,7 @@ fn answer(expect: &Section) -> Result<Answer, Refusal> {
         let label = "write { violated = [\"stale-holder\"] } or the like";
         return Err(Refusal::at(expect.span(), format!("'{said} = false' says nothing"), label));
     }
-    Ok(if said == "holds" { Answer::Holds } else { Answer::Unknown })
+    Ok(if said == "holds" { ExpectedVerdict::Holds } else { ExpectedVerdict::Unknown })
 }
 
 fn limits(expect: &Section) -> Result<Limits, Refusal> {
@@ -273,7 +277,7 @@ fn kinds(expect: &Section) -> Result<BTreeSet<Kind>, Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Class, Expectation, Limits, Met};
+    use super::{Expectation, ExpectedClass, ExpectedVerdict, Fulfilled, Limits};
     use crate::check::availability::reason::Reason;
     use crate::check::availability::{Availability, CallerWaits, Unavailable, Waits};
     use crate::check::counts::Counts;
@@ -292,22 +296,23 @@ mod tests {
         let unknown = Verdict::Unknown("nothing was tested".to_owned());
         let stale = violated(&[Kind::StaleHolder, Kind::StaleHolder]);
         let both = violated(&[Kind::StaleHolder, Kind::Corruption]);
-        let expected = |class| Answer::Violated { kinds: [Kind::StaleHolder].into(), class };
-        let (inside, outside) = (Some(Class::InModel), Some(Class::OutOfModel));
+        let expected =
+            |class| ExpectedVerdict::Violated { kinds: [Kind::StaleHolder].into(), class };
+        let (inside, outside) = (Some(ExpectedClass::InModel), Some(ExpectedClass::OutOfModel));
         for (expect, verdict, class, met) in [
-            (Answer::Holds, &Verdict::Holds, None, Met::Yes),
-            (Answer::Holds, &unknown, None, Met::Unknown),
-            (Answer::Holds, &stale, inside, Met::No),
-            (Answer::Unknown, &unknown, None, Met::Yes),
-            (Answer::Unknown, &Verdict::Holds, None, Met::No),
-            (Answer::Unstated, &Verdict::Holds, None, Met::Yes),
-            (Answer::Unstated, &stale, inside, Met::No),
-            (expected(outside), &stale, outside, Met::Yes),
-            (expected(None), &stale, inside, Met::Yes),
-            (expected(outside), &stale, inside, Met::No),
-            (expected(outside), &both, outside, Met::No),
-            (expected(outside), &unknown, None, Met::Unknown),
-            (expected(outside), &Verdict::Holds, None, Met::No),
+            (ExpectedVerdict::Holds, &Verdict::Holds, None, Fulfilled::Yes),
+            (ExpectedVerdict::Holds, &unknown, None, Fulfilled::Unknown),
+            (ExpectedVerdict::Holds, &stale, inside, Fulfilled::No),
+            (ExpectedVerdict::Unknown, &unknown, None, Fulfilled::Yes),
+            (ExpectedVerdict::Unknown, &Verdict::Holds, None, Fulfilled::No),
+            (ExpectedVerdict::Unstated, &Verdict::Holds, None, Fulfilled::Yes),
+            (ExpectedVerdict::Unstated, &stale, inside, Fulfilled::No),
+            (expected(outside), &stale, outside, Fulfilled::Yes),
+            (expected(None), &stale, inside, Fulfilled::Yes),
+            (expected(outside), &stale, inside, Fulfilled::No),
+            (expected(outside), &both, outside, Fulfilled::No),
+            (expected(outside), &unknown, None, Fulfilled::Unknown),
+            (expected(outside), &Verdict::Holds, None, Fulfilled::No),
         ] {
             assert_eq!(expect.met_by(verdict, class), met, "{expect:?} {verdict:?} {class:?}");
         }
@@ -346,13 +351,16 @@ mod tests {
                 longest_unavailable: Some(out),
                 least_grants_per_minute: Some(least),
             };
-            let expect = Expectation { answer: Answer::Holds, limits };
-            let met = if missed.is_empty() { Met::Yes } else { Met::No };
+            let expect = Expectation { answer: ExpectedVerdict::Holds, limits };
+            let met = if missed.is_empty() { Fulfilled::Yes } else { Fulfilled::No };
             assert_eq!(expect.met_by(&judgement, None), met, "{limits:?}");
             let words = expect.words();
             assert_eq!(expect.held_against(&judgement), format!("{words}{missed}"));
         }
-        let expect = Expectation { answer: Answer::Holds, limits: Limits::default() };
-        assert_eq!((expect.met_by(&judgement, None), expect.words()), (Met::Yes, "holds".into()));
+        let expect = Expectation { answer: ExpectedVerdict::Holds, limits: Limits::default() };
+        assert_eq!(
+            (expect.met_by(&judgement, None), expect.words()),
+            (Fulfilled::Yes, "holds".into())
+        );
     }
 }

@@ -25,12 +25,12 @@ pub struct Question<'a> {
     /// What a reader should learn from it.
     pub note: &'a str,
     /// What is violated; `None` if it holds.
-    pub violated: Option<Violated<'a>>,
+    pub violated: Option<WrittenViolation<'a>>,
 }
 
 /// What a scenario expects to be violated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violated<'a> {
+pub struct WrittenViolation<'a> {
     /// The names of the kinds, in order.
     pub kinds: Vec<&'a str>,
     /// The name of the class.
@@ -38,7 +38,7 @@ pub struct Violated<'a> {
 }
 
 /// A setting with the header of its table; empty for the top of the file.
-struct Line {
+struct WrittenLine {
     table: String,
     key: String,
     value: String,
@@ -48,7 +48,7 @@ struct Line {
 /// drawn plan. `None` if no scenario can describe it: draws were fixed by hand.
 pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
     let wanted = numbered(plan);
-    let says_it = |lines: &[Line]| {
+    let says_it = |lines: &[WrittenLine]| {
         let scenario = Scenario::parse_with(locks, &plan.name, &file(plan, question, lines));
         scenario.is_ok_and(|scenario| scenario.plan(plan.seed) == wanted)
     };
@@ -82,10 +82,10 @@ fn numbered(plan: &Plan) -> Plan {
     plan
 }
 
-fn file(plan: &Plan, question: &Question, lines: &[Line]) -> String {
+fn file(plan: &Plan, question: &Question, lines: &[WrittenLine]) -> String {
     let expect = match &question.violated {
         None => "{ holds = true }".to_owned(),
-        Some(Violated { kinds, class }) => {
+        Some(WrittenViolation { kinds, class }) => {
             let kinds: Vec<String> = kinds.iter().map(|kind| quoted(kind)).collect();
             format!("{{ violated = [{}], class = {} }}", kinds.join(", "), quoted(class))
         }
@@ -114,7 +114,7 @@ fn file(plan: &Plan, question: &Question, lines: &[Line]) -> String {
     text
 }
 
-fn lines(plan: &Plan) -> Vec<Line> {
+fn lines(plan: &Plan) -> Vec<WrittenLine> {
     let mut lines = vec![
         line("", "heal_at", &length::write(plan.heal_at)),
         line("", "until", &length::write(plan.until)),
@@ -135,7 +135,7 @@ fn lines(plan: &Plan) -> Vec<Line> {
     lines
 }
 
-fn topology(topology: &Topology) -> Vec<Line> {
+fn topology(topology: &Topology) -> Vec<WrittenLine> {
     let table = "[topology]";
     let several = matches!(topology.kind, TopologyKind::Cluster | TopologyKind::Independent);
     let nodes = if several { topology.masters() } else { topology.nodes };
@@ -175,7 +175,7 @@ fn settings<'f>(
     table: &str,
     fields: impl Iterator<Item = &'f Field>,
     value: &impl Serialize,
-) -> Vec<Line> {
+) -> Vec<WrittenLine> {
     let all = serde_json::to_value(value).expect("settings are plain data");
     let set = fields.filter_map(|field| Some((field, all.get(field.key)?)));
     set.filter(|(_, value)| !value.is_null())
@@ -187,7 +187,7 @@ fn settings<'f>(
         .collect()
 }
 
-fn fault(fault: &Fault) -> Vec<Line> {
+fn fault(fault: &Fault) -> Vec<WrittenLine> {
     // Each fault begins a new table with the same name.
     let table = format!("[[fault]]#{}", fault.id);
     let row = fault.verb.row();
@@ -269,12 +269,12 @@ fn word(choice: &impl Serialize) -> String {
     value.as_str().expect("a choice is a word").to_owned()
 }
 
-fn line(table: &str, key: &str, text: &str) -> Line {
+fn line(table: &str, key: &str, text: &str) -> WrittenLine {
     bare(table, key, &quoted(text))
 }
 
-fn bare(table: &str, key: &str, value: &str) -> Line {
-    Line { table: table.to_owned(), key: key.to_owned(), value: value.to_owned() }
+fn bare(table: &str, key: &str, value: &str) -> WrittenLine {
+    WrittenLine { table: table.to_owned(), key: key.to_owned(), value: value.to_owned() }
 }
 
 /// A TOML string.

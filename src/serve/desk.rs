@@ -25,11 +25,11 @@ pub struct Desk {
 pub struct Slip {
     /// The words.
     pub words: Vec<String>,
-    answer: Rc<RefCell<Answer>>,
+    answer: Rc<RefCell<OrderAnswer>>,
 }
 
 #[derive(Default)]
-struct Answer {
+struct OrderAnswer {
     reply: Option<Reply>,
     waker: Option<Waker>,
 }
@@ -94,7 +94,7 @@ async fn listen(mut stream: Stream, desk: Desk) {
 }
 
 async fn ask(desk: &Desk, words: Vec<String>) -> Reply {
-    let answer = Rc::<RefCell<Answer>>::default();
+    let answer = Rc::<RefCell<OrderAnswer>>::default();
     desk.tray.borrow_mut().push_back(Slip { words, answer: Rc::clone(&answer) });
     std::future::poll_fn(|cx| {
         let mut answer = answer.borrow_mut();

@@ -10,8 +10,8 @@ use lockstorm_redis::frame::Reply;
 use lockstorm_world::engine::live::{self, LiveEngine, ports::Ports};
 use lockstorm_world::world::World;
 
-use crate::custody::finding::Judgement;
-use crate::custody::ledger::{Ledger, Terms};
+use crate::custody::finding::CustodyJudgement;
+use crate::custody::ledger::{CustodyLedger, CustodyTerms};
 use crate::custody::{line, text};
 use crate::length;
 use crate::refusal::Refusal;
@@ -34,7 +34,7 @@ pub struct Service {
     addresses: Addresses,
     world: World,
     desk: Desk,
-    ledger: Ledger,
+    ledger: CustodyLedger,
     /// The last lives of keys that ended, as lines.
     remembered: VecDeque<String>,
     /// Lines of JSON that were not taken yet.
@@ -50,7 +50,7 @@ impl Service {
         let engine = LiveEngine::new(live::state(setup.seed), ports);
         let world = World::on(Box::new(engine), setup.world(&addresses, &desk));
         let next_fault = setup.faults.iter().map(|fault| fault.id).max().unwrap_or(0) + 1;
-        let ledger = Ledger::new(terms(&setup, &addresses, &world));
+        let ledger = CustodyLedger::new(terms(&setup, &addresses, &world));
         let mut service = Service {
             setup,
             addresses,
@@ -105,13 +105,13 @@ impl Service {
     }
 
     /// The judgement so far.
-    pub fn judge(&mut self) -> Judgement {
+    pub fn judge(&mut self) -> CustodyJudgement {
         self.hear();
         self.ledger.judge(self.now())
     }
 
     /// Shuts down; returns the judgement and the remaining lines, including the locks still held.
-    pub fn conclude(mut self) -> (Judgement, Vec<String>) {
+    pub fn conclude(mut self) -> (CustodyJudgement, Vec<String>) {
         let end = self.now().saturating_add(FAREWELL);
         while self.is_over && self.now() < end {
             self.world.run_until(end);
@@ -266,10 +266,10 @@ impl Service {
     }
 }
 
-fn terms(setup: &Setup, addresses: &Addresses, world: &World) -> Terms {
+fn terms(setup: &Setup, addresses: &Addresses, world: &World) -> CustodyTerms {
     let nodes = setup.nodes().into_iter().zip(&addresses.nodes);
     let nodes = nodes.map(|(name, address)| (world.number(&name), name, *address));
-    Terms { nodes: nodes.collect(), quorum: setup.quorum() }
+    CustodyTerms { nodes: nodes.collect(), quorum: setup.quorum() }
 }
 
 /// The offset of a clock from the real time of day.

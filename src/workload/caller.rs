@@ -14,18 +14,18 @@ use crate::history::{OpId, OpKind, Outcome};
 use crate::lock::{Acquired, Call, Extended, Grant, Lock, Notice, Released, Setting, Tell};
 use crate::promise::contract::Clause;
 use crate::workload::Job;
-use crate::workload::guard::{Ended, Guard, bury};
+use crate::workload::guard::{Finished, Guard, bury};
 use crate::workload::recorder::Recorder;
 
 /// A lock used by one caller.
 pub struct Caller {
     /// Present until the caller is dropped.
     lock: Option<Box<dyn Lock>>,
-    desk: Rc<Desk>,
+    desk: Rc<CallerDesk>,
 }
 
 /// What the caller shares with the background tasks of its lock.
-struct Desk {
+struct CallerDesk {
     host: Host,
     name: String,
     key: String,
@@ -80,9 +80,9 @@ impl Caller {
     ///
     /// # Errors
     /// If the lock cannot even be made.
-    pub fn new(host: &Host, name: &str, job: &Job) -> Result<Caller, Ended> {
+    pub fn new(host: &Host, name: &str, job: &Job) -> Result<Caller, Finished> {
         let call = Rc::default();
-        let desk = Rc::new(Desk {
+        let desk = Rc::new(CallerDesk {
             host: host.clone(),
             name: name.to_owned(),
             key: job.config.key.clone(),
@@ -126,7 +126,7 @@ impl Caller {
     ///
     /// # Errors
     /// If the lock ends the process.
-    pub async fn acquire(&mut self) -> Result<Taken, Ended> {
+    pub async fn acquire(&mut self) -> Result<Taken, Finished> {
         self.acquire_within(None).await
     }
 
@@ -134,7 +134,7 @@ impl Caller {
     ///
     /// # Errors
     /// As [`Caller::acquire`].
-    pub async fn acquire_within(&mut self, limit: Option<Nanos>) -> Result<Taken, Ended> {
+    pub async fn acquire_within(&mut self, limit: Option<Nanos>) -> Result<Taken, Finished> {
         let call = self.desk.begin(OpKind::Acquire).await;
         self.desk.is_acquiring.set(true);
         // An acquire that was given up was never compared with a grant, and may have left tokens.
@@ -160,7 +160,7 @@ impl Caller {
     ///
     /// # Errors
     /// As [`Caller::acquire`].
-    pub async fn extend(&mut self, held: &mut Held) -> Result<Extended, Ended> {
+    pub async fn extend(&mut self, held: &mut Held) -> Result<Extended, Finished> {
         let call = self.desk.begin(OpKind::Extend { grant: held.acquire, background: false }).await;
         let extended = self.ask(|lock| lock.extend(&held.grant)).await;
         let extended = extended.or_else(|ended| self.desk.fail(call, ended))?;
@@ -178,7 +178,7 @@ impl Caller {
     ///
     /// # Errors
     /// As [`Caller::acquire`].
-    pub async fn release(&mut self, held: &Held) -> Result<Released, Ended> {
+    pub async fn release(&mut self, held: &Held) -> Result<Released, Finished> {
         let call = self.desk.begin(OpKind::Release { grant: held.acquire }).await;
         let released = self.ask(|lock| lock.release(&held.grant)).await;
         self.desk.end_of(held.acquire);
@@ -205,9 +205,9 @@ impl Caller {
     async fn ask<'a, T>(
         &'a mut self,
         call: impl FnOnce(&'a mut dyn Lock) -> LocalFuture<'a, T>,
-    ) -> Result<T, Ended> {
+    ) -> Result<T, Finished> {
         let Caller { lock, desk } = self;
-        let lock = lock.as_deref_mut().ok_or(Ended)?;
+        let lock = lock.as_deref_mut().ok_or(Finished)?;
         let work = desk.guard.within(|| call(lock))?;
         desk.guard.watch(work).await
     }
@@ -219,7 +219,7 @@ impl Drop for Caller {
     }
 }
 
-impl Desk {
+impl CallerDesk {
     async fn begin(&self, kind: OpKind) -> Call {
         let call = self.recorder.call(&self.host, &self.name, &self.key, kind).await;
         self.call.set(call);
@@ -227,7 +227,7 @@ impl Desk {
     }
 
     /// Records the operation in which the lock ended the process.
-    fn fail<T>(&self, call: Call, ended: Ended) -> Result<T, Ended> {
+    fn fail<T>(&self, call: Call, ended: Finished) -> Result<T, Finished> {
         self.recorder.close(&self.host, call.op, Outcome::Unknown);
         Err(ended)
     }
@@ -351,7 +351,7 @@ impl Desk {
     }
 }
 
-fn tell(desk: &Rc<Desk>) -> Tell {
+fn tell(desk: &Rc<CallerDesk>) -> Tell {
     let desk = Rc::clone(desk);
     Rc::new(move |notice| desk.hear(notice))
 }

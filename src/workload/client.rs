@@ -11,7 +11,7 @@ use crate::history::RESOURCE;
 use crate::lock::{client, lease, token};
 use crate::plan::WorkloadKind;
 use crate::workload::caller::{Caller, Held, Taken};
-use crate::workload::guard::Ended;
+use crate::workload::guard::Finished;
 use crate::workload::round::Round;
 use crate::workload::{Job, counter, ledger, stock};
 
@@ -24,7 +24,7 @@ pub async fn run(host: Host, job: Job, index: u32) {
     let _ = rounds(&mut caller, &job).await;
 }
 
-async fn rounds(caller: &mut Caller, job: &Job) -> Result<(), Ended> {
+async fn rounds(caller: &mut Caller, job: &Job) -> Result<(), Finished> {
     let host = caller.host().clone();
     let mut resource = client::Client::new(host.clone(), RESOURCE);
     for _ in 0..job.workload.rounds {
@@ -45,7 +45,7 @@ async fn rounds(caller: &mut Caller, job: &Job) -> Result<(), Ended> {
 
 /// Acquires until the lock is granted; `None` once the workload is to stop. A client that checks
 /// deadlines releases a grant that is already over when it arrives.
-async fn take(caller: &mut Caller, job: &Job) -> Result<Option<Held>, Ended> {
+async fn take(caller: &mut Caller, job: &Job) -> Result<Option<Held>, Finished> {
     while !job.stop.get() {
         match caller.acquire().await? {
             Taken::Granted(held) if is_too_late(caller, &held, job) => {

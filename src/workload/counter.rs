@@ -1,10 +1,10 @@
 //! Counter: read, work, write back plus one. Every lost update becomes visible.
 
-use crate::workload::guard::Ended;
+use crate::workload::guard::Finished;
 use crate::workload::round::Round;
 
 /// One increment.
-pub async fn round(round: &mut Round<'_>) -> Result<(), Ended> {
+pub async fn round(round: &mut Round<'_>) -> Result<(), Finished> {
     let Some(value) = round.read().await else { return Ok(()) };
     round.work().await?;
     round.write(value + 1, value).await;

@@ -5,7 +5,7 @@ use crate::plan::{FenceMode, FenceOn};
 
 /// The state of the resource's fence check.
 #[derive(Clone, Debug)]
-pub struct Guard {
+pub struct FenceGuard {
     mode: FenceMode,
     on: FenceOn,
     /// The largest fence of an accepted access. If reads are checked, they raise it as well.
@@ -25,10 +25,10 @@ pub struct RequestedAccess {
     pub read: Option<i64>,
 }
 
-impl Guard {
+impl FenceGuard {
     /// A guard in its initial state.
-    pub fn new(mode: FenceMode, on: FenceOn) -> Guard {
-        Guard { mode, on, mark: 0, written: None }
+    pub fn new(mode: FenceMode, on: FenceOn) -> FenceGuard {
+        FenceGuard { mode, on, mark: 0, written: None }
     }
 
     /// Accepts the access on a resource with this `value`, or returns why not.
@@ -78,14 +78,14 @@ fn compare(asked: RequestedAccess, value: i64) -> Result<(), &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Guard, RequestedAccess};
+    use super::{FenceGuard, RequestedAccess};
     use crate::history::AccessKind;
     use crate::history::AccessKind::{Append, Read, Write};
     use crate::plan::{FenceMode, FenceOn};
 
     /// Accesses with their fences, in order, and whether each is accepted.
     fn check(mode: FenceMode, on: FenceOn, accesses: &[(AccessKind, u64, bool)]) {
-        let mut guard = Guard::new(mode, on);
+        let mut guard = FenceGuard::new(mode, on);
         for (index, (kind, fence, taken)) in accesses.iter().enumerate() {
             let asked = RequestedAccess { kind: *kind, fence: Some(*fence), read: Some(0) };
             assert_eq!(guard.admit(asked, 0).is_ok(), *taken, "{mode:?} {on:?} access {index}");
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn compare_and_set_looks_at_the_value_alone() {
-        let mut guard = Guard::new(FenceMode::CompareAndSet, FenceOn::All);
+        let mut guard = FenceGuard::new(FenceMode::CompareAndSet, FenceOn::All);
         let write = |read| RequestedAccess { kind: Write, fence: None, read };
         assert!(guard.admit(write(Some(7)), 7).is_ok());
         assert!(guard.admit(write(Some(6)), 7).is_err());

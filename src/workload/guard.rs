@@ -18,7 +18,7 @@ use lockstorm_platform::host::{Host, LocalFuture};
 use lockstorm_platform::time::{Clock, Nanos, SECOND};
 use lockstorm_platform::trace::Event;
 
-use crate::history::{Breach, OpId, Outcome};
+use crate::history::{ContractBreach, OpId, Outcome};
 use crate::lock::Call;
 use crate::promise::contract::{Clause, MAX_STEPS};
 use crate::workload::progress::Pulse;
@@ -48,9 +48,9 @@ pub struct Guard {
 struct TooManySteps;
 
 /// A future of the lock. However it is dropped, no panic unwinds out of it.
-struct Work<'a, T>(Option<LocalFuture<'a, T>>);
+struct GuardedWork<'a, T>(Option<LocalFuture<'a, T>>);
 
-impl<T> Drop for Work<'_, T> {
+impl<T> Drop for GuardedWork<'_, T> {
     fn drop(&mut self) {
         bury(self.0.take());
     }
@@ -63,7 +63,7 @@ pub fn bury<T>(remains: T) {
 
 /// The process has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended;
+pub struct Finished;
 
 impl Guard {
     /// The guard of the process on `host`.
@@ -83,12 +83,16 @@ impl Guard {
     ///
     /// # Errors
     /// If the process ends before that.
-    pub async fn watch<T>(&self, work: LocalFuture<'_, T>) -> Result<T, Ended> {
-        let mut work = Work(Some(work));
+    pub async fn watch<T>(&self, work: LocalFuture<'_, T>) -> Result<T, Finished> {
+        let mut work = GuardedWork(Some(work));
         std::future::poll_fn(|cx| self.poll(&mut work, cx)).await
     }
 
-    fn poll<T>(&self, work: &mut Work<'_, T>, cx: &mut Context<'_>) -> Poll<Result<T, Ended>> {
+    fn poll<T>(
+        &self,
+        work: &mut GuardedWork<'_, T>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<T, Finished>> {
         let polled = self.within(|| {
             self.pass();
             let polled = work.0.as_mut().map_or(Poll::Pending, |work| work.as_mut().poll(cx));
@@ -107,16 +111,16 @@ impl Guard {
     ///
     /// # Errors
     /// If the process has ended, or ends now.
-    pub fn within<T>(&self, code: impl FnOnce() -> T) -> Result<T, Ended> {
+    pub fn within<T>(&self, code: impl FnOnce() -> T) -> Result<T, Finished> {
         if self.ended.get() {
-            return Err(Ended);
+            return Err(Finished);
         }
         self.pulse.fetch_add(1, Ordering::Relaxed);
         let result = catch_unwind(AssertUnwindSafe(code));
         self.pulse.fetch_add(1, Ordering::Relaxed);
         self.close_abandoned();
         result.map_err(|panic| match panic.is::<TooManySteps>() {
-            true => Ended,
+            true => Finished,
             false => self.end(Clause::NoPanic, format!("it panicked: {}", message(&*panic))),
         })
     }
@@ -153,13 +157,13 @@ impl Guard {
         let at = self.host.record(Event::Note { text }).instant();
         let process = self.host.name().to_owned();
         let op = self.call.get().operation();
-        self.recorder.breach(Breach { at, process, op, clause, details });
+        self.recorder.breach(ContractBreach { at, process, op, clause, details });
     }
 
-    fn end(&self, clause: Clause, details: String) -> Ended {
+    fn end(&self, clause: Clause, details: String) -> Finished {
         self.ended.set(true);
         self.breach(clause, details);
-        Ended
+        Finished
     }
 }
 

@@ -5,7 +5,7 @@ use lockstorm_platform::host::Host;
 use crate::workload::Job;
 use crate::workload::caller::{Caller, Taken};
 use crate::workload::client::wait;
-use crate::workload::guard::Ended;
+use crate::workload::guard::Finished;
 
 /// Tries until the lock is granted, releases it, and finishes. Each try is an operation.
 pub async fn run(host: Host, job: Job) {
@@ -14,7 +14,7 @@ pub async fn run(host: Host, job: Job) {
     let _ = ask(&mut caller, &job).await;
 }
 
-async fn ask(caller: &mut Caller, job: &Job) -> Result<(), Ended> {
+async fn ask(caller: &mut Caller, job: &Job) -> Result<(), Finished> {
     loop {
         match caller.acquire().await? {
             Taken::Granted(held) => return caller.release(&held).await.map(drop),

@@ -13,7 +13,7 @@ pub type Pulse = Arc<AtomicU64>;
 
 /// A board of runs, or none. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Progress(Option<Arc<Board>>);
+pub struct RunProgress(Option<Arc<Board>>);
 
 /// The active runs.
 #[derive(Debug, Default)]
@@ -26,21 +26,21 @@ struct Runs {
 }
 
 /// A run that is active until this is dropped.
-pub struct Running {
+pub struct RunningPlan {
     board: Option<(Arc<Board>, u64)>,
     pulse: Pulse,
 }
 
-impl Progress {
+impl RunProgress {
     /// A new board, and a handle to observe it as long as plans are run.
-    pub fn new() -> (Progress, Weak<Board>) {
+    pub fn new() -> (RunProgress, Weak<Board>) {
         let board = Arc::new(Board::default());
         let seen = Arc::downgrade(&board);
-        (Progress(Some(board)), seen)
+        (RunProgress(Some(board)), seen)
     }
 
     /// Adds a run to the board.
-    pub fn enter(&self, plan: &Plan) -> Running {
+    pub fn enter(&self, plan: &Plan) -> RunningPlan {
         let pulse = Pulse::default();
         let board = self.0.as_ref().map(|board| {
             let mut runs = board.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +49,7 @@ impl Progress {
             runs.under_way.insert(number, (Arc::new(plan.clone()), Arc::clone(&pulse)));
             (Arc::clone(board), number)
         });
-        Running { board, pulse }
+        RunningPlan { board, pulse }
     }
 }
 
@@ -64,14 +64,14 @@ impl Board {
     }
 }
 
-impl Running {
+impl RunningPlan {
     /// The counter for the run's locks.
     pub fn pulse(&self) -> Pulse {
         Arc::clone(&self.pulse)
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningPlan {
     fn drop(&mut self) {
         if let Some((board, number)) = &self.board {
             let mut runs = board.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,20 +10,20 @@ use std::rc::Rc;
 use lockstorm_platform::host::Host;
 use lockstorm_platform::trace::Event;
 
-use crate::history::{Access, Breach, History, Op, OpId, OpKind, Outcome};
+use crate::history::{Access, ContractBreach, History, Op, OpId, OpKind, Outcome};
 use crate::lock::Call;
 
 /// The record of one run. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Recorder(Rc<RefCell<Book>>);
+pub struct Recorder(Rc<RefCell<Recording>>);
 
 #[derive(Default)]
-struct Book {
+struct Recording {
     ops: Vec<Op>,
     /// How many operations each process has called.
     called: BTreeMap<String, u32>,
     accesses: Vec<Access>,
-    breaches: Vec<Breach>,
+    breaches: Vec<ContractBreach>,
 }
 
 impl Recorder {
@@ -66,18 +66,18 @@ impl Recorder {
     }
 
     /// Records that a lock broke its contract.
-    pub fn breach(&self, breach: Breach) {
+    pub fn breach(&self, breach: ContractBreach) {
         self.0.borrow_mut().breaches.push(breach);
     }
 
     /// Moves the record into a history and leaves it empty.
     pub fn fill(&self, history: &mut History) {
-        let Book { ops, accesses, breaches, .. } = self.0.take();
+        let Recording { ops, accesses, breaches, .. } = self.0.take();
         (history.ops, history.accesses, history.breaches) = (ops, accesses, breaches);
     }
 }
 
-impl Book {
+impl Recording {
     fn open(&mut self, host: &Host, caller: &str, object: &str, kind: OpKind) -> Call {
         let id = OpId::try_from(self.ops.len()).expect("a run has under 2^32 operations");
         let process = host.name().to_owned();

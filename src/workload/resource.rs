@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::history::{Access, AccessKind, OpId};
 use crate::plan::{Workload, WorkloadKind};
-use crate::workload::fence::{Guard, RequestedAccess};
+use crate::workload::fence::{FenceGuard, RequestedAccess};
 use crate::workload::recorder::Recorder;
 
 /// The word for "none" in a request.
@@ -29,13 +29,13 @@ pub struct Resource(Rc<RefCell<Store>>);
 
 struct Store {
     value: i64,
-    guard: Guard,
+    guard: FenceGuard,
     recorder: Recorder,
 }
 
 /// A requested access.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Order {
+struct ResourceOrder {
     command: &'static str,
     kind: AccessKind,
     op: OpId,
@@ -55,7 +55,7 @@ impl Resource {
             WorkloadKind::Counter | WorkloadKind::Ledger => 0,
             WorkloadKind::Stock => workload.items,
         };
-        let guard = Guard::new(workload.fence, workload.fence_on);
+        let guard = FenceGuard::new(workload.fence, workload.fence_on);
         Resource(Rc::new(RefCell::new(Store { value, guard, recorder })))
     }
 
@@ -106,8 +106,8 @@ impl Resource {
 }
 
 impl Store {
-    fn decide(&mut self, order: Order, at: lockstorm_platform::time::Instant) -> Reply {
-        let Order { kind, op, caller, grant, fence, value, read, .. } = order;
+    fn decide(&mut self, order: ResourceOrder, at: lockstorm_platform::time::Instant) -> Reply {
+        let ResourceOrder { kind, op, caller, grant, fence, value, read, .. } = order;
         let admitted = self.guard.admit(RequestedAccess { kind, fence, read }, self.value);
         let seen = match kind {
             AccessKind::Read => self.value,
@@ -127,7 +127,7 @@ impl Store {
 }
 
 /// Parses `READ|WRITE|APPEND op caller grant fence [value read]`.
-fn order(arguments: &Arguments) -> Option<Order> {
+fn order(arguments: &Arguments) -> Option<ResourceOrder> {
     let words: Vec<&str> = arguments.iter().map(text).collect::<Option<_>>()?;
     let (command, kind, op, caller, grant, fence, rest) = match words.as_slice() {
         ["READ", op, caller, grant, fence] => {
@@ -145,7 +145,7 @@ fn order(arguments: &Arguments) -> Option<Order> {
         rest.map_or(Some((0, None)), |(value, read)| Some((value.parse().ok()?, optional(read)?)))?;
     let (op, caller) = (op.parse().ok()?, (*caller).to_owned());
     let (grant, fence) = (optional(grant)?, optional(fence)?);
-    Some(Order { command, kind, op, caller, grant, fence, value, read })
+    Some(ResourceOrder { command, kind, op, caller, grant, fence, value, read })
 }
 
 fn text(word: &Bytes) -> Option<&str> {

@@ -11,7 +11,7 @@ use crate::lock::{Call, Extended, lease};
 use crate::plan::extend::{Extend, Rhythm};
 use crate::plan::{FenceOn, Workload};
 use crate::workload::caller::{Caller, Held, Taken};
-use crate::workload::guard::Ended;
+use crate::workload::guard::Finished;
 use crate::workload::resource::{NONE, REFUSED};
 use crate::workload::{Job, reentry};
 
@@ -72,7 +72,7 @@ impl<'a> Round<'a> {
     ///
     /// # Errors
     /// If the lock ends the process.
-    pub async fn work(&mut self) -> Result<(), Ended> {
+    pub async fn work(&mut self) -> Result<(), Finished> {
         let Workload { hold, extend, reenter, .. } = self.job.workload;
         let rest = (extend != Extend::UntilLost).then_some(hold);
         if !reenter {
@@ -88,7 +88,7 @@ impl<'a> Round<'a> {
 
     /// Re-enters the lock. A lock that is not re-entrant refuses; for one that would make its
     /// caller wait for itself, the wait is limited.
-    async fn reenter(&mut self) -> Result<Option<Held>, Ended> {
+    async fn reenter(&mut self) -> Result<Option<Held>, Finished> {
         let limit = reentry(&self.job.workload, self.job.config.ttl);
         match self.caller.acquire_within(Some(limit)).await? {
             Taken::Granted(inner) => return Ok(Some(inner)),
@@ -100,7 +100,7 @@ impl<'a> Round<'a> {
 
     /// Works for `length` ns, or until the grant is lost or the workload is to stop; extends the
     /// grant meanwhile.
-    async fn busy(&mut self, length: Option<Nanos>) -> Result<(), Ended> {
+    async fn busy(&mut self, length: Option<Nanos>) -> Result<(), Finished> {
         let host = self.caller.host().clone();
         let Some(rhythm) = self.job.workload.extend.rhythm() else {
             host.sleep(length.unwrap_or(0)).await;
@@ -125,7 +125,7 @@ impl<'a> Round<'a> {
     }
 
     /// Extends the grant; returns after how many ns to do so again.
-    async fn prolong(&mut self, rhythm: Rhythm) -> Result<Nanos, Ended> {
+    async fn prolong(&mut self, rhythm: Rhythm) -> Result<Nanos, Finished> {
         let sent = self.caller.host().now(Clock::Monotonic);
         Ok(match self.caller.extend(self.held).await? {
             Extended::Kept(_) => {

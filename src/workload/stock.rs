@@ -1,10 +1,10 @@
 //! Stock: read, and if any are left, work and write back minus one. Double sales become visible.
 
-use crate::workload::guard::Ended;
+use crate::workload::guard::Finished;
 use crate::workload::round::Round;
 
 /// One purchase; none once the stock is empty.
-pub async fn round(round: &mut Round<'_>) -> Result<(), Ended> {
+pub async fn round(round: &mut Round<'_>) -> Result<(), Finished> {
     let Some(left) = round.read().await else { return Ok(()) };
     if left > 0 {
         round.work().await?;

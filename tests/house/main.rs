@@ -7,6 +7,7 @@ mod circles;
 mod paths;
 mod surface;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -291,6 +292,40 @@ fn names_say_what_things_are() {
         .filter(|path| path.split(['/', '.', '_']).any(|part| vague.contains(&part)))
         .collect();
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn a_type_name_is_defined_once_in_a_package() {
+    let mut defined: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for (path, text) in sources() {
+        let package = path.split("src/").next().expect("a path has a start").to_owned();
+        let before = [""].into_iter().chain(text.lines());
+        for (index, (line, before)) in text.lines().zip(before).enumerate() {
+            // A type that a feature replaces has one definition in each build.
+            let Some(name) = defines(line).filter(|_| !before.starts_with("#[cfg(not(")) else {
+                continue;
+            };
+            let place = format!("{path}:{}", index + 1);
+            defined.entry((package.clone(), name.to_owned())).or_default().push(place);
+        }
+    }
+    let wrong: Vec<String> = defined
+        .into_iter()
+        .filter(|(_, places)| places.len() > 1)
+        .map(|((_, name), places)| format!("{name}: {}", places.join(", ")))
+        .collect();
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// The type that a line at the top of a file defines.
+fn defines(line: &str) -> Option<&str> {
+    let line = line.strip_prefix("pub(crate) ").unwrap_or(line);
+    let line = line.strip_prefix("pub(super) ").unwrap_or(line);
+    let line = line.strip_prefix("pub ").unwrap_or(line);
+    let (word, rest) = line.split_once(' ')?;
+    let is_type = ["struct", "enum", "trait", "type"].contains(&word);
+    let name = rest.split(|c: char| !c.is_alphanumeric()).next()?;
+    is_type.then_some(name)
 }
 
 /// The lines outside of comments and of unit tests, with their numbers.

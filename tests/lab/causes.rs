@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use lockstorm::explain::cause::{change_words, part_words};
-use lockstorm::explain::experiment::{Change, Experiments};
+use lockstorm::explain::experiment::{Experiments, PlanChange};
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground;
 use lockstorm::explore::knob::{Knob, knobs, turned};
-use lockstorm::explore::threshold::Found;
+use lockstorm::explore::threshold::Located;
 use lockstorm::ledger::part::Part;
 use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::run::Lab;
@@ -126,13 +126,13 @@ fn a_fault_that_struck_nobody_made_no_difference_and_is_varied_no_further() {
     let finding = with_causes(&plan);
     let causes = &experiments(&finding).causes;
     assert_eq!(causes.idle, [Part::Fault(2), Part::Fault(3), Part::Jitter]);
-    let of_idle = |change: &Change| match change {
-        Change::Without(part) => *part != Part::Fault(1),
-        Change::Halved(id) | Change::Doubled(id) => *id != 1,
-        Change::Earlier(id, _) | Change::Later(id, _) => *id != 1,
+    let of_idle = |change: &PlanChange| match change {
+        PlanChange::Without(part) => *part != Part::Fault(1),
+        PlanChange::Halved(id) | PlanChange::Doubled(id) => *id != 1,
+        PlanChange::Earlier(id, _) | PlanChange::Later(id, _) => *id != 1,
     };
     assert!(!causes.changes.iter().any(|changed| of_idle(&changed.change)));
-    let without = causes.changes.iter().find(|c| c.change == Change::Without(Part::Fault(1)));
+    let without = causes.changes.iter().find(|c| c.change == PlanChange::Without(Part::Fault(1)));
     let without = without.expect("each acting part is taken away");
     assert!(!without.stays && without.kinds.is_empty());
     assert_eq!(part_words(&plan, Part::Fault(1)), "c1's pause of 4 s");
@@ -160,7 +160,7 @@ fn thresholds_are_where_theory_has_them() {
         let plan = plan(name);
         let knobs: Vec<_> = knobs(&plan).into_iter().filter(|k| k.name(&plan) == of).collect();
         let found = examine::thresholds_of(&Lab::default(), &plan, &knobs);
-        let Ok([(_, Found::Thresholds(found))]) = found.as_deref() else {
+        let Ok([(_, Located::Thresholds(found))]) = found.as_deref() else {
             panic!("{name} has no threshold of {of}");
         };
         let threshold = &found[0];

@@ -5,7 +5,7 @@
 
 use lockstorm::check::verdict::Verdict;
 use lockstorm::explain::finding::Finding;
-use lockstorm::explore::agree::{Agreement, agreement};
+use lockstorm::explore::agree::{EngineAgreement, agreement};
 use lockstorm::explore::examine;
 use lockstorm::history::Outcome;
 use lockstorm::run::Lab;
@@ -38,7 +38,7 @@ fn both(name: &str) -> [Finding; 2] {
 fn few_scenarios_come_to_the_same_on_both_engines() {
     for name in FEW {
         let [event, turmoil] = both(name);
-        assert_eq!(agreement(&event, &turmoil), Agreement::Whole, "{name}");
+        assert_eq!(agreement(&event, &turmoil), EngineAgreement::Whole, "{name}");
     }
 }
 
@@ -55,14 +55,14 @@ fn notices(finding: &Finding, what: &str, tamper: impl FnOnce(&mut Finding)) {
     let mut other = finding.clone();
     tamper(&mut other);
     let noticed = agreement(finding, &other);
-    assert!(matches!(noticed, Agreement::Not(_)), "{what}: {noticed:?}");
+    assert!(matches!(noticed, EngineAgreement::Not(_)), "{what}: {noticed:?}");
 }
 
 #[test]
 fn every_difference_is_noticed() {
     let scenario = scenario("gc-pause-outlives-lease");
     let finding = examine::judged(&Lab::event_in_ms(), &scenario, 1);
-    assert_eq!(agreement(&finding, &finding), Agreement::Whole);
+    assert_eq!(agreement(&finding, &finding), EngineAgreement::Whole);
     notices(&finding, "another verdict", |other| other.judgement.verdict = Verdict::Holds);
     notices(&finding, "another class", |other| other.class = None);
     notices(&finding, "another nearest miss", |other| other.judgement.nearest_miss = Some(0));

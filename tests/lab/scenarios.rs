@@ -11,7 +11,7 @@ use lockstorm::explore::examine::{self, met};
 use lockstorm::explore::trial::divergence;
 use lockstorm::lock::catalogue::{ALGORITHMS, Locks};
 use lockstorm::run::Lab;
-use lockstorm::scenario::expectation::{Answer, Met};
+use lockstorm::scenario::expectation::{ExpectedVerdict, Fulfilled};
 use lockstorm::scenario::written::{self, Question};
 use lockstorm::scenario::{Scenario, link};
 use lockstorm_platform::fault::{Fault, Verb};
@@ -63,14 +63,14 @@ fn line(finding: &Finding) -> String {
 #[test]
 fn scenarios_are_found_as_they_expect_with_the_traces_that_are_written_down() {
     let all = all();
-    let findings: Vec<(Met, Finding)> = all
+    let findings: Vec<(Fulfilled, Finding)> = all
         .par_iter()
         .map(|(scenario, seed)| {
             let finding = examine::judged(&Lab::default(), scenario, *seed);
             (met(scenario, &finding), finding)
         })
         .collect();
-    let unexpected = findings.iter().filter(|(met, _)| *met != Met::Yes);
+    let unexpected = findings.iter().filter(|(met, _)| *met != Fulfilled::Yes);
     let unexpected: Vec<String> = unexpected.map(|(_, finding)| line(finding)).collect();
     assert!(unexpected.is_empty(), "not as expected:\n{}", unexpected.join("\n"));
     let lines: String = findings.iter().map(|(_, finding)| line(finding) + "\n").collect();
@@ -172,7 +172,7 @@ fn every_file_is_one_question_in_plain_words() {
         assert_eq!(scenario.file, format!("scenarios/{name}.toml"));
         assert!(scenario.text.starts_with("# "), "{name}: the first line says it in plain words");
         assert!(scenario.ask.ends_with('?'), "{name}: {}", scenario.ask);
-        assert_ne!(scenario.expect.answer, Answer::Unstated, "{name}");
+        assert_ne!(scenario.expect.answer, ExpectedVerdict::Unstated, "{name}");
         assert!(questions.insert(scenario.ask.clone()), "{name} asks what another file asks");
     }
     assert!(questions.len() >= 24);

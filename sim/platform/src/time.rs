@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Nanoseconds: a duration, or a reading of a clock.
 pub type Nanos = u64;
 
+/// Milliseconds: a reading of a server's wall clock, or a duration between two, possibly negative.
+pub type Ms = i64;
+
 /// One microsecond in nanoseconds.
 pub const MICROSECOND: Nanos = 1_000;
 /// One millisecond in nanoseconds.

@@ -39,8 +39,10 @@ use std::net::SocketAddrV4;
 
 use bytes::Bytes;
 
+use lockstorm_platform::time::Ms;
+
 use crate::cluster::candidacy::{Election, Manual};
-use crate::cluster::peer::{ClusterNode, ClusterRole, Id, Ms};
+use crate::cluster::peer::{ClusterNode, ClusterRole, Id};
 use crate::cluster::slots::SlotSet;
 use crate::digest::sha1_hex;
 use crate::settings::Settings;

@@ -34,7 +34,8 @@ use std::net::SocketAddrV4;
 use lockstorm_platform::trace::{Event, Sight};
 
 use crate::sentinel::globals::{Crashes, Globals, Times};
-use crate::sentinel::instance::{Instance, InstanceKey, Master, Ms, State, Who};
+use crate::sentinel::instance::{Instance, InstanceKey, Master, State, Who};
+use lockstorm_platform::time::Ms;
 
 /// The configuration of a Sentinel at its first start. Later its own file applies.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -57,7 +57,7 @@ pub enum Reason {
 }
 
 /// What a try met.
-struct Met {
+struct Obstacle {
     reason: Reason,
     /// The owner of the key.
     owner: Option<OpId>,
@@ -140,9 +140,9 @@ fn met(
     requests: &[&Request],
     (leaderless, waited): (&[(Moment, Moment)], &BTreeSet<OpId>),
     (op, begin): (&Op, Moment),
-) -> Met {
+) -> Obstacle {
     if let Some((_, until)) = leaderless.iter().find(|(from, to)| *from <= begin && begin < *to) {
-        return Met { reason: Reason::NoMaster, owner: None, until: *until };
+        return Obstacle { reason: Reason::NoMaster, owner: None, until: *until };
     }
     let mut nodes: BTreeMap<&str, Vec<&Request>> = BTreeMap::new();
     for request in requests {
@@ -157,16 +157,16 @@ fn met(
         blocked.entry(reason).or_default().push(key);
     }
     let free = blocked.remove(&Reason::Waiting).map_or(0, |nodes| nodes.len());
-    let waits = Met { reason: Reason::Waiting, owner: None, until: Moment::NEVER };
+    let waits = Obstacle { reason: Reason::Waiting, owner: None, until: Moment::NEVER };
     if free >= case.terms.site.quorum as usize {
         let has_set = case.lives.incarnations.iter().any(|key| key.by == Some(op.id));
         let is_answered = requests.iter().all(|request| request.is_answered());
         return match op.outcome {
             Outcome::Refused { .. } if has_set && waited.contains(&op.id) => {
-                Met { reason: Reason::Unacknowledged, ..waits }
+                Obstacle { reason: Reason::Unacknowledged, ..waits }
             }
             Outcome::Unknown | Outcome::Pending if !is_answered => {
-                Met { reason: Reason::NoQuorum, ..waits }
+                Obstacle { reason: Reason::NoQuorum, ..waits }
             }
             _ => waits,
         };
@@ -175,7 +175,7 @@ fn met(
     let Some((reason, keys)) = most.filter(|(_, nodes)| !nodes.is_empty()) else { return waits };
     let last = keys.into_iter().flatten().max_by_key(|key| key.to);
     let owner = last.and_then(|key| case.owner(key.by?));
-    Met { reason, owner, until: last.map_or(Moment::NEVER, |key| key.to) }
+    Obstacle { reason, owner, until: last.map_or(Moment::NEVER, |key| key.to) }
 }
 
 /// What a try met on one node from a moment on, and the key that blocked it, if any.

@@ -6,8 +6,8 @@ pub(crate) mod spec;
 mod turn;
 
 use crate::check::case::Case;
-use crate::check::linear::search::{Answer, Item, Model};
-use crate::check::linear::spec::{Lock, Register};
+use crate::check::linear::search::{Item, Legality, SequentialModel};
+use crate::check::linear::spec::{LockModel, Register};
 use crate::check::terms::Invariant;
 use crate::check::verdict::Kind;
 use crate::check::verdict::Violation;
@@ -27,7 +27,7 @@ pub struct Linear {
 pub fn judge(case: &Case) -> Linear {
     let mut linear = Linear::default();
     if case.terms.model != promise::Model::None && case.terms.holders == 1 {
-        linear.take(case, "lock", &Lock, spec::lock_items(case));
+        linear.take(case, "lock", &LockModel, spec::lock_items(case));
         for violation in &mut linear.violations {
             violation.turns = turn::turns(case, &violation.ops);
         }
@@ -43,7 +43,7 @@ pub fn judge(case: &Case) -> Linear {
 }
 
 impl Linear {
-    fn take<M: Model>(
+    fn take<M: SequentialModel>(
         &mut self,
         case: &Case,
         what: &str,
@@ -52,9 +52,9 @@ impl Linear {
     ) {
         items.sort_by_key(|item| item.call);
         match search::search(model, &items) {
-            Answer::Legal => {}
-            Answer::Illegal => self.violations.push(violation(case, &core(model, items))),
-            Answer::GaveUp => {
+            Legality::Legal => {}
+            Legality::Illegal => self.violations.push(violation(case, &core(model, items))),
+            Legality::GaveUp => {
                 self.unknown.push(format!("the search for a legal order of the {what} gave up"));
             }
         }
@@ -63,7 +63,7 @@ impl Linear {
 
 /// Blocks that together have no legal order, and none of which can be removed. Removing a whole
 /// block never makes it harder to find an order, so the core proves the violation of the whole.
-fn core<M: Model>(model: &M, mut items: Vec<Item<M::Action>>) -> Vec<Item<M::Action>> {
+fn core<M: SequentialModel>(model: &M, mut items: Vec<Item<M::Action>>) -> Vec<Item<M::Action>> {
     let mut blocks = items.iter().map(|item| item.block).collect::<Vec<_>>();
     blocks.sort_unstable();
     blocks.dedup();
@@ -76,7 +76,7 @@ fn core<M: Model>(model: &M, mut items: Vec<Item<M::Action>>) -> Vec<Item<M::Act
             let chunk = &blocks[start..end];
             let rest = items.iter().filter(|item| chunk.binary_search(&item.block).is_err());
             let rest = rest.cloned().collect::<Vec<_>>();
-            if search::search(model, &rest) == Answer::Illegal {
+            if search::search(model, &rest) == Legality::Illegal {
                 items = rest;
                 blocks.drain(start..end);
             } else {

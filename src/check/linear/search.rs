@@ -14,7 +14,7 @@ use crate::history::OpId;
 use crate::reading::moment::Moment;
 
 /// The specification: how one action changes a state.
-pub trait Model {
+pub trait SequentialModel {
     /// The state of the model.
     type State: Copy + Ord;
     /// What an item does.
@@ -32,7 +32,8 @@ pub trait Model {
         item: &Item<Self::Action>,
         from: Moment,
     ) -> Option<(Self::State, Moment)>;
-    /// As [`Model::step`] for an item that takes effect only later, if that can lead elsewhere.
+    /// As [`SequentialModel::step`] for an item that takes effect only later, if that can lead
+    /// elsewhere.
     fn step_later(
         &self,
         _: Self::State,
@@ -62,7 +63,7 @@ pub struct Item<A> {
 
 /// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Legality {
     /// There is a legal order.
     Legal,
     /// There is none.
@@ -89,10 +90,10 @@ struct Configuration<S> {
 }
 
 /// Looks for a legal order of the items, which are sorted by their call.
-pub fn search<M: Model>(model: &M, items: &[Item<M::Action>]) -> Answer {
+pub fn search<M: SequentialModel>(model: &M, items: &[Item<M::Action>]) -> Legality {
     let (certain, uncertain) = items.iter().partition::<Vec<_>, _>(|item| item.is_certain);
     if uncertain.len() > WIDTH {
-        return Answer::GaveUp;
+        return Legality::GaveUp;
     }
     let state = model.initial();
     let start = Configuration { first: 0, placed: 0, chosen: 0, state, now: Moment::default() };
@@ -100,7 +101,7 @@ pub fn search<M: Model>(model: &M, items: &[Item<M::Action>]) -> Answer {
     let mut reached: BTreeMap<_, Moment> = BTreeMap::new();
     while let Some(at) = open.pop() {
         if at.first == certain.len() {
-            return Answer::Legal;
+            return Legality::Legal;
         }
         match reached.entry((at.first, at.placed, at.chosen, at.state)) {
             Entry::Occupied(entry) if *entry.get() <= at.now => continue,
@@ -108,15 +109,15 @@ pub fn search<M: Model>(model: &M, items: &[Item<M::Action>]) -> Answer {
             Entry::Vacant(entry) => _ = entry.insert(at.now),
         }
         if reached.len() > LIMIT || !expand(model, &certain, &uncertain, at, &mut open) {
-            return Answer::GaveUp;
+            return Legality::GaveUp;
         }
     }
-    Answer::Illegal
+    Legality::Illegal
 }
 
 /// Pushes the successors of a configuration on the stack, the earliest call on top. False if more
 /// items are concurrent than can be distinguished.
-fn expand<M: Model>(
+fn expand<M: SequentialModel>(
     model: &M,
     certain: &[&Item<M::Action>],
     uncertain: &[&Item<M::Action>],
@@ -168,7 +169,7 @@ fn expand<M: Model>(
     true
 }
 
-fn place<M: Model>(
+fn place<M: SequentialModel>(
     model: &M,
     item: &Item<M::Action>,
     at: Configuration<M::State>,
@@ -180,7 +181,7 @@ fn place<M: Model>(
 }
 
 /// The results of an item from a point on: immediately, and later.
-pub fn steps<M: Model>(
+pub fn steps<M: SequentialModel>(
     model: &M,
     state: M::State,
     item: &Item<M::Action>,

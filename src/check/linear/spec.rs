@@ -21,14 +21,14 @@ use std::collections::BTreeSet;
 use lockstorm_platform::time::{Clock, Nanos};
 
 use crate::check::case::Case;
-use crate::check::linear::search::{Item, Model};
+use crate::check::linear::search::{Item, SequentialModel};
 use crate::history::{Op, OpId, OpKind, Outcome};
 use crate::promise;
 use crate::reading::hold::Hold;
 use crate::reading::moment::Moment;
 
 /// A lock for one holder: a mutex if no hold can expire on its own, otherwise a lease.
-pub struct Lock;
+pub struct LockModel;
 
 /// What happens to a lock, for one grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub enum LockAction {
     Release,
 }
 
-impl Model for Lock {
+impl SequentialModel for LockModel {
     type State = Option<(i64, Moment)>;
     type Action = LockAction;
 
@@ -249,7 +249,7 @@ pub enum RegisterAction {
     Write(i64),
 }
 
-impl Model for Register {
+impl SequentialModel for Register {
     type State = i64;
     type Action = RegisterAction;
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::check::case::Case;
 use crate::check::linear::search::{self, Item};
-use crate::check::linear::spec::{self, Lock, LockAction};
+use crate::check::linear::spec::{self, LockAction, LockModel};
 use crate::check::verdict::{Turn, TurnEnd};
 use crate::history::{OpId, OpKind};
 use crate::reading::moment::Moment;
@@ -49,7 +49,7 @@ fn earliest_end<'a>(
 ) -> Option<(Moment, Option<Moment>, &'a Item<LockAction>)> {
     let items = left.iter().enumerate();
     let steps = items.flat_map(|(index, item)| {
-        let steps = search::steps(&Lock, state, item, now.max(item.call));
+        let steps = search::steps(&LockModel, state, item, now.max(item.call));
         steps.map(move |step| (index, item, step))
     });
     let ends = steps.filter_map(|(index, item, (state, now))| {

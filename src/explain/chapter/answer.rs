@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::Leg;
 
-use crate::explain::hold::{Hold, grant_of};
+use crate::explain::hold::{StoryHold, grant_of};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, OpKind, Outcome, Request};
@@ -94,7 +94,7 @@ fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
 }
 
 /// How often a lease was extended.
-fn prolonged(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Beat> {
+fn prolonged(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Beat> {
     let kept = witness.history().ops.iter().filter(|op| {
         let is_of = matches!(op.kind, OpKind::Extend { grant, .. } if witness.is_of(hold, grant));
         // An extend after the last release extends nothing of its own.
@@ -114,12 +114,12 @@ fn prolonged(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Beat> {
 }
 
 /// How often a holder re-entered the lock.
-fn nested(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Beat> {
+fn nested(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Beat> {
     let inner = witness
         .holds
         .iter()
         .filter(|other| other.grant.id != hold.grant.id && witness.is_of(hold, other.grant.id));
-    let inner: Vec<&Hold<'_>> = inner.collect();
+    let inner: Vec<&StoryHold<'_>> = inner.collect();
     let first = inner.first()?;
     let often = count(inner.len() as u64, "time");
     let text = format!("{} takes the lock again while it has it, {often}.", hold.grant.caller);

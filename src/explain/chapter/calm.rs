@@ -4,8 +4,8 @@ use lockstorm_platform::time::{Instant, Nanos};
 
 use crate::explain::chapter::strike::{outages, told};
 use crate::explain::chapter::{margin, role};
-use crate::explain::hold::Hold;
-use crate::explain::incarnation::Incarnation;
+use crate::explain::hold::StoryHold;
+use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind, Outcome, PROBE};
@@ -28,7 +28,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 }
 
 fn grants(witness: &Witness<'_>) -> Option<Beat> {
-    let holds: Vec<&Hold<'_>> =
+    let holds: Vec<&StoryHold<'_>> =
         witness.tenures.iter().filter(|hold| hold.grant.process != PROBE).collect();
     let (first, last) = (holds.first()?, holds.last()?);
     let mut callers: Vec<String> =
@@ -97,7 +97,7 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
     })?;
     let hold = witness.hold(life.owner?)?;
     let who = &hold.grant.caller;
-    let is_there = |other: &Incarnation| {
+    let is_there = |other: &KeyLife| {
         let of_who = other.owner.and_then(|owner| witness.caller(owner)).is_some_and(|c| c == who);
         other.node == life.node && of_who && other.from.at <= back.at && back < other.until
     };
@@ -126,14 +126,14 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
     let conditions = witness.history().conditions.iter().enumerate();
     let halts = conditions.filter(|(_, condition)| condition.verb.halts());
     let halts = halts.filter_map(|(index, condition)| {
-        let held = |hold: &&Hold<'_>| {
+        let held = |hold: &&StoryHold<'_>| {
             let struck = hold.from < condition.from && condition.from < hold.until;
             struck && condition.strikes(&hold.grant.process)
         };
         let hold = witness.tenures.iter().find(held)?;
         let back = condition.to.filter(|back| *back <= hold.until)?;
         let left = lease_at(witness, hold, back)?.checked_sub(back.at)?;
-        let own = |life: &&Incarnation| {
+        let own = |life: &&KeyLife| {
             life.from < back && life.owner.is_some_and(|owner| witness.is_of(hold, owner))
         };
         let mut keys = witness.lives.iter().filter(own).peekable();
@@ -157,7 +157,7 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
 }
 
 /// When the lease ends that a holder knew of at an instant: as granted, or as last prolonged.
-fn lease_at(witness: &Witness<'_>, hold: &Hold<'_>, at: Instant) -> Option<Nanos> {
+fn lease_at(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Instant) -> Option<Nanos> {
     let process = &hold.grant.process;
     let known = witness.reading.ops_of(hold.grant.id).filter_map(|op| match op.outcome {
         Outcome::Kept { deadline: Some((clock, deadline)) }
@@ -172,14 +172,14 @@ fn lease_at(witness: &Witness<'_>, hold: &Hold<'_>, at: Instant) -> Option<Nanos
 }
 
 /// When a hold's lease ends: as granted, or as long as it covered if it was extended.
-fn lease_of(hold: &Hold<'_>) -> Option<Nanos> {
+fn lease_of(hold: &StoryHold<'_>) -> Option<Nanos> {
     let covered = hold.covered.last().map(|(_, end)| *end);
     hold.lease.map(|lease| covered.map_or(lease, |end| end.max(lease)))
 }
 
 /// A holder that passed its deadline without harm, because no other caller was granted the lock.
 fn overrun(witness: &Witness<'_>) -> Option<Beat> {
-    let bare = |hold: &&Hold<'_>| hold.bare_from().map(|bare| hold.until.at - bare);
+    let bare = |hold: &&StoryHold<'_>| hold.bare_from().map(|bare| hold.until.at - bare);
     let hold = witness.tenures.iter().filter(|hold| bare(hold).is_some()).max_by_key(bare)?;
     let over = hold.bare_from()?;
     let mut others = witness.holds.iter().filter(|other| other.grant.caller != hold.grant.caller);
@@ -200,7 +200,7 @@ fn overrun(witness: &Witness<'_>) -> Option<Beat> {
 
 /// The tenure that was extended most often.
 fn renewals(witness: &Witness<'_>) -> Option<Beat> {
-    let kept = |hold: &Hold<'_>| -> Vec<&Op> {
+    let kept = |hold: &StoryHold<'_>| -> Vec<&Op> {
         let ops = witness.history().ops.iter();
         let prolongs = |op: &&Op| {
             let kept = matches!(op.outcome, Outcome::Kept { .. });
@@ -260,7 +260,8 @@ fn is_granted(op: &Op) -> bool {
 /// The two tenures of different callers with the least time between them.
 fn closest(witness: &Witness<'_>) -> Option<Beat> {
     let pairs = witness.tenures.windows(2);
-    let gap = |pair: &&[Hold<'_>]| -> Nanos { pair[1].from.at.saturating_sub(pair[0].until.at) };
+    let gap =
+        |pair: &&[StoryHold<'_>]| -> Nanos { pair[1].from.at.saturating_sub(pair[0].until.at) };
     let pair = pairs
         .filter(|pair| pair[0].grant.caller != pair[1].grant.caller)
         .filter(|pair| pair[1].grant.process != PROBE && pair[0].until <= pair[1].from)

@@ -4,12 +4,12 @@ use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
-use crate::explain::hold::Hold;
+use crate::explain::hold::StoryHold;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, Outcome};
 use crate::quantity::{list, moment, span};
-use crate::reading::hold::Ended;
+use crate::reading::hold::HoldEnd;
 
 /// The told grants, and their overlap.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -71,7 +71,7 @@ fn was_asked(witness: &Witness<'_>, grant: OpId, key: &Key) -> bool {
     })
 }
 
-fn term(witness: &Witness<'_>, hold: &Hold<'_>) -> String {
+fn term(witness: &Witness<'_>, hold: &StoryHold<'_>) -> String {
     let Outcome::Granted { deadline, fence, .. } = &hold.grant.outcome else {
         return String::new();
     };
@@ -98,7 +98,7 @@ fn term(witness: &Witness<'_>, hold: &Hold<'_>) -> String {
 }
 
 /// When the granted lease would have ended, had its clock kept its rate.
-fn as_it_ran(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Nanos> {
+fn as_it_ran(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Nanos> {
     let Outcome::Granted { deadline: Some((clock, deadline)), .. } = hold.grant.outcome else {
         return None;
     };
@@ -108,7 +108,7 @@ fn as_it_ran(witness: &Witness<'_>, hold: &Hold<'_>) -> Option<Nanos> {
 
 fn overlap(witness: &Witness<'_>) -> Option<Beat> {
     let (from, to) = witness.overlap()?;
-    let mut holds: Vec<&Hold<'_>> =
+    let mut holds: Vec<&StoryHold<'_>> =
         witness.actors.iter().filter_map(|grant| witness.hold(grant.id)).collect();
     holds.sort_by_key(|hold| hold.from);
     let mut who: Vec<String> = Vec::new();
@@ -133,10 +133,13 @@ fn overlap(witness: &Witness<'_>) -> Option<Beat> {
 }
 
 /// When more callers than allowed begin to hold, and the hold whose end ends that.
-fn together<'a, 'b>(holds: &[&'b Hold<'a>], most: usize) -> Option<(Instant, &'b Hold<'a>)> {
+fn together<'a, 'b>(
+    holds: &[&'b StoryHold<'a>],
+    most: usize,
+) -> Option<(Instant, &'b StoryHold<'a>)> {
     let open = |at: Instant| holds.iter().filter(|h| h.from <= at && at < h.until).count();
     let begun = holds.iter().map(|hold| hold.from).find(|at| open(*at) > most)?;
-    let mut ends: Vec<&&Hold<'_>> = holds.iter().filter(|hold| hold.until > begun).collect();
+    let mut ends: Vec<&&StoryHold<'_>> = holds.iter().filter(|hold| hold.until > begun).collect();
     ends.sort_by_key(|hold| hold.until);
     ends.into_iter().find(|hold| open(hold.until) <= most).map(|hold| (begun, *hold))
 }
@@ -144,12 +147,12 @@ fn together<'a, 'b>(holds: &[&'b Hold<'a>], most: usize) -> Option<(Instant, &'b
 /// Both are within their leases until one of these expires, before either is given up.
 fn leased(
     witness: &Witness<'_>,
-    holds: &[&Hold<'_>],
+    holds: &[&StoryHold<'_>],
     (from, to): (Nanos, Nanos),
 ) -> Option<String> {
     let [one, other] = holds else { return None };
     let is_double = witness.primary?.kind == Kind::DoubleGrant;
-    let part = |hold: &Hold<'_>| {
+    let part = |hold: &StoryHold<'_>| {
         hold.covered.iter().copied().find(|(begun, end)| *begun <= from && to <= *end)
     };
     let (first, second) = (part(one)?, part(other)?);
@@ -168,17 +171,22 @@ fn leased(
     })
 }
 
-fn believed(who: &str, begun: Instant, over: &Hold<'_>, evidence: &mut Vec<Evidence>) -> String {
+fn believed(
+    who: &str,
+    begun: Instant,
+    over: &StoryHold<'_>,
+    evidence: &mut Vec<Evidence>,
+) -> String {
     evidence.extend(match over.end {
-        Ended::Released(id) | Ended::Lost(id) => Some(Evidence::Op(id)),
-        Ended::Died(condition) => condition.map(Evidence::Condition),
-        Ended::Open => None,
+        HoldEnd::Released(id) | HoldEnd::Lost(id) => Some(Evidence::Op(id)),
+        HoldEnd::Died(condition) => condition.map(Evidence::Condition),
+        HoldEnd::Open => None,
     });
     let why = match over.end {
-        Ended::Released(_) => format!("{} gives it back", over.grant.caller),
-        Ended::Lost(_) => format!("{} learns of its loss", over.grant.caller),
-        Ended::Died(_) => format!("{} dies", over.grant.caller),
-        Ended::Open => "the run ends".to_owned(),
+        HoldEnd::Released(_) => format!("{} gives it back", over.grant.caller),
+        HoldEnd::Lost(_) => format!("{} learns of its loss", over.grant.caller),
+        HoldEnd::Died(_) => format!("{} dies", over.grant.caller),
+        HoldEnd::Open => "the run ends".to_owned(),
     };
     format!(
         "From here on {who} believe they hold the lock, for {}, until {why} at {}.",
@@ -192,9 +200,9 @@ fn gives_up(witness: &Witness<'_>) -> Option<Beat> {
     let hold = witness.idle()?;
     let (who, what) = (&hold.grant.caller, "without an access since another was let in");
     let (text, id) = match hold.end {
-        Ended::Released(id) => (format!("{who} gives the lock back, {what}."), id),
-        Ended::Lost(id) => (format!("{who} is told that the lock is lost, {what}."), id),
-        Ended::Died(_) | Ended::Open => return None,
+        HoldEnd::Released(id) => (format!("{who} gives the lock back, {what}."), id),
+        HoldEnd::Lost(id) => (format!("{who} is told that the lock is lost, {what}."), id),
+        HoldEnd::Died(_) | HoldEnd::Open => return None,
     };
     let evidence = vec![Evidence::Op(hold.grant.id), Evidence::Op(id)];
     Some(Beat::new(Weight::Cause, hold.until, text, evidence))

@@ -6,12 +6,12 @@ use lockstorm_platform::trace::Leg;
 use crate::check::verdict::Kind;
 use crate::explain::chapter::grant::granted;
 use crate::explain::hold::op;
-use crate::explain::incarnation::Incarnation;
+use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpKind, Outcome, PROBE, Request};
 use crate::quantity::{count, length, list, moment};
-use crate::reading::hold::Ended;
+use crate::reading::hold::HoldEnd;
 
 /// The events that the violations of liveness rest on.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -40,7 +40,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 }
 
 /// How a leftover key was created.
-fn left_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<Beat> {
+fn left_by(witness: &Witness<'_>, life: &KeyLife, owner: &Op) -> Option<Beat> {
     if witness.hold(owner.id).is_some() {
         return granted(witness, owner);
     }
@@ -103,7 +103,7 @@ fn kept_out(witness: &Witness<'_>) -> Option<Beat> {
     witness.left().find_map(|(life, owner)| kept_out_by(witness, life, owner))
 }
 
-fn kept_out_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<Beat> {
+fn kept_out_by(witness: &Witness<'_>, life: &KeyLife, owner: &Op) -> Option<Beat> {
     let tenure = witness.tenures.iter().find(|tenure| witness.is_of(tenure, owner.id));
     let left = tenure.map_or(life.from, |tenure| tenure.until.max(life.from));
     let mut others = witness.holds.iter().map(|hold| hold.from).filter(|from| *from > left);
@@ -142,7 +142,7 @@ fn kept_out_by(witness: &Witness<'_>, life: &Incarnation, owner: &Op) -> Option<
 }
 
 /// Whether an acquire reached the node of a key, and received no error there.
-fn came_to(witness: &Witness<'_>, op: &Op, life: &Incarnation) -> bool {
+fn came_to(witness: &Witness<'_>, op: &Op, life: &KeyLife) -> bool {
     let mut requests = witness.history().requests.iter().filter(|request| request.op == op.id);
     requests.any(|request| {
         let done = request.legs.iter().any(|(leg, _)| *leg == Leg::Applied);
@@ -157,7 +157,7 @@ fn left_keys(witness: &Witness<'_>) -> Vec<Beat> {
     let left = left.map(|(life, owner)| {
         let mut evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
         let end = witness.hold(owner.id).map(|hold| hold.end);
-        if let Some(Ended::Released(id) | Ended::Lost(id)) = end {
+        if let Some(HoldEnd::Released(id) | HoldEnd::Lost(id)) = end {
             evidence.push(Evidence::Op(id));
         }
         let term = match life.until_ms {
@@ -221,7 +221,7 @@ fn told_late(witness: &Witness<'_>) -> Vec<Beat> {
         let holds = violation.ops.iter().filter_map(|id| witness.hold(*id));
         for hold in holds {
             let (told, by, mut evidence) = match hold.end {
-                Ended::Lost(id) => ("is told of its loss", ",", vec![Evidence::Op(id)]),
+                HoldEnd::Lost(id) => ("is told of its loss", ",", vec![Evidence::Op(id)]),
                 _ => ("is never told of its loss, and holds on", " for", Vec::new()),
             };
             evidence.push(Evidence::Op(hold.grant.id));

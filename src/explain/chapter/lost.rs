@@ -3,13 +3,13 @@
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::Kind;
-use crate::explain::incarnation::Incarnation;
+use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::quantity::moment;
 
 /// Whether this chapter tells the end of a life.
-pub fn tells(witness: &Witness<'_>, life: &Incarnation) -> bool {
+pub fn tells(witness: &Witness<'_>, life: &KeyLife) -> bool {
     let lost = witness.primary.filter(|violation| violation.kind == Kind::LostEarly);
     lost.is_some_and(|lost| lost.keys.first().copied() == life.end && life.end.is_some())
 }

@@ -1,8 +1,8 @@
 //! The nearest miss of a run, as an event: the write, and what kept it safe.
 
 use crate::check::nearest_miss::NearestMiss;
-use crate::explain::hold::Hold;
-use crate::explain::incarnation::Incarnation;
+use crate::explain::hold::StoryHold;
+use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Access, AccessKind};
@@ -74,12 +74,7 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
 }
 
 /// Whether a key was over before its node let others in: the node did not lead then.
-fn is_early(
-    witness: &Witness<'_>,
-    life: &Incarnation,
-    wrote: &Access,
-    nearest: &NearestMiss,
-) -> bool {
+fn is_early(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestMiss) -> bool {
     let free = wrote.at.at.saturating_add_signed(nearest.by);
     witness.passes(life).at < free
 }
@@ -87,10 +82,10 @@ fn is_early(
 /// The key from before a grant whose end let others in, if it was not the tenure's own.
 fn older<'b>(
     witness: &'b Witness<'_>,
-    hold: &Hold<'_>,
+    hold: &StoryHold<'_>,
     wrote: &Access,
     nearest: &NearestMiss,
-) -> Option<&'b Incarnation> {
+) -> Option<&'b KeyLife> {
     let free = wrote.at.at.checked_add_signed(nearest.by)?;
     let mut lives = witness.lives.iter().filter(|life| life.node == nearest.node);
     lives.find(|life| {
@@ -100,7 +95,7 @@ fn older<'b>(
     })
 }
 
-fn last_write<'a>(witness: &Witness<'a>, hold: &Hold<'_>) -> Option<(usize, &'a Access)> {
+fn last_write<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Option<(usize, &'a Access)> {
     let mut accesses = witness.history().accesses.iter().enumerate();
     accesses.rfind(|(_, access)| {
         access.grant.is_some_and(|grant| witness.is_of(hold, grant))

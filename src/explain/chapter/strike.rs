@@ -5,7 +5,7 @@ use lockstorm_platform::time::{Instant, SECOND};
 use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::op;
-use crate::explain::incarnation::Incarnation;
+use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind};
@@ -206,10 +206,7 @@ fn interrupted<'a>(witness: &Witness<'a>, condition: &Condition) -> Option<&'a O
 }
 
 /// The life of the lock's key that an eviction or a flush ended, and its owner.
-fn taken<'w, 'a>(
-    witness: &'w Witness<'a>,
-    condition: &Condition,
-) -> Option<(&'w Incarnation, &'a Op)> {
+fn taken<'w, 'a>(witness: &'w Witness<'a>, condition: &Condition) -> Option<(&'w KeyLife, &'a Op)> {
     let ends = match condition.verb {
         Verb::Evict { .. } => KeyChange::Evicted,
         Verb::Flush => KeyChange::Deleted,
@@ -225,7 +222,7 @@ fn taken<'w, 'a>(
 }
 
 /// Whether the end of a life is told together with the fault that ended it.
-pub fn takes(witness: &Witness<'_>, life: &Incarnation) -> bool {
+pub fn takes(witness: &Witness<'_>, life: &KeyLife) -> bool {
     let struck = witness.history().conditions.iter().filter(|c| c.met != Some(0));
     struck.filter_map(|c| taken(witness, c)).any(|(taken, _)| taken.born == life.born)
 }

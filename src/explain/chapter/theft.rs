@@ -8,7 +8,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 use crate::check::verdict::Kind;
 use crate::explain::chapter::{lost, strike};
 use crate::explain::hold::{grant_of, op};
-use crate::explain::incarnation::Incarnation;
+use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId, Seen};
@@ -23,8 +23,8 @@ const LATE: Nanos = 100 * MILLISECOND;
 /// The ends of the told grants' keys that their own callers did not cause, and the ends that these
 /// grants caused to keys of others.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
-    let mut groups: BTreeMap<(OpId, Ending), Vec<Vec<&Incarnation>>> = BTreeMap::new();
-    let mut lives: Vec<&Incarnation> = witness.lives.iter().collect();
+    let mut groups: BTreeMap<(OpId, KeyEnd), Vec<Vec<&KeyLife>>> = BTreeMap::new();
+    let mut lives: Vec<&KeyLife> = witness.lives.iter().collect();
     lives.sort_by_key(|life| life.until);
     for life in lives {
         let Some((owner, ending)) = ending(witness, life) else { continue };
@@ -44,7 +44,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 
 /// Whether the later of two ends is told with the first one: soon after it, of a key that existed
 /// then, with no fault of the later one's node and no told grant in between.
-fn are_together(witness: &Witness<'_>, first: &Incarnation, later: &Incarnation) -> bool {
+fn are_together(witness: &Witness<'_>, first: &KeyLife, later: &KeyLife) -> bool {
     let (from, to) = (first.until, later.until);
     let is_between = |at: Instant| from < at && at <= to;
     let mut faults = witness.history().conditions.iter().filter(|c| c.touches(&later.node));
@@ -57,7 +57,7 @@ fn are_together(witness: &Witness<'_>, first: &Incarnation, later: &Incarnation)
 
 /// How a key ended, as far as a sentence tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Ending {
+enum KeyEnd {
     Change(KeyChange),
     /// It expired while the node was down.
     RanOut,
@@ -67,7 +67,7 @@ enum Ending {
     OverwrittenBy(OpId),
 }
 
-fn ending(witness: &Witness<'_>, life: &Incarnation) -> Option<(OpId, Ending)> {
+fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
     let owner = life.owner?;
     let key = witness.history().keys.get(life.end?)?;
     let is_own = |by: OpId| {
@@ -79,20 +79,20 @@ fn ending(witness: &Witness<'_>, life: &Incarnation) -> Option<(OpId, Ending)> {
         return None;
     }
     match (key.change, foreign) {
-        (KeyChange::Set, Some(by)) => Some((owner, Ending::OverwrittenBy(by))),
-        (KeyChange::Deleted, Some(by)) => Some((owner, Ending::DeletedBy(by))),
-        (KeyChange::Deleted, None) if is_in_cast => Some((owner, Ending::Own(key.by?))),
+        (KeyChange::Set, Some(by)) => Some((owner, KeyEnd::OverwrittenBy(by))),
+        (KeyChange::Deleted, Some(by)) => Some((owner, KeyEnd::DeletedBy(by))),
+        (KeyChange::Deleted, None) if is_in_cast => Some((owner, KeyEnd::Own(key.by?))),
         (KeyChange::Deleted, None) | (KeyChange::Set, None) => None,
         (KeyChange::Expired, _) if is_in_cast && ran_out(witness, life, key) => {
-            Some((owner, Ending::RanOut))
+            Some((owner, KeyEnd::RanOut))
         }
-        (change, _) => is_in_cast.then_some((owner, Ending::Change(change))),
+        (change, _) => is_in_cast.then_some((owner, KeyEnd::Change(change))),
     }
 }
 
 /// Whether a node was down between the expiry of a key on its clock and the instant at which that
 /// became visible.
-fn ran_out(witness: &Witness<'_>, life: &Incarnation, end: &Key) -> bool {
+fn ran_out(witness: &Witness<'_>, life: &KeyLife, end: &Key) -> bool {
     let over = life.until_ms.and_then(|until| {
         let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
         witness.reading.clocks.reaches(&life.node, Clock::Wall, life.from.into(), reading)
@@ -112,12 +112,7 @@ fn grant_of_id(witness: &Witness<'_>, id: OpId) -> Option<OpId> {
     grant_of(op(witness.history(), id)?)
 }
 
-fn ended(
-    witness: &Witness<'_>,
-    owner: OpId,
-    ending: Ending,
-    lives: &[&Incarnation],
-) -> Option<Beat> {
+fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife]) -> Option<Beat> {
     let whose = witness.caller(owner)?;
     let mut nodes: Vec<String> = Vec::new();
     for life in lives.iter().filter(|life| life.end.is_some()) {
@@ -130,14 +125,14 @@ fn ended(
     let is_one = nodes.len() == 1;
     let mut evidence = vec![Evidence::Op(owner)];
     let (hand, sent) = match ending {
-        Ending::DeletedBy(id) | Ending::OverwrittenBy(id) | Ending::Own(id) => {
+        KeyEnd::DeletedBy(id) | KeyEnd::OverwrittenBy(id) | KeyEnd::Own(id) => {
             hand(witness, id, lives)
         }
-        Ending::Change(_) | Ending::RanOut => (String::new(), None),
+        KeyEnd::Change(_) | KeyEnd::RanOut => (String::new(), None),
     };
     evidence.extend(sent.map(Evidence::Request));
     let what = match ending {
-        Ending::DeletedBy(id) | Ending::OverwrittenBy(id) if witness.caller(id) == Some(whose) => {
+        KeyEnd::DeletedBy(id) | KeyEnd::OverwrittenBy(id) if witness.caller(id) == Some(whose) => {
             let began = |id| op(witness.history(), id).map(|op| op.call.seq);
             match grant_of_id(witness, id).and_then(began) < began(owner) {
                 true => "its own newer key".to_owned(),
@@ -147,45 +142,45 @@ fn ended(
         _ => format!("{whose}'s key"),
     };
     let text = match ending {
-        Ending::Change(KeyChange::Expired) => format!("{whose}'s key expires on {on}."),
-        Ending::Change(KeyChange::Evicted) => {
+        KeyEnd::Change(KeyChange::Expired) => format!("{whose}'s key expires on {on}."),
+        KeyEnd::Change(KeyChange::Evicted) => {
             let removes = if is_one { "removes" } else { "remove" };
             format!("{on} {removes} {whose}'s key.")
         }
-        Ending::Change(KeyChange::LostAtRestart) => {
+        KeyEnd::Change(KeyChange::LostAtRestart) => {
             let comes = if is_one { "comes" } else { "come" };
             format!("{on} {comes} back without {whose}'s key.")
         }
-        Ending::Change(_) if is_one => {
+        KeyEnd::Change(_) if is_one => {
             format!("{on} loses {whose}'s key: its master does not have it.")
         }
-        Ending::Change(_) => format!("{on} lose {whose}'s key: their master does not have it."),
-        Ending::RanOut => {
+        KeyEnd::Change(_) => format!("{on} lose {whose}'s key: their master does not have it."),
+        KeyEnd::RanOut => {
             let are = if is_one { "is" } else { "are" };
             format!("{on} {are} back; {whose}'s key has run out meanwhile.")
         }
-        Ending::Own(_) => format!("{hand} deletes its own key on {on}."),
-        Ending::DeletedBy(_) => format!("{hand} deletes {what} on {on}."),
-        Ending::OverwrittenBy(_) => format!("{hand} overwrites {what} on {on}."),
+        KeyEnd::Own(_) => format!("{hand} deletes its own key on {on}."),
+        KeyEnd::DeletedBy(_) => format!("{hand} deletes {what} on {on}."),
+        KeyEnd::OverwrittenBy(_) => format!("{hand} overwrites {what} on {on}."),
     };
     for life in lives {
         evidence.extend([Evidence::Key(life.born), Evidence::Key(life.end?)]);
     }
     let at: Instant = lives.iter().map(|life| life.until).min()?;
-    if let Ending::DeletedBy(id) | Ending::OverwrittenBy(id) | Ending::Own(id) = ending {
+    if let KeyEnd::DeletedBy(id) | KeyEnd::OverwrittenBy(id) | KeyEnd::Own(id) = ending {
         evidence.push(Evidence::Op(id));
     }
     let weight = match ending {
-        Ending::Own(_) if sent.is_none() => Weight::Minor,
+        KeyEnd::Own(_) if sent.is_none() => Weight::Minor,
         _ if at > witness.primary?.from => Weight::Effect,
-        Ending::Change(_) | Ending::RanOut | Ending::Own(_) => Weight::Cause,
-        Ending::DeletedBy(_) | Ending::OverwrittenBy(_) => Weight::Crux,
+        KeyEnd::Change(_) | KeyEnd::RanOut | KeyEnd::Own(_) => Weight::Cause,
+        KeyEnd::DeletedBy(_) | KeyEnd::OverwrittenBy(_) => Weight::Crux,
     };
     Some(Beat::new(weight, at, text, evidence))
 }
 
 /// The caller that ended a key, and its command if that was in flight for long.
-fn hand(witness: &Witness<'_>, id: OpId, lives: &[&Incarnation]) -> (String, Option<usize>) {
+fn hand(witness: &Witness<'_>, id: OpId, lives: &[&KeyLife]) -> (String, Option<usize>) {
     let who = witness.caller(id).unwrap_or("somebody");
     let late = lives.iter().find_map(|life| {
         let key = witness.history().keys.get(life.end?)?;

@@ -4,9 +4,9 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::{Cause, Violation};
 use crate::explain::hold::{grant_of, op};
-use crate::explain::incarnation::Incarnation;
+use crate::explain::incarnation::KeyLife;
 use crate::explain::mechanism::belief::belief;
-use crate::explain::mechanism::ending::{Ending, ending};
+use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::overlap;
 use crate::explain::mechanism::stuck;
@@ -146,11 +146,7 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
 }
 
 /// Why a key was there although its owner's release had returned as released.
-fn given_back(
-    witness: &Witness<'_>,
-    (life, who): (&Incarnation, &str),
-    release: &Op,
-) -> (How, String) {
+fn given_back(witness: &Witness<'_>, (life, who): (&KeyLife, &str), release: &Op) -> (How, String) {
     let node = &life.node;
     let is_later = release.ret.is_some_and(|ret| life.from > ret.instant());
     let put_back = life.from > release.call.instant() && was_there(witness, life);
@@ -178,8 +174,8 @@ fn given_back(
 }
 
 /// Whether an earlier key of the same acquire was on the node of a life.
-fn was_there(witness: &Witness<'_>, life: &Incarnation) -> bool {
-    let earlier = |other: &Incarnation| {
+fn was_there(witness: &Witness<'_>, life: &KeyLife) -> bool {
+    let earlier = |other: &KeyLife| {
         other.node == life.node && other.owner == life.owner && other.from < life.from
     };
     witness.lives.iter().any(earlier)
@@ -273,9 +269,9 @@ pub fn lost(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let index = violation.keys.first()?;
     let life = witness.lives.iter().find(|life| life.end == Some(*index))?;
     match ending(witness, life, life.owner?, Moment::from(life.until)) {
-        Ending::Taken(mechanism) => Some(mechanism),
-        Ending::RanOut => Some(belief(witness, tenure, violation.from.into())),
-        Ending::There => None,
+        KeyEnding::Taken(mechanism) => Some(mechanism),
+        KeyEnding::RanOut => Some(belief(witness, tenure, violation.from.into())),
+        KeyEnding::There => None,
     }
 }
 
@@ -379,7 +375,7 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
             .iter()
             .filter(|life| life.owner.is_some_and(|owner| witness.reading.are_one(owner, grant)));
         for life in lives.filter(|life| life.until < violation.to) {
-            if let Ending::Taken(found) =
+            if let KeyEnding::Taken(found) =
                 ending(witness, life, life.owner?, Moment::from(violation.to))
                 && found.how != How::DeletedByOwner
             {

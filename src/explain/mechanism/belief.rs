@@ -4,8 +4,8 @@ use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::explain::hold::{Hold, grant_of};
-use crate::explain::incarnation::Incarnation;
+use crate::explain::hold::{StoryHold, grant_of};
+use crate::explain::incarnation::KeyLife;
 use crate::explain::mechanism::ending::disturbed;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::took_over;
@@ -15,16 +15,16 @@ use crate::history::{Key, Op, OpId, OpKind, Outcome};
 use crate::ledger::overwork::overworked;
 use crate::plan::extend::Extend;
 use crate::quantity::{length, moment};
-use crate::reading::hold::Ended;
+use crate::reading::hold::HoldEnd;
 use crate::reading::index::{Halt, standing};
 use crate::reading::moment::Moment;
 
 /// Why the holder of a tenure believed at a moment that it held the lock, though its keys were
 /// gone.
-pub fn belief(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Mechanism {
+pub fn belief(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Mechanism {
     let covers = witness.reading.tenure(hold.grant.id).is_some_and(|whole| whole.covers(at));
     // A process that died did not outlast its lease: it counted on it as long as it lived.
-    let died = matches!(hold.end, Ended::Died(_)) && hold.until.at < at.at;
+    let died = matches!(hold.end, HoldEnd::Died(_)) && hold.until.at < at.at;
     let term = Term::of(witness, hold, at);
     let lease = term.as_ref().map(|term| term.lease).max(hold.lease);
     let is_covered = covers || died && lease.is_some_and(|lease| at.at < lease);
@@ -57,7 +57,7 @@ pub fn belief(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Mechanism {
     })
 }
 
-fn ops<'a>(witness: &'a Witness<'_>, hold: &Hold<'_>) -> Vec<&'a Op> {
+fn ops<'a>(witness: &'a Witness<'_>, hold: &StoryHold<'_>) -> Vec<&'a Op> {
     let all = witness.reading.together(hold.grant.id);
     all.into_iter().flat_map(|grant| witness.reading.ops_of(grant)).collect()
 }
@@ -65,7 +65,7 @@ fn ops<'a>(witness: &'a Witness<'_>, hold: &Hold<'_>) -> Vec<&'a Op> {
 /// Whether the last renewal between two moments returned as kept but extended nothing.
 pub fn lied(
     witness: &Witness<'_>,
-    hold: &Hold<'_>,
+    hold: &StoryHold<'_>,
     (from, to): (Moment, Moment),
 ) -> Option<Mechanism> {
     let is_kept = |op: &&Op| {
@@ -87,14 +87,14 @@ pub fn lied(
 }
 
 /// Whether its last renewal never came to the promoted node on which its key ran out.
-fn unreplicated(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
+fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
     let keys = || witness.history().keys.iter().enumerate();
     let is_kept = |op: &&Op| {
         matches!(op.kind, OpKind::Extend { .. }) && matches!(op.outcome, Outcome::Kept { .. })
     };
     let last =
         ops(witness, hold).into_iter().filter(is_kept).rfind(|op| Moment::from(op.call) < at)?;
-    let is_out = |life: &&Incarnation| {
+    let is_out = |life: &&KeyLife| {
         Moment::from(life.until) <= at
             && life.owner.is_some_and(|owner| witness.is_of(hold, owner))
             && !keys().any(|(_, key)| key.by == Some(last.id) && key.node == life.node)
@@ -122,7 +122,7 @@ fn unreplicated(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Me
 }
 
 /// Whether a start put the expiry of its key back to what it was before its last renewal.
-fn forgotten(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
+fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
     let keys = &witness.history().keys;
     let own = |id: OpId| {
         let op = witness.reading.op(id)?;
@@ -150,7 +150,7 @@ fn forgotten(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mecha
 
 /// Whether its own clock is to blame: at its true rate and without steps, it would have reached
 /// every deadline by that moment.
-fn clock(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
+fn clock(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
     let process = &hold.grant.process;
     let grants = witness.reading.together(hold.grant.id);
     let mut known = ops(witness, hold);
@@ -188,7 +188,12 @@ fn clock(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism
 }
 
 /// Whether its process was halted in the lease that ran out, and for how long in all.
-fn still(witness: &Witness<'_>, hold: &Hold<'_>, term: &Term<'_>, at: Moment) -> Option<Mechanism> {
+fn still(
+    witness: &Witness<'_>,
+    hold: &StoryHold<'_>,
+    term: &Term<'_>,
+    at: Moment,
+) -> Option<Mechanism> {
     let halts: Vec<Halt> = term.halts.iter().copied().filter(|halt| halt.from <= at).collect();
     let (first, last) = (halts.first()?, halts.iter().map(|halt| halt.to).max()?);
     // Without the halts it would have run out all the same, or a renewal had failed by then.
@@ -230,7 +235,7 @@ struct Term<'a> {
 }
 
 impl<'a> Term<'a> {
-    fn of(witness: &Witness<'a>, hold: &Hold<'_>, at: Moment) -> Option<Term<'a>> {
+    fn of(witness: &Witness<'a>, hold: &StoryHold<'_>, at: Moment) -> Option<Term<'a>> {
         let process = &hold.grant.process;
         let acquires = witness.reading.together(hold.grant.id);
         let mut known: Vec<&'a Op> =
@@ -296,7 +301,7 @@ impl<'a> Term<'a> {
 /// beside the halts.
 fn late<'a>(
     witness: &Witness<'a>,
-    hold: &Hold<'_>,
+    hold: &StoryHold<'_>,
     halts: &[Halt],
     (from, to): (Moment, Moment),
 ) -> Vec<(&'a Op, Nanos)> {
@@ -326,7 +331,7 @@ fn ended(term: Option<&Term<'_>>, at: Moment) -> Moment {
 }
 
 /// Whether a renewal had failed.
-fn renewal(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechanism> {
+fn renewal(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
     let mut extends = ops(witness, hold)
         .into_iter()
         .filter(|op| matches!(op.kind, OpKind::Extend { .. }) && Moment::from(op.call) < at);
@@ -362,7 +367,7 @@ fn renewal(witness: &Witness<'_>, hold: &Hold<'_>, at: Moment) -> Option<Mechani
 }
 
 /// Whether its accesses took so much longer than undisturbed that the lease ran out meanwhile.
-fn waiting(witness: &Witness<'_>, hold: &Hold<'_>, term: &Term<'_>) -> Option<Mechanism> {
+fn waiting(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Option<Mechanism> {
     let (op, _) = term.late.iter().rev().max_by_key(|(_, late)| *late)?;
     if !term.fits(term.worked()) {
         return None;

@@ -5,7 +5,7 @@ use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{grant_of, op};
-use crate::explain::incarnation::Incarnation;
+use crate::explain::incarnation::KeyLife;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::story::Evidence;
@@ -16,7 +16,7 @@ use crate::reading::moment::Moment;
 
 /// How the key of a life ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum KeyEnding {
     /// By something other than its expiry.
     Taken(Mechanism),
     /// By its expiry: the only question is why its holder continued.
@@ -26,9 +26,9 @@ pub enum Ending {
 }
 
 /// How a key of `owner` had ended by a moment.
-pub fn ending(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment) -> Ending {
+pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEnding {
     let reading = &witness.reading;
-    let Some(whose) = witness.caller(owner) else { return Ending::There };
+    let Some(whose) = witness.caller(owner) else { return KeyEnding::There };
     let node = &life.node;
     let mut evidence = vec![Evidence::Op(owner), Evidence::Key(life.born)];
     let ended = life.end.filter(|_| Moment::from(life.until) <= by);
@@ -37,7 +37,7 @@ pub fn ending(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment
         return if witness.passes(life) <= by {
             time(witness, life, owner, by)
         } else {
-            Ending::There
+            KeyEnding::There
         };
     };
     evidence.push(Evidence::Key(index));
@@ -45,7 +45,7 @@ pub fn ending(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment
         return ending(witness, first, owner, by);
     }
     let taken =
-        |how, sentence: String, evidence| Ending::Taken(Mechanism::new(how, sentence, evidence));
+        |how, sentence: String, evidence| KeyEnding::Taken(Mechanism::new(how, sentence, evidence));
     let is_own = |id: OpId| {
         let grant = op(reading.history, id).and_then(grant_of);
         grant.is_some_and(|grant| reading.are_one(grant, owner))
@@ -70,7 +70,7 @@ pub fn ending(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment
             let (how, text) = hand(change, by, is_own(by.id), whose, node);
             let exact = (how == How::DeletedByAnother).then(|| stolen(witness, index, owner));
             match exact.flatten() {
-                Some(exact) => Ending::Taken(exact),
+                Some(exact) => KeyEnding::Taken(exact),
                 None => taken(how, text, evidence),
             }
         }
@@ -80,10 +80,10 @@ pub fn ending(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment
 /// The life on its master whose end made a replica end its own.
 fn obeyed<'a>(
     witness: &'a Witness<'_>,
-    life: &Incarnation,
+    life: &KeyLife,
     owner: OpId,
     end: &Key,
-) -> Option<&'a Incarnation> {
+) -> Option<&'a KeyLife> {
     let is_told = end.by.is_none() && end.change == KeyChange::Deleted;
     let sightings = witness.history().sightings.iter();
     let mut followed = sightings.filter(|seen| is_told && seen.by == life.node);
@@ -108,12 +108,12 @@ fn hand(change: KeyChange, by: &Op, is_own: bool, whose: &str, node: &str) -> (H
 }
 
 /// A key that expired: whether at its own time, or by a clock's error.
-fn time(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment) -> Ending {
-    let Some(set) = last_set(witness, life) else { return Ending::RanOut };
+fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEnding {
+    let Some(set) = last_set(witness, life) else { return KeyEnding::RanOut };
     // The time to live that it was given, on a true clock, from when it was given.
     let due = set.at.saturating_add(set.lasts);
     if due <= by.at {
-        return Ending::RanOut;
+        return KeyEnding::RanOut;
     }
     let gone = witness.passes(life).min(life.until.into());
     let whose = witness.caller(owner).unwrap_or("somebody");
@@ -133,7 +133,7 @@ fn time(witness: &Witness<'_>, life: &Incarnation, owner: OpId, by: Moment) -> E
         );
         (How::ReplicaClock, text)
     };
-    Ending::Taken(Mechanism::new(how, text, evidence))
+    KeyEnding::Taken(Mechanism::new(how, text, evidence))
 }
 
 /// What disturbed the clocks of a host between two moments.
@@ -153,13 +153,13 @@ pub fn disturbed(
 }
 
 /// When the last expiry of a key was set, for how long, and by which node's clock.
-struct Term {
+struct ExpiryTerm {
     at: Nanos,
     lasts: Nanos,
     on: String,
 }
 
-fn last_set(witness: &Witness<'_>, life: &Incarnation) -> Option<Term> {
+fn last_set(witness: &Witness<'_>, life: &KeyLife) -> Option<ExpiryTerm> {
     let history = witness.history();
     let keys = history.keys.get(life.born..)?.iter();
     let own = keys.take_while(|key| key.at < life.until || Some(key.at) == end_of(witness, life));
@@ -181,9 +181,9 @@ fn last_set(witness: &Witness<'_>, life: &Incarnation) -> Option<Term> {
     let origin = origins.find(|_| last.by.is_some()).unwrap_or(last);
     let wall = witness.reading.clocks.line(&origin.node, Clock::Wall, origin.at.into())?;
     let lasts = until.saturating_sub(wall.at(origin.at.at));
-    Some(Term { at: origin.at.at, lasts, on: origin.node.clone() })
+    Some(ExpiryTerm { at: origin.at.at, lasts, on: origin.node.clone() })
 }
 
-fn end_of(witness: &Witness<'_>, life: &Incarnation) -> Option<lockstorm_platform::time::Instant> {
+fn end_of(witness: &Witness<'_>, life: &KeyLife) -> Option<lockstorm_platform::time::Instant> {
     life.end.and_then(|end| witness.history().keys.get(end)).map(|key| key.at)
 }

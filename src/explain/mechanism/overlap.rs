@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::{Kind, Violation};
-use crate::explain::hold::Hold;
-use crate::explain::incarnation::Incarnation;
+use crate::explain::hold::StoryHold;
+use crate::explain::incarnation::KeyLife;
 use crate::explain::mechanism::belief::{belief, lied};
-use crate::explain::mechanism::ending::{Ending, ending};
+use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::took_over;
 use crate::explain::story::Evidence;
@@ -25,7 +25,11 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
 }
 
 /// How the grant of one tenure became possible while another lasted, or should have lasted.
-pub fn between(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option<Mechanism> {
+pub fn between(
+    witness: &Witness<'_>,
+    first: &StoryHold<'_>,
+    second: &StoryHold<'_>,
+) -> Option<Mechanism> {
     let dead = dead(second).or_else(|| dead(first));
     // The one that returned later may have been granted earlier.
     dead.or_else(|| opened(witness, first, second)).or_else(|| opened(witness, second, first))
@@ -35,11 +39,11 @@ pub fn between(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Op
 fn pair<'a, 'b>(
     witness: &'b Witness<'a>,
     violation: &Violation,
-) -> Option<(&'b Hold<'a>, &'b Hold<'a>)> {
-    let is_named = |hold: &&Hold<'_>| {
+) -> Option<(&'b StoryHold<'a>, &'b StoryHold<'a>)> {
+    let is_named = |hold: &&StoryHold<'_>| {
         violation.ops.iter().any(|op| witness.reading.are_one(*op, hold.grant.id))
     };
-    let named: Vec<&Hold<'_>> = witness.tenures.iter().filter(is_named).collect();
+    let named: Vec<&StoryHold<'_>> = witness.tenures.iter().filter(is_named).collect();
     if let Some(covered) = covered_pair(witness, violation, &named) {
         return Some(covered);
     }
@@ -55,9 +59,9 @@ fn pair<'a, 'b>(
 fn covered_pair<'a, 'b>(
     witness: &'b Witness<'a>,
     violation: &Violation,
-    named: &[&'b Hold<'a>],
-) -> Option<(&'b Hold<'a>, &'b Hold<'a>)> {
-    let covers = |hold: &Hold<'_>, at: Moment| {
+    named: &[&'b StoryHold<'a>],
+) -> Option<(&'b StoryHold<'a>, &'b StoryHold<'a>)> {
+    let covers = |hold: &StoryHold<'_>, at: Moment| {
         witness.reading.tenure(hold.grant.id).is_some_and(|tenure| tenure.covers(at))
     };
     let is_double = violation.kind == Kind::DoubleGrant;
@@ -71,7 +75,7 @@ fn covered_pair<'a, 'b>(
     })
 }
 
-fn dead(hold: &Hold<'_>) -> Option<Mechanism> {
+fn dead(hold: &StoryHold<'_>) -> Option<Mechanism> {
     let arrived = hold.covered.first().is_some_and(|(from, _)| *from <= hold.from.at);
     let lease = hold.lease.filter(|_| !arrived)?;
     let who = &hold.grant.caller;
@@ -81,7 +85,11 @@ fn dead(hold: &Hold<'_>) -> Option<Mechanism> {
 }
 
 /// Why the keys of the first did not block the second.
-fn opened(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option<Mechanism> {
+fn opened(
+    witness: &Witness<'_>,
+    first: &StoryHold<'_>,
+    second: &StoryHold<'_>,
+) -> Option<Mechanism> {
     let set = set_by(witness, second);
     if set.is_empty() {
         return nothing(witness, first, second);
@@ -92,7 +100,7 @@ fn opened(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option<
         return Some(shared);
     }
     match decisive(witness, first, &set) {
-        Some((gone, Ending::Taken(mechanism))) => {
+        Some((gone, KeyEnding::Taken(mechanism))) => {
             // The holder could have learned that its key was gone.
             let lied = lied(witness, first, (gone, second.from.into()));
             lied.or(Some(mechanism))
@@ -107,16 +115,16 @@ fn opened(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option<
 /// nodes never had a key of the tenure.
 fn decisive(
     witness: &Witness<'_>,
-    first: &Hold<'_>,
+    first: &StoryHold<'_>,
     set: &[(usize, &Key)],
-) -> Option<(Moment, Ending)> {
+) -> Option<(Moment, KeyEnding)> {
     let freed = |(_, key): &(usize, &Key)| {
         let life = life_of(witness, first, key)?;
         let ending = ending(witness, life, life.owner?, key.at.into());
         let gone = Moment::from(life.until).min(witness.passes(life));
-        (ending != Ending::There).then_some((gone, ending))
+        (ending != KeyEnding::There).then_some((gone, ending))
     };
-    let mut freed: Vec<Option<(Moment, Ending)>> = set.iter().map(freed).collect();
+    let mut freed: Vec<Option<(Moment, KeyEnding)>> = set.iter().map(freed).collect();
     freed.sort_by_key(|freed| freed.as_ref().map(|(gone, _)| *gone));
     let needs = match witness.finding.plan.topology.kind {
         TopologyKind::Independent => witness.quorum() as usize,
@@ -128,7 +136,7 @@ fn decisive(
 
 /// The keys that the acquire of a tenure set or found as its own on the nodes that it queried: the
 /// first on each node.
-fn set_by<'a>(witness: &Witness<'a>, hold: &Hold<'_>) -> Vec<(usize, &'a Key)> {
+fn set_by<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<(usize, &'a Key)> {
     let history = witness.history();
     let asked = |key: &Key| {
         let mut requests = history.requests.iter();
@@ -146,7 +154,7 @@ fn set_by<'a>(witness: &Witness<'a>, hold: &Hold<'_>) -> Vec<(usize, &'a Key)> {
 
 /// The last life of a tenure's key on a node before another key was set there: a key that its
 /// grant set, or found as its own.
-fn life_of<'b>(witness: &'b Witness<'_>, hold: &Hold<'_>, key: &Key) -> Option<&'b Incarnation> {
+fn life_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, key: &Key) -> Option<&'b KeyLife> {
     let history = witness.history();
     let entered = |index: usize| {
         let mut touches = witness.reading.lives.touches.iter().filter(|touch| touch.met == index);
@@ -156,7 +164,7 @@ fn life_of<'b>(witness: &'b Witness<'_>, hold: &Hold<'_>, key: &Key) -> Option<&
             is_grant && matches!(change.change, KeyChange::Changed | KeyChange::Extended)
         })
     };
-    let is_own = |(index, life): &(usize, &Incarnation)| {
+    let is_own = |(index, life): &(usize, &KeyLife)| {
         let is_set = || life.owner.is_some_and(|owner| witness.is_of(hold, owner));
         life.node == key.node && life.from < key.at && (is_set() || entered(*index))
     };
@@ -166,8 +174,8 @@ fn life_of<'b>(witness: &'b Witness<'_>, hold: &Hold<'_>, key: &Key) -> Option<&
 /// The second did not set a new key: the first one's key admitted it.
 fn shared(
     witness: &Witness<'_>,
-    first: &Hold<'_>,
-    second: &Hold<'_>,
+    first: &StoryHold<'_>,
+    second: &StoryHold<'_>,
     index: usize,
     key: &Key,
 ) -> Option<Mechanism> {
@@ -191,7 +199,11 @@ fn shared(
 }
 
 /// Neither has a key.
-fn nothing(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option<Mechanism> {
+fn nothing(
+    witness: &Witness<'_>,
+    first: &StoryHold<'_>,
+    second: &StoryHold<'_>,
+) -> Option<Mechanism> {
     let has_key = |id: OpId| witness.history().keys.iter().any(|key| key.by == Some(id));
     if has_key(first.grant.id) || has_key(second.grant.id) {
         return None;
@@ -205,8 +217,8 @@ fn nothing(witness: &Witness<'_>, first: &Hold<'_>, second: &Hold<'_>) -> Option
 /// None of the nodes that granted the second ever had the first one's key to block it.
 fn apart(
     witness: &Witness<'_>,
-    first: &Hold<'_>,
-    second: &Hold<'_>,
+    first: &StoryHold<'_>,
+    second: &StoryHold<'_>,
     set: &[(usize, &Key)],
 ) -> Option<Mechanism> {
     let own = set_by(witness, first);

@@ -6,7 +6,7 @@ use lockstorm_platform::trace::Leg;
 
 use crate::check::verdict::{Kind, Violation};
 use crate::explain::hold::op;
-use crate::explain::incarnation::Incarnation;
+use crate::explain::incarnation::KeyLife;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
@@ -75,7 +75,7 @@ fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
 }
 
 /// Whether the probe was refused while it had asked the node of a key.
-fn kept_out_probe(witness: &Witness<'_>, life: &Incarnation) -> bool {
+fn kept_out_probe(witness: &Witness<'_>, life: &KeyLife) -> bool {
     let history = witness.history();
     let refused = |id: OpId| {
         let op = op(history, id);

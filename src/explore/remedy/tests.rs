@@ -3,7 +3,9 @@
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
-use super::{Violated, delayed_restart, diff, fenced, longer_lease, more_votes, own_token, slewed};
+use super::{
+    ViolatedRun, delayed_restart, diff, fenced, longer_lease, more_votes, own_token, slewed,
+};
 use crate::explain::mechanism::how::How;
 use crate::explore::ground::ground;
 use crate::ledger::part::Strikes;
@@ -14,8 +16,8 @@ fn fault(target: &str, verb: Verb, length: Option<Nanos>) -> Fault {
     Fault { id: 1, anchor, length, verb, target: Target::Host(target.to_owned()) }
 }
 
-fn of(struck: &Strikes, longest_hold: Nanos) -> Violated<'_> {
-    Violated { struck, how: How::StoodStill, acting: &[], longest_hold }
+fn of(struck: &Strikes, longest_hold: Nanos) -> ViolatedRun<'_> {
+    ViolatedRun { struck, how: How::StoodStill, acting: &[], longest_hold }
 }
 
 fn redlock(faults: Vec<Fault>) -> Plan {

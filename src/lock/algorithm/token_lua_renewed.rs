@@ -57,7 +57,7 @@ impl Lock for TokenLuaRenewed {
         if let Acquired::Granted(grant) = &acquired {
             let released = Rc::new(Cell::new(false));
             self.renewals.insert(grant.token.clone(), released.clone());
-            let renewal = Renewal::new(self.setting.clone(), grant, released);
+            let renewal = RenewalTask::new(self.setting.clone(), grant, released);
             self.setting.host.spawn(renewal.run());
         }
         acquired
@@ -79,7 +79,7 @@ impl Lock for TokenLuaRenewed {
 }
 
 /// The task that extends one grant.
-struct Renewal {
+struct RenewalTask {
     setting: Setting,
     choices: Choices,
     key: OwnedKey,
@@ -90,12 +90,12 @@ struct Renewal {
     released: Rc<Cell<bool>>,
 }
 
-impl Renewal {
-    fn new(setting: Setting, grant: &Grant, released: Rc<Cell<bool>>) -> Renewal {
+impl RenewalTask {
+    fn new(setting: Setting, grant: &Grant, released: Rc<Cell<bool>>) -> RenewalTask {
         let choices = LEASE.settle(&setting.config);
         let Renewed { every, ttl } = renewed(&setting.config);
         let lease = Lease { ttl, ..choices.lease(&setting.config) };
-        Renewal {
+        RenewalTask {
             key: OwnedKey::new(setting.clone(), choices.timeout),
             every,
             deadline: grant.deadline.unwrap_or((choices.clock, 0)),
@@ -149,7 +149,7 @@ impl Renewal {
             return Extended::Lost;
         }
         let left = self.left();
-        let Renewal { setting, key, token, lease, .. } = self;
+        let RenewalTask { setting, key, token, lease, .. } = self;
         setting.extending(token, async |call| key.extend(call, token, lease, left).await).await
     }
 

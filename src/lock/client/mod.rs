@@ -44,9 +44,9 @@ pub struct Client {
     route: Route,
     /// The target of the last request, reached or not.
     to: Option<SocketAddrV4>,
-    line: Option<Line>,
+    line: Option<Connection>,
     /// Connections to other nodes of the cluster.
-    parked: BTreeMap<SocketAddrV4, Line>,
+    parked: BTreeMap<SocketAddrV4, Connection>,
     attempts: Attempts,
     discovery: DiscoveryShape,
     /// The subscriptions to Sentinels, if any.
@@ -76,7 +76,7 @@ impl Attempts {
 }
 
 /// An open connection, and the number of requests on it.
-struct Line {
+struct Connection {
     node: Asker,
     requests: u32,
 }
@@ -287,7 +287,7 @@ impl Client {
         tag: u32,
         command: &'static str,
         args: &[&[u8]],
-    ) -> io::Result<&mut Line> {
+    ) -> io::Result<&mut Connection> {
         let Route::Cluster(slots) = &mut self.route else { return self.open(tag).await };
         let slot = SlotMap::slot_of(command, args);
         // A request without a key goes to the node of the last request, or to any node.
@@ -320,7 +320,7 @@ impl Client {
     }
 
     /// The open connection, or a new one.
-    async fn open(&mut self, tag: u32) -> io::Result<&mut Line> {
+    async fn open(&mut self, tag: u32) -> io::Result<&mut Connection> {
         let news = self.news().await;
         let open = match self.line.take().filter(|_| news == News::None) {
             Some(line) => line.if_quiet().await,
@@ -344,7 +344,7 @@ impl Client {
 
     /// The node is resolved at each connect, since a failover moves it: to the address that
     /// Sentinels have reported, if any. In a cluster the request's slot has already decided.
-    async fn connect(&mut self, tag: u32, news: News) -> io::Result<Line> {
+    async fn connect(&mut self, tag: u32, news: News) -> io::Result<Connection> {
         self.listen_to_sentinels(tag).await;
         let to = match (&self.route, self.to, news) {
             (Route::Cluster(_), Some(to), _) | (_, _, News::Switched(to)) => to,
@@ -352,7 +352,7 @@ impl Client {
         };
         self.to = Some(to);
         let (node, requests) = self.route.open(&self.host, to, tag).await?;
-        Ok(Line { node, requests })
+        Ok(Connection { node, requests })
     }
 
     /// The subscription precedes the query for the master, so that no news is missed.
@@ -385,10 +385,10 @@ pub fn is_noscript(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(text) if text.starts_with(b"NOSCRIPT"))
 }
 
-impl Line {
+impl Connection {
     /// The connection if it is open and has nothing to read: the peer may have closed it since the
     /// last request, and a request written to it then would be lost.
-    async fn if_quiet(mut self) -> Option<Line> {
+    async fn if_quiet(mut self) -> Option<Connection> {
         let mut byte = [0_u8; 1];
         let stream = &mut self.node.stream;
         let quiet = poll_fn(|cx| {

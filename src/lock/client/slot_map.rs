@@ -38,21 +38,21 @@ pub struct SlotMap {
 
 /// A redirect in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum Redirect {
     /// The node owns the slot now.
     Moved(u16, SocketAddrV4),
     /// Only this request goes to that node, after ASKING.
     Ask(SocketAddrV4),
 }
 
-impl Turn {
+impl Redirect {
     /// Parses `MOVED slot ip:port` and `ASK slot ip:port`.
-    pub fn of(reply: &Reply) -> Option<Turn> {
+    pub fn of(reply: &Reply) -> Option<Redirect> {
         let Reply::Error(text) = reply else { return None };
         let words: Vec<&str> = std::str::from_utf8(text).ok()?.split(' ').collect();
         match words[..] {
-            ["MOVED", slot, to] => Some(Turn::Moved(slot.parse().ok()?, to.parse().ok()?)),
-            ["ASK", _, to] => Some(Turn::Ask(to.parse().ok()?)),
+            ["MOVED", slot, to] => Some(Redirect::Moved(slot.parse().ok()?, to.parse().ok()?)),
+            ["ASK", _, to] => Some(Redirect::Ask(to.parse().ok()?)),
             _ => None,
         }
     }
@@ -108,12 +108,12 @@ impl SlotMap {
 
     /// Applies a redirect in a reply; returns whether there was one.
     pub fn follow(&mut self, reply: &Reply) -> bool {
-        match Turn::of(reply) {
+        match Redirect::of(reply) {
             None => return false,
-            Some(Turn::Moved(slot, to)) => {
+            Some(Redirect::Moved(slot, to)) => {
                 self.moved.insert(slot, to);
             }
-            Some(Turn::Ask(to)) => self.asked = Some(to),
+            Some(Redirect::Ask(to)) => self.asked = Some(to),
         }
         true
     }
@@ -169,7 +169,7 @@ fn ranges(reply: &Reply) -> Option<Vec<(u16, u16, SocketAddrV4)>> {
 mod tests {
     use lockstorm_redis::frame::Reply;
 
-    use super::{SlotMap, Turn};
+    use super::{Redirect, SlotMap};
 
     #[test]
     fn a_name_with_the_scheme_is_a_cluster() {
@@ -185,13 +185,13 @@ mod tests {
         let to = "10.0.0.2:6379".parse().expect("an address");
         let error = |text: &'static str| Reply::error(text);
         let cases = [
-            (error("MOVED 8718 10.0.0.2:6379"), Some(Turn::Moved(8718, to))),
-            (error("ASK 8718 10.0.0.2:6379"), Some(Turn::Ask(to))),
+            (error("MOVED 8718 10.0.0.2:6379"), Some(Redirect::Moved(8718, to))),
+            (error("ASK 8718 10.0.0.2:6379"), Some(Redirect::Ask(to))),
             (error("CLUSTERDOWN The cluster is down"), None),
             (Reply::OK, None),
         ];
         for (reply, turn) in cases {
-            assert_eq!(Turn::of(&reply), turn, "{reply:?}");
+            assert_eq!(Redirect::of(&reply), turn, "{reply:?}");
         }
     }
 

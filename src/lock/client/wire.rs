@@ -80,7 +80,7 @@ struct Awaited {
 }
 
 /// The source of bytes.
-enum Side {
+enum WireSide {
     Library,
     Node,
 }
@@ -124,8 +124,8 @@ impl Tap {
         loop {
             let passed = match self.next().await {
                 Ok((_, bytes)) if bytes.is_empty() => break,
-                Ok((Side::Library, bytes)) => self.ask(&bytes).await,
-                Ok((Side::Node, bytes)) => self.answer(&bytes).await,
+                Ok((WireSide::Library, bytes)) => self.ask(&bytes).await,
+                Ok((WireSide::Node, bytes)) => self.answer(&bytes).await,
                 Err(_) => break,
             };
             if passed.is_err() {
@@ -139,16 +139,16 @@ impl Tap {
     }
 
     /// The next bytes of either side; empty at its end.
-    async fn next(&mut self) -> io::Result<(Side, Vec<u8>)> {
+    async fn next(&mut self) -> io::Result<(WireSide, Vec<u8>)> {
         let mut room = [0; 4096];
         poll_fn(|cx| {
             let mut buffer = ReadBuf::new(&mut room);
             let read = Pin::new(&mut self.library).poll_read(cx, &mut buffer);
             if let Poll::Ready(read) = read {
-                return Poll::Ready(read.map(|()| (Side::Library, buffer.filled().to_vec())));
+                return Poll::Ready(read.map(|()| (WireSide::Library, buffer.filled().to_vec())));
             }
             let read = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
-            read.map(|read| read.map(|()| (Side::Node, buffer.filled().to_vec())))
+            read.map(|read| read.map(|()| (WireSide::Node, buffer.filled().to_vec())))
         })
         .await
     }

@@ -12,7 +12,7 @@ use crate::reading::provenance::life::{Keys, Life, put};
 use crate::reading::provenance::recent::Bounds;
 
 /// See the module documentation.
-pub struct Files<C> {
+pub struct NodeFiles<C> {
     /// Changes of keys with the resulting life; only those that a file may contain.
     made: VecDeque<(KeyName, Option<Life<C>>)>,
     /// How many changes precede these.
@@ -38,12 +38,12 @@ struct Appends {
     from: u64,
 }
 
-impl<C: Clone> Files<C> {
+impl<C: Clone> NodeFiles<C> {
     /// The files of a node that has none yet and begins its append-only file empty.
-    pub fn bounded(bounds: Bounds) -> Files<C> {
+    pub fn bounded(bounds: Bounds) -> NodeFiles<C> {
         let appends = Some(Appends { own: 0, from: 0 });
         let nothing = Dump { mark: 0, keys: Keys::new(), appends };
-        Files { made: VecDeque::new(), forgotten: 0, dumps: [nothing].into(), bounds }
+        NodeFiles { made: VecDeque::new(), forgotten: 0, dumps: [nothing].into(), bounds }
     }
 
     /// Records a change of a key.

@@ -7,7 +7,7 @@ use lockstorm_platform::trace::{
     Connection, Entry, Event, HostId, KeyChange, KeyName, Origin, Place, Request,
 };
 
-use super::{Bounds, Change, Provenance};
+use super::{Bounds, CausedChange, Provenance};
 
 fn connection(number: u16) -> Connection {
     let address = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
@@ -86,8 +86,8 @@ fn event(words: &[&str]) -> Event {
     }
 }
 
-fn line(node: &str, change: &Change<u32>) -> String {
-    let Change { key, change, until_ms, by } = change;
+fn line(node: &str, change: &CausedChange<u32>) -> String {
+    let CausedChange { key, change, until_ms, by } = change;
     let until = until_ms.map(|until| format!(" {until}")).unwrap_or_default();
     let by = by.map_or("-".to_owned(), |by| by.to_string());
     format!("{node} {change:?} {key} {by}{until}")

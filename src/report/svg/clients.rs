@@ -3,13 +3,13 @@
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::Nanos;
 
-use crate::explain::hold::Hold;
+use crate::explain::hold::StoryHold;
 use crate::explain::witness::Witness;
 use crate::history::{OpKind, Outcome};
 use crate::quantity::{length, moment};
-use crate::reading::hold::Ended;
+use crate::reading::hold::HoldEnd;
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
-use crate::report::svg::labels::{Label, Row};
+use crate::report::svg::labels::{Label, LabelRow};
 use crate::report::svg::layout::Lane;
 use crate::report::svg::palette::{ALARM, ALARM_TEXT, FAINT, GREY, INK, hue_of};
 use crate::report::svg::scale::{PLOT, Scale};
@@ -23,7 +23,7 @@ const DIAMOND: Tenths = 120;
 
 /// Paints one client's lane.
 pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) {
-    let mut row = Row::default();
+    let mut row = LabelRow::default();
     let middle = lane.middle();
     canvas.line((PLOT.0, middle), (PLOT.1, middle), &format!("stroke=\"{FAINT}\""));
     for hold in witness.holds.iter().filter(|hold| hold.grant.process == lane.name) {
@@ -38,7 +38,7 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &L
     }
 }
 
-fn bar(canvas: &mut Canvas, scale: &Scale, lane: &Lane, hold: &Hold<'_>) {
+fn bar(canvas: &mut Canvas, scale: &Scale, lane: &Lane, hold: &StoryHold<'_>) {
     let hue = hue_of(&hold.grant.caller);
     let Some(whole) = scale.span(hold.from.at, hold.until.at) else { return };
     let whole = (whole.0, whole.1.max(whole.0 + 20));
@@ -62,7 +62,7 @@ fn bar(canvas: &mut Canvas, scale: &Scale, lane: &Lane, hold: &Hold<'_>) {
     }
 }
 
-fn held_text(hold: &Hold<'_>) -> String {
+fn held_text(hold: &StoryHold<'_>) -> String {
     match &hold.grant.outcome {
         Outcome::Granted { fence: Some(fence), .. } => format!("holds, fence {fence}"),
         _ => "holds".to_owned(),
@@ -121,7 +121,7 @@ fn stillness(
     witness: &Witness<'_>,
     scale: &Scale,
     lane: &Lane,
-    row: &mut Row,
+    row: &mut LabelRow,
 ) {
     for condition in &witness.history().conditions {
         if !condition.touches(&lane.name) || !(condition.verb.halts() || condition.verb.kills()) {
@@ -155,7 +155,13 @@ fn stillness(
     }
 }
 
-fn captions(canvas: &mut Canvas, scale: &Scale, lane: &Lane, row: &mut Row, hold: &Hold<'_>) {
+fn captions(
+    canvas: &mut Canvas,
+    scale: &Scale,
+    lane: &Lane,
+    row: &mut LabelRow,
+    hold: &StoryHold<'_>,
+) {
     let hue = hue_of(&hold.grant.caller);
     let y = lane.caption() + 1;
     let mut caption = |at: Nanos, side: Side, text: String| {
@@ -165,9 +171,9 @@ fn captions(canvas: &mut Canvas, scale: &Scale, lane: &Lane, row: &mut Row, hold
     };
     caption(hold.from.at, Side::Start, format!("granted {}", moment(hold.from.at)));
     let end = match hold.end {
-        Ended::Released(_) => "gives back",
-        Ended::Lost(_) => "told of its loss",
-        Ended::Died(_) | Ended::Open => return,
+        HoldEnd::Released(_) => "gives back",
+        HoldEnd::Lost(_) => "told of its loss",
+        HoldEnd::Died(_) | HoldEnd::Open => return,
     };
     caption(hold.until.at, Side::End, format!("{end} {}", moment(hold.until.at)));
 }

@@ -11,7 +11,7 @@ const ASIDE: Tenths = 40;
 
 /// The occupied stretches of one row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct LabelRow {
     taken: Vec<(Tenths, Tenths)>,
 }
 
@@ -28,7 +28,7 @@ pub struct Label {
     pub text: String,
 }
 
-impl Row {
+impl LabelRow {
     /// Occupies a stretch if it is free.
     pub fn take(&mut self, span: (Tenths, Tenths)) -> bool {
         let free = self.taken.iter().all(|(from, to)| span.1 + GAP <= *from || to + GAP <= span.0);

@@ -4,12 +4,12 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{grant_of, op};
-use crate::explain::incarnation::Incarnation;
+use crate::explain::incarnation::KeyLife;
 use crate::explain::witness::Witness;
 use crate::quantity::moment;
 use crate::report::svg::canvas::{Canvas, Side};
 use crate::report::svg::clients::inscribe;
-use crate::report::svg::labels::{Label, Row};
+use crate::report::svg::labels::{Label, LabelRow};
 use crate::report::svg::layout::Lane;
 use crate::report::svg::palette::{ALARM, ALARM_TEXT, FAINT, GREY, INK, hue_of_owner};
 use crate::report::svg::scale::{PLOT, Scale};
@@ -19,11 +19,10 @@ const MANY: usize = 8;
 
 /// Paints one node's lane.
 pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) {
-    let mut row = Row::default();
+    let mut row = LabelRow::default();
     let middle = lane.middle();
     canvas.line((PLOT.0, middle), (PLOT.1, middle), &format!("stroke=\"{FAINT}\""));
-    let lives: Vec<&Incarnation> =
-        witness.lives.iter().filter(|life| life.node == lane.name).collect();
+    let lives: Vec<&KeyLife> = witness.lives.iter().filter(|life| life.node == lane.name).collect();
     for life in &lives {
         bar(canvas, witness, scale, lane, life);
     }
@@ -37,7 +36,7 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &L
     }
 }
 
-fn bar(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, life: &Incarnation) {
+fn bar(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, life: &KeyLife) {
     let Some(span) = scale.span(life.from.at, seen_until(witness, life)) else { return };
     let hue = hue_of_owner(witness, life.owner);
     let owner = life.owner.and_then(|owner| witness.caller(owner)).unwrap_or("nobody");
@@ -53,7 +52,7 @@ fn bar(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, l
 }
 
 /// When the key ended, or its node went down for the rest of the key's life.
-fn seen_until(witness: &Witness<'_>, life: &Incarnation) -> Nanos {
+fn seen_until(witness: &Witness<'_>, life: &KeyLife) -> Nanos {
     let until = life.until.at;
     let conditions = witness.history().conditions.iter();
     let mut kills = conditions.filter(|c| c.verb.kills() && c.strikes(&life.node));
@@ -68,8 +67,8 @@ fn ending(
     witness: &Witness<'_>,
     scale: &Scale,
     lane: &Lane,
-    row: &mut Row,
-    (life, pass): (&Incarnation, bool),
+    row: &mut LabelRow,
+    (life, pass): (&KeyLife, bool),
 ) {
     let Some(key) = life.end.and_then(|end| witness.history().keys.get(end)) else { return };
     if !scale.shows(key.at.at) {
@@ -107,7 +106,13 @@ fn ending(
     row.place(canvas, lane.caption(), &Label { x, side: Side::Middle, fill, text });
 }
 
-fn down(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, row: &mut Row) {
+fn down(
+    canvas: &mut Canvas,
+    witness: &Witness<'_>,
+    scale: &Scale,
+    lane: &Lane,
+    row: &mut LabelRow,
+) {
     let conditions = witness.history().conditions.iter();
     for condition in conditions.filter(|c| c.verb.kills() && c.touches(&lane.name)) {
         let end = condition.to.map_or(witness.history().end.at, |to| to.at);

@@ -7,7 +7,7 @@ use crate::explain::witness::Witness;
 use crate::history::{Access, AccessKind};
 use crate::quantity::moment;
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
-use crate::report::svg::labels::Row;
+use crate::report::svg::labels::LabelRow;
 use crate::report::svg::layout::Lane;
 use crate::report::svg::palette::{ALARM, ALARM_TEXT, FAINT, hue_of};
 use crate::report::svg::scale::{PLOT, Scale};
@@ -29,7 +29,7 @@ pub fn paint(
 ) {
     let y = lane.top + 13;
     canvas.line((PLOT.0, y), (PLOT.1, y), &format!("stroke=\"{FAINT}\""));
-    let mut rows = [Row::default(), Row::default(), Row::default()];
+    let mut rows = [LabelRow::default(), LabelRow::default(), LabelRow::default()];
     let accesses = witness.history().accesses.iter().enumerate();
     let shown: Vec<(usize, &Access)> = accesses.filter(|(_, a)| scale.shows(a.at.at)).collect();
     let few = shown.len() <= MANY;
@@ -78,7 +78,7 @@ fn name(
     canvas: &mut Canvas,
     witness: &Witness<'_>,
     scale: &Scale,
-    (y, rows): (i64, &mut [Row; 3]),
+    (y, rows): (i64, &mut [LabelRow; 3]),
     (corrupt, access): (bool, &Access),
 ) {
     let x = scale.x(access.at.at);

@@ -5,7 +5,7 @@ use lockstorm_platform::time::{Clock, EPOCH, Line, Nanos};
 use crate::explain::witness::Witness;
 use crate::quantity::signed;
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
-use crate::report::svg::labels::{Label, Row};
+use crate::report::svg::labels::{Label, LabelRow};
 use crate::report::svg::layout::Lane;
 use crate::report::svg::palette::{ALARM, ALARM_TEXT, GREY, INK};
 use crate::report::svg::scale::{PLOT, Scale, tick_label};
@@ -21,7 +21,7 @@ pub fn grid(canvas: &mut Canvas, scale: &Scale, top: i64, bottom: i64) {
 /// The ruler of true time.
 pub fn true_time(canvas: &mut Canvas, scale: &Scale, y: i64) {
     canvas.line((PLOT.0, y), (PLOT.1, y), &format!("stroke=\"{INK}\" stroke-width=\"1\""));
-    let mut row = Row::default();
+    let mut row = LabelRow::default();
     let step = scale.step();
     for at in ticks(scale) {
         let x = scale.x(at);
@@ -50,7 +50,7 @@ pub fn own(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lan
         Clock::Boot => "boot time",
     };
     canvas.text((PLOT.0 - 100, y + 14), Side::End, "s", GREY, name);
-    let mut row = Row::default();
+    let mut row = LabelRow::default();
     let pieces = witness.reading.clocks.pieces(&lane.name, clock);
     let lines: Vec<Line> = pieces.iter().map(|piece| piece.line).collect();
     for pair in lines.windows(2) {
@@ -94,7 +94,7 @@ fn own_ticks(
 }
 
 /// A tick's number, kept inside the plot; left out if it would overlap another.
-fn number(canvas: &mut Canvas, row: &mut Row, at: (Tenths, i64), fill: &str, text: &str) {
+fn number(canvas: &mut Canvas, row: &mut LabelRow, at: (Tenths, i64), fill: &str, text: &str) {
     let width = width_of(text);
     let side = match at.0 {
         x if x - width / 2 < PLOT.0 - 30 => Side::Start,
@@ -106,7 +106,7 @@ fn number(canvas: &mut Canvas, row: &mut Row, at: (Tenths, i64), fill: &str, tex
     }
 }
 
-fn jump(canvas: &mut Canvas, row: &mut Row, at: (i64, i64), by: &str) {
+fn jump(canvas: &mut Canvas, row: &mut LabelRow, at: (i64, i64), by: &str) {
     let (x, y) = at;
     canvas.line((x, y - 4), (x, y + 5), &format!("stroke=\"{ALARM}\" stroke-width=\"2\""));
     let text = format!("jumps {by}");

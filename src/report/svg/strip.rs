@@ -7,7 +7,7 @@ use crate::explain::witness::Witness;
 use crate::history::Condition;
 use crate::quantity::{length, mark, span};
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
-use crate::report::svg::labels::{Label, Row};
+use crate::report::svg::labels::{Label, LabelRow};
 use crate::report::svg::layout::Lane;
 use crate::report::svg::palette::{ALARM, ALARM_TEXT, GREY, INK};
 use crate::report::svg::scale::{PLOT, Scale};
@@ -17,7 +17,7 @@ const ROW: i64 = 19;
 
 /// Paints the faults in rows from `top` on; returns where the last row ends.
 pub fn faults(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, top: i64) -> i64 {
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<LabelRow> = Vec::new();
     for condition in &witness.history().conditions {
         let end = condition.to.map_or(witness.history().end.at, |to| to.at);
         let Some(band) = scale.span(condition.from.at, end) else { continue };
@@ -25,7 +25,7 @@ pub fn faults(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, top: i6
         let (taken, x, side) = placed(band, width_of(&text));
         let free = rows.iter_mut().position(|row| row.take(taken));
         let index = free.unwrap_or_else(|| {
-            rows.push(Row::default());
+            rows.push(LabelRow::default());
             rows.last_mut().expect("a row was pushed").take(taken);
             rows.len() - 1
         });
@@ -36,7 +36,7 @@ pub fn faults(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, top: i6
     }
     if rows.is_empty() {
         canvas.text((PLOT.0, top + 12), Side::Start, "s", GREY, "none in this stretch");
-        rows.push(Row::default());
+        rows.push(LabelRow::default());
     }
     canvas.text((PLOT.0 - 100, top + 12), Side::End, "h", INK, "faults");
     top + i64::try_from(rows.len()).unwrap_or(1) * ROW + 2
@@ -104,7 +104,7 @@ pub fn shades(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, span: (
 
 /// Names the shaded stretches, in a separate row.
 pub fn shade_names(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, y: i64) {
-    let mut row = Row::default();
+    let mut row = LabelRow::default();
     for violation in overlaps(witness) {
         let Some(band) = scale.span(violation.from.at, violation.to.at) else { continue };
         let lasts = span(violation.to.at.saturating_sub(violation.from.at));

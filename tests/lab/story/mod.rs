@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 
 use lockstorm::check::terms::{Invariant, Terms};
 use lockstorm::history::{
-    Access, AccessKind, Breach, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request,
-    Seen, Sighting,
+    Access, AccessKind, ClockPiece, Condition, ContractBreach, History, Key, Op, OpKind, Outcome,
+    Request, Seen, Sighting,
 };
 use lockstorm::ledger::site::Site;
 use lockstorm::promise::{Assumption, Bounded, Model};
@@ -335,7 +335,7 @@ impl Teller {
         let clause = serde_json::from_value(clause.into()).ok()?;
         let op = value(rest, "op").map(|op| op.parse().expect("an operation"));
         let (process, details) = (who.to_owned(), "as told".to_owned());
-        self.history.breaches.push(Breach { at, process, op, clause, details });
+        self.history.breaches.push(ContractBreach { at, process, op, clause, details });
         Some(())
     }
 

@@ -1,6 +1,8 @@
 //! The state of a replica's attempt to replace its master.
 
-use crate::cluster::peer::{Id, Ms};
+use lockstorm_platform::time::Ms;
+
+use crate::cluster::peer::Id;
 
 /// A replica's attempt to become master.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,10 @@
 //! A replica replaces its master: it requests the masters' votes, after a failure or by command.
 
+use lockstorm_platform::time::Ms;
+
 use crate::cluster::candidacy::{Election, Manual};
 use crate::cluster::message::{Header, MessageKind};
-use crate::cluster::peer::{ClusterNode, ClusterRole, Id, Ms};
+use crate::cluster::peer::{ClusterNode, ClusterRole, Id};
 use crate::cluster::{Cluster, ClusterAction};
 
 /// Delay of a replica's vote request, so that the failure is known everywhere by then.

@@ -4,10 +4,12 @@
 //! `clusterProcessPacket`: the higher config epoch wins a slot; a majority of the masters that
 //! serve slots decides about a failure.
 
+use lockstorm_platform::time::Ms;
+
 use bytes::Bytes;
 
 use crate::cluster::message::{Header, Message, MessageKind, Rumour};
-use crate::cluster::peer::{ClusterNode, ClusterRole, Health, Id, Ms};
+use crate::cluster::peer::{ClusterNode, ClusterRole, Health, Id};
 use crate::cluster::slots::SlotSet;
 use crate::cluster::{Cluster, ClusterAction, ClusterMoment};
 

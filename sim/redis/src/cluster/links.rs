@@ -2,10 +2,12 @@
 
 use std::net::SocketAddrV4;
 
+use lockstorm_platform::time::Ms;
+
 use bytes::Bytes;
 
 use crate::cluster::message::{Message, MessageKind};
-use crate::cluster::peer::{BusLink, ClusterNode, ClusterRole, Health, Id, Ms};
+use crate::cluster::peer::{BusLink, ClusterNode, ClusterRole, Health, Id};
 use crate::cluster::slots::SlotSet;
 use crate::cluster::{BUS, Cluster, ClusterAction, ClusterMoment, name_of};
 

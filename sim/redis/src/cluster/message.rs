@@ -6,10 +6,12 @@
 
 use std::net::SocketAddrV4;
 
+use lockstorm_platform::time::Ms;
+
 use bytes::{Bytes, BytesMut};
 
 use crate::cluster::Cluster;
-use crate::cluster::peer::{ClusterNode, ClusterRole, Health, Id, Ms};
+use crate::cluster::peer::{ClusterNode, ClusterRole, Health, Id};
 use crate::cluster::slots::SlotSet;
 use crate::frame::encode_request;
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 use std::rc::Rc;
 
+use lockstorm_platform::time::Ms;
+
 use crate::cluster::slots::SlotSet;
 
 /// A node's id: 40 hexadecimal digits.
 pub type Id = Rc<str>;
-/// A time or a duration in milliseconds of the node's wall clock.
-pub type Ms = i64;
 
 /// The role of a node in its cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use lockstorm_platform::time::Ms;
+
 use bytes::{Bytes, BytesMut};
 
 use crate::cluster::message::Message;
-use crate::cluster::peer::{ClusterNode, Ms};
+use crate::cluster::peer::ClusterNode;
 use crate::cluster::slots::SlotSet;
 use crate::cluster::{BUS, Cluster, ClusterAction, ClusterMoment, Member, Rules, name_of};
 use crate::frame::request::RequestReader;

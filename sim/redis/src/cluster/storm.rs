@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use lockstorm_platform::time::Ms;
+
 use crate::cluster::Cluster;
 use crate::cluster::election::Urgency;
-use crate::cluster::peer::{Id, Ms};
+use crate::cluster::peer::Id;
 use crate::cluster::slots::SLOTS;
 use crate::cluster::stage::{RULES, Stage, address};
 

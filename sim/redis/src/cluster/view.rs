@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::cluster::peer::{ClusterNode, ClusterRole, Health, Ms};
+use lockstorm_platform::time::Ms;
+
+use crate::cluster::peer::{ClusterNode, ClusterRole, Health};
 use crate::cluster::slots::SLOTS;
 use crate::cluster::{BUS, Cluster};
 

@@ -6,6 +6,8 @@
 use std::fmt::Write as _;
 use std::net::SocketAddrV4;
 
+use lockstorm_platform::time::Ms;
+
 use bytes::Bytes;
 
 use crate::call::{Call, Family, Outcome};
@@ -16,7 +18,6 @@ use crate::history::NO_ID;
 use crate::memory::Meter;
 use crate::node::{Append, Node};
 use crate::peers::{LinkState, ManualFailover};
-use crate::sentinel::instance::Ms;
 use crate::session::{Block, Session};
 
 /// The commands of this file, by name.

@@ -4,12 +4,12 @@ use std::net::SocketAddrV4;
 
 use lockstorm_platform::trace::KeyChange;
 
-use crate::cluster::peer::Ms;
 use crate::cluster::slots::{SlotSet, of_key};
 use crate::cluster::{Cluster, ClusterMoment, Rules};
 use crate::keyspace::Key;
 use crate::node::Node;
 use crate::settings;
+use lockstorm_platform::time::Ms;
 
 impl Node {
     /// Joins the node, which serves at `own`, to the cluster of its configuration, or to that of

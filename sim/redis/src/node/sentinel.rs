@@ -3,9 +3,9 @@
 use lockstorm_platform::trace::Event;
 
 use crate::node::Node;
-use crate::sentinel::instance::Ms;
 use crate::sentinel::{SentinelMoment, sight};
 use crate::session::{Channel, Session};
+use lockstorm_platform::time::Ms;
 
 /// The wall clock in a Sentinel's type.
 pub fn to_ms(now_ms: u64) -> Ms {

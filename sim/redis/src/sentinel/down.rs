@@ -1,9 +1,11 @@
 //! Which instances are down: subjectively (`+sdown`), and masters objectively, by enough Sentinels
 //! (`+odown`).
 
+use lockstorm_platform::time::Ms;
+
 use crate::frame::Reply;
 use crate::sentinel::Sentinel;
-use crate::sentinel::instance::{Expect, InstanceKey, Ms, OtherSentinel, Role, State, Who};
+use crate::sentinel::instance::{Expect, InstanceKey, OtherSentinel, Role, State, Who};
 
 impl Sentinel {
     /// Closes silent connections, and marks an instance without a valid reply for too long as down;

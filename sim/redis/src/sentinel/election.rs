@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::sentinel::instance::Ms;
+use lockstorm_platform::time::Ms;
+
 use crate::sentinel::{Sentinel, SentinelMoment};
 
 /// Starts are delayed by less than this, so that not all Sentinels begin together.

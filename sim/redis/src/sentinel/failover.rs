@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::net::SocketAddrV4;
 
+use lockstorm_platform::time::Ms;
+
 use crate::sentinel::election::desync;
 use crate::sentinel::instance::{
-    Instance, InstanceKey, InstanceLink, MonitoredReplica, Ms, Reconf, Role, SentinelFailover,
-    State,
+    Instance, InstanceKey, InstanceLink, MonitoredReplica, Reconf, Role, SentinelFailover, State,
 };
 use crate::sentinel::{Sentinel, SentinelMoment};
 

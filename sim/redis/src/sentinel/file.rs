@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 use std::net::SocketAddrV4;
 
+use lockstorm_platform::time::Ms;
+
 use crate::sentinel::Sentinel;
 use crate::sentinel::globals::Globals;
-use crate::sentinel::instance::{Master, Ms};
+use crate::sentinel::instance::Master;
 
 /// The file's name on the host's disk.
 pub const FILE: &str = "sentinel.conf";

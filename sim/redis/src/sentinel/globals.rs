@@ -1,7 +1,7 @@
 //! Settings of a whole Sentinel: its times, what it announces about itself, and where it must crash
 //! for a test.
 
-use crate::sentinel::instance::Ms;
+use lockstorm_platform::time::Ms;
 
 /// Periods and timeouts in ms, as SENTINEL DEBUG reports and changes them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,9 +2,11 @@
 
 use std::net::SocketAddrV4;
 
+use lockstorm_platform::time::Ms;
+
 use crate::frame::Reply;
 use crate::sentinel::Sentinel;
-use crate::sentinel::instance::{InstanceKey, Ms};
+use crate::sentinel::instance::InstanceKey;
 
 /// The contents of a hello message.
 struct Hello<'a> {

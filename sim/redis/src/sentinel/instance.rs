@@ -2,11 +2,10 @@
 //!
 //! Times are readings of the Sentinel's wall clock in Unix milliseconds, as `mstime()`; 0 is never.
 
+use lockstorm_platform::time::Ms;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
-
-/// A reading of the Sentinel's wall clock, or a duration, in milliseconds.
-pub type Ms = i64;
 
 /// The key of an instance: a master by name, and which of its instances.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::net::SocketAddrV4;
 
+use lockstorm_platform::time::Ms;
+
 use crate::frame::Reply;
 use crate::sentinel::instance::{
-    Expect, InstanceKey, InstanceLink, Ms, SentinelConnection, State, Who,
+    Expect, InstanceKey, InstanceLink, SentinelConnection, State, Who,
 };
 use crate::sentinel::{Sentinel, SentinelAction, SentinelMoment};
 

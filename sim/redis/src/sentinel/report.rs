@@ -2,8 +2,10 @@
 
 use std::net::SocketAddrV4;
 
+use lockstorm_platform::time::Ms;
+
 use crate::sentinel::Sentinel;
-use crate::sentinel::instance::{Instance, InstanceKey, Ms, Reconf, Role, State, Who};
+use crate::sentinel::instance::{Instance, InstanceKey, Reconf, Role, State, Who};
 
 impl Sentinel {
     /// Takes the text of an INFO: first stores its contents, then reacts to them.

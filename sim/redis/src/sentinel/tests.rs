@@ -7,8 +7,9 @@ use bytes::Bytes;
 use lockstorm_platform::trace::{Event, Sight};
 
 use crate::frame::Reply;
-use crate::sentinel::instance::{MonitoredReplica, Ms, State};
+use crate::sentinel::instance::{MonitoredReplica, State};
 use crate::sentinel::{Sentinel, SentinelAction, SentinelConfig, SentinelMoment, sight};
+use lockstorm_platform::time::Ms;
 
 const START: Ms = 1_000_000;
 const NAME: &str = "mymaster";

@@ -1,5 +1,7 @@
 //! SENTINEL CONFIG, DEBUG, SIMULATE-FAILURE and INFO-CACHE: the process as a whole.
 
+use lockstorm_platform::time::Ms;
+
 use bytes::Bytes;
 
 use crate::call::{Call, Outcome};
@@ -8,7 +10,7 @@ use crate::frame::{Reply, integer};
 use crate::frame::{digits, word};
 use crate::glob::matches;
 use crate::sentinel::globals::{Crashes, Wrong};
-use crate::sentinel::instance::{Instance, Ms};
+use crate::sentinel::instance::Instance;
 
 fn text(word: &[u8]) -> String {
     String::from_utf8_lossy(word).into_owned()

@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
+use lockstorm_platform::time::Ms;
+
 use crate::frame::Reply;
 use crate::sentinel::Sentinel;
-use crate::sentinel::instance::{
-    Instance, Master, MonitoredReplica, Ms, OtherSentinel, Reconf, State,
-};
+use crate::sentinel::instance::{Instance, Master, MonitoredReplica, OtherSentinel, Reconf, State};
 
 /// Names and values of one instance.
 struct Fields(Vec<Reply>);

@@ -1,9 +1,11 @@
 //! The state that the commands of a Sentinel use.
 
+use lockstorm_platform::time::Ms;
+
 use crate::call::Call;
 use crate::frame::Reply;
 use crate::sentinel::Sentinel;
-use crate::sentinel::instance::{Master, Ms};
+use crate::sentinel::instance::Master;
 
 const NO_SUCH_MASTER: &str = "ERR No such master with that name";
 
