@@ -1,7 +1,9 @@
 //! Faults that tested nothing: they never struck, struck nothing, or came after all work.
 //!
 //! The world counts what a fault touched, in [`Condition::met`]; if it did not count, the fault is
-//! assumed to have touched something. All work is over once every operation of the clients has
+//! assumed to have touched something. Every process reads its clock, so that count says little of a
+//! clock: a fault of a node's clock touched nothing if the node never had the lock's key from then
+//! on, and no node was promoted, for which all nodes of a cluster time their votes. All work is over once every operation of the clients has
 //! returned and no caller holds the lock: a later fault cannot change any outcome.
 //!
 //! The faults of a scenario are chosen deliberately: each must strike something, otherwise the run
@@ -13,6 +15,8 @@ use std::collections::BTreeSet;
 
 use crate::check::case::Case;
 use crate::history::{Condition, PROBE};
+use crate::ledger::strike;
+use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
 /// Why the faults make the run test nothing: a reason for each fault that tested nothing.
@@ -43,9 +47,27 @@ fn reason(case: &Case, fault: u32, over: Option<Moment>) -> Option<String> {
     if strikes().all(|found| found.met == Some(0)) {
         return Some(format!("{name} struck nothing"));
     }
+    if strikes().all(|found| is_of_an_idle_clock(case, found)) {
+        return Some(format!("{name} struck a node that did not have the lock's key"));
+    }
     let late = |found: &Condition| over.is_some_and(|over| Moment::from(found.from) > over);
     let all_late = strikes().all(late);
     all_late.then(|| format!("{name} struck when all work was done"))
+}
+
+/// Whether a fault is of the clock of a node that never has the lock's key from then on.
+fn is_of_an_idle_clock(case: &Case, condition: &Condition) -> bool {
+    let hosts = condition.target.hosts();
+    let are_nodes = || hosts.iter().all(|host| case.terms.site.nodes.iter().any(|n| n == host));
+    let has_key = || {
+        let mut keys = case.lives.incarnations.iter();
+        keys.any(|key| hosts.contains(&key.node) && key.to > Moment::from(condition.from))
+    };
+    strike::is_of_clocks(condition)
+        && !case.lives.incarnations.is_empty()
+        && are_nodes()
+        && !has_key()
+        && leaders::promoted(case).is_empty()
 }
 
 /// When the last operation of a client had returned, or had died with its process, and the last

@@ -26,4 +26,4 @@ pub mod planned;
 pub mod seen;
 pub mod site;
 mod stretch;
-mod strike;
+pub(crate) mod strike;
