@@ -3,8 +3,9 @@
 //! The world counts what a fault touched, in [`Condition::met`]; if it did not count, the fault is
 //! assumed to have touched something. Every process reads its clock, so that count says little of a
 //! clock: a fault of a node's clock touched nothing if the node never had the lock's key from then
-//! on, and no node was promoted, for which all nodes of a cluster time their votes. All work is over once every operation of the clients has
-//! returned and no caller holds the lock: a later fault cannot change any outcome.
+//! on, and no node was promoted, for which all nodes of a cluster time their votes. All work is
+//! over once every operation of the clients has returned and no caller holds the lock: a later
+//! fault cannot change any outcome.
 //!
 //! The faults of a scenario are chosen deliberately: each must strike something, otherwise the run
 //! does not answer the question. A hunt draws its faults, and in most plans some of several drawn
