@@ -24,22 +24,8 @@ pub const TEMPLATES: &[Template] = &[
             asked(f, t, &list(t.words[5]), 3, 6)
         },
     ),
-    ("{who}'s acquire is refused: {whose}'s key is on {node}.", |facts, told| {
-        let mut ops = facts.history.ops.iter().filter(|op| is_acquire(facts, op));
-        let is_it = |op: &&Op| {
-            let refused = matches!(op.outcome, Outcome::Refused { .. });
-            let now = op.ret.map(|ret| ret.instant()) == Some(told.at);
-            op.caller == told.words[0] && refused && now
-        };
-        let op = ops.find(is_it).ok_or("no acquire of it is refused now")?;
-        let (whose, node) = (told.words[1], told.words[2]);
-        let changes = facts.history.keys.iter();
-        let (from, to) = (op.call.instant(), told.at);
-        let first = changes.clone().filter(|key| key.at < from).count();
-        let last = changes.filter(|key| key.at <= to).count();
-        let owners = (first..=last).filter_map(|at| facts.standing(node, at)?.1);
-        ensure(owners.map(|id| facts.caller(id)).any(|who| who == whose), "no key of it is there")
-    }),
+    ("{who}'s acquire is refused: {whose}'s key is on {node}.", |f, t| barred(f, t, true)),
+    ("{who}'s acquire is refused: {whose}'s key was on {node}.", |f, t| barred(f, t, false)),
     (
         "{who}'s key is still on {node}, with no time to live: nothing will ever remove it.",
         |f, t| still(f, t, true),
@@ -151,6 +137,27 @@ fn asked(facts: &Facts, told: &Told, who: &[String], number: usize, until: usize
             && who.contains(&hold.op.caller)
     });
     ensure(!granted, "one of them is granted in between")
+}
+
+/// An acquire that is refused now, and met a key that is still there, or is there no more.
+fn barred(facts: &Facts, told: &Told, is_there: bool) -> Truth {
+    let mut ops = facts.history.ops.iter().filter(|op| is_acquire(facts, op));
+    let is_it = |op: &&Op| {
+        let refused = matches!(op.outcome, Outcome::Refused { .. });
+        let now = op.ret.map(|ret| ret.instant()) == Some(told.at);
+        op.caller == told.words[0] && refused && now
+    };
+    let op = ops.find(is_it).ok_or("no acquire of it is refused now")?;
+    let (whose, node) = (told.words[1], told.words[2]);
+    let changes = &facts.history.keys;
+    let first = changes.partition_point(|key| key.at < op.call.instant());
+    let last = changes.partition_point(|key| key.at <= told.at);
+    let is_its = |at: usize| {
+        let owner = facts.standing(node, at).and_then(|(_, owner)| owner);
+        owner.is_some_and(|owner| facts.caller(owner) == whose)
+    };
+    ensure((first..=last).any(is_its), "no key of it was there")?;
+    ensure(is_its(last) == is_there, "it is there no more, or still")
 }
 
 fn still(facts: &Facts, told: &Told, forever: bool) -> Truth {
