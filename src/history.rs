@@ -300,9 +300,14 @@ pub struct Request {
 }
 
 impl Request {
+    /// When it reached a leg, if it did.
+    pub fn at(&self, leg: Leg) -> Option<Instant> {
+        self.legs.iter().find(|(reached, _)| *reached == leg).map(|(_, at)| *at)
+    }
+
     /// Whether a reply came, if only an error.
     pub fn is_answered(&self) -> bool {
-        self.legs.iter().any(|(leg, _)| *leg == Leg::Delivered)
+        self.at(Leg::Delivered).is_some()
     }
 
     /// Whether it waits for acknowledgements of what was written before.

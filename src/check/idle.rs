@@ -16,7 +16,6 @@ use std::collections::BTreeSet;
 
 use crate::check::case::Case;
 use crate::history::{Condition, PROBE};
-use crate::ledger::strike;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
@@ -64,7 +63,7 @@ fn is_of_an_idle_clock(case: &Case, condition: &Condition) -> bool {
         let mut keys = case.lives.incarnations.iter();
         keys.any(|key| hosts.contains(&key.node) && key.to > Moment::from(condition.from))
     };
-    strike::is_of_clocks(condition)
+    condition.verb.disturbs_clocks()
         && !case.lives.incarnations.is_empty()
         && are_nodes()
         && !has_key()

@@ -192,7 +192,7 @@ fn was_missed(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool 
     let applied = |of: OpId| {
         let to_node = requests.of_op(of).iter().filter(|request| request.to == key.node);
         let accepted = to_node.filter(|request| !request.declined);
-        accepted.filter_map(|request| leg(request, Leg::Applied))
+        accepted.filter_map(|request| request.at(Leg::Applied))
     };
     let is_new = key.by.is_some_and(|by| applied(by).any(|at| at.at == key.from.at));
     let returned = release.ret.is_some_and(|ret| Moment::from(ret) < key.from);
@@ -211,7 +211,7 @@ fn came(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
     let returned = release.ret.map_or(Moment::NEVER, Moment::from);
     let mut sent = requests.of_op(release.id).iter().filter(|request| request.to == key.node);
     sent.any(|request| {
-        let applied = leg(request, Leg::Applied).map(Moment::from);
+        let applied = request.at(Leg::Applied).map(Moment::from);
         !request.declined
             && !KEYLESS.contains(&&*request.command)
             && applied.is_some_and(|applied| key.from <= applied && applied <= returned)
@@ -263,7 +263,7 @@ impl<'a> Way<'a> {
         let own = requests.of_op(creator);
         let asked = own.iter().filter(|request| request.to == key.node && !deletes(request));
         let created = asked.min_by_key(|request| {
-            let applied = leg(request, Leg::Applied);
+            let applied = request.at(Leg::Applied);
             applied.map_or(u64::MAX, |applied| applied.seq.abs_diff(key.from.seq))
         });
         let created = created.and_then(|request| tried(request));
@@ -283,7 +283,7 @@ impl<'a> Way<'a> {
     fn was_cleaned(&self, key: &Incarnation) -> bool {
         let frees = |request: &Request| deletes(request) || self.by_acquire && request.is_script();
         let spared = |request: &Request| {
-            let applied = leg(request, Leg::Applied).map(Moment::from);
+            let applied = request.at(Leg::Applied).map(Moment::from);
             request.to == self.node
                 && !request.declined
                 && applied.is_some_and(|at| key.from <= at && at.at < key.to.at)
@@ -310,10 +310,6 @@ fn deletes(request: &Request) -> bool {
 /// When the client began to send it; it may never have been sent.
 fn tried(request: &Request) -> Option<Instant> {
     request.legs.first().map(|(_, at)| *at)
-}
-
-fn leg(request: &Request, leg: Leg) -> Option<Instant> {
-    request.legs.iter().find(|(found, _)| *found == leg).map(|(_, at)| *at)
 }
 
 /// The leftovers without which the refused acquire would have reached its quorum.
@@ -361,11 +357,11 @@ fn met_at(
     }
     let mut to_node = requests.iter().filter(|request| request.to == leftover.key.node);
     let first = to_node.find(|request| !request.declined)?;
-    if leg(first, Leg::Replied).is_some() && !first.is_answered() {
+    if first.at(Leg::Replied).is_some() && !first.is_answered() {
         return None;
     }
     // What a connection sends again after the acquire has returned made no acquire fail.
-    let moment = Moment::from(leg(first, Leg::Applied)?);
+    let moment = Moment::from(first.at(Leg::Applied)?);
     (from <= moment && moment < to && moment <= op.1).then_some(moment)
 }
 

@@ -61,10 +61,9 @@ fn free_from(case: &Case, healed: Moment) -> Option<Moment> {
 fn last_arrival(case: &Case, moment: Moment) -> Option<Moment> {
     let late = case.history.requests.iter().filter_map(|request| {
         let (leg, sent) = request.legs.first()?;
-        let applied = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied);
         let queued = || *leg == Leg::Sent && was_slow(case, &request.to, *sent, moment);
-        let applied = match applied {
-            Some((_, at)) => Moment::from(*at),
+        let applied = match request.at(Leg::Applied) {
+            Some(at) => at.into(),
             None if queued() => case.history.end.into(),
             None => return None,
         };

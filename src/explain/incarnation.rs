@@ -2,8 +2,9 @@
 //! defines what lives are.
 
 use lockstorm_platform::time::Instant;
+use lockstorm_platform::trace::Leg;
 
-use crate::history::OpId;
+use crate::history::{OpId, Request};
 use crate::reading::history::Reading;
 use crate::reading::incarnation;
 
@@ -25,6 +26,14 @@ pub struct KeyLife {
     pub end: Option<usize>,
     /// When it would expire, on the node's wall clock in Unix milliseconds.
     pub until_ms: Option<u64>,
+}
+
+impl KeyLife {
+    /// Whether a request was executed on its node while it existed.
+    pub fn is_met_by(&self, request: &Request) -> bool {
+        let is_met = |at: Instant| self.from <= at && at < self.until;
+        request.to == self.node && !request.declined && request.at(Leg::Applied).is_some_and(is_met)
+    }
 }
 
 /// Every life of the lock's key, in order of creation.

@@ -172,9 +172,7 @@ fn tie(histories: [&History; 2], ops: [Option<&Op>; 2]) -> Option<Nanos> {
 }
 
 fn rivalled(history: &History, op: &Op) -> Option<Nanos> {
-    let applied = |request: &Request| {
-        request.legs.iter().find(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| at.at)
-    };
+    let applied = |request: &Request| request.at(Leg::Applied).map(|at| at.at);
     history.requests.iter().rev().filter(|request| request.op == op.id).find_map(|own| {
         let at = applied(own)?;
         let rivals = history.requests.iter().filter(|r| r.from != own.from && r.to == own.to);

@@ -50,8 +50,7 @@ fn declined_until(ledger: &Ledger, healed: Moment) -> Option<Moment> {
     let mut last: BTreeMap<&str, Moment> = BTreeMap::new();
     for request in &ledger.reading.history.requests {
         let says = request.answer.as_deref().is_some_and(|word| SERVES_NOBODY.contains(&word));
-        let at = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied);
-        let at = at.map(|(_, at)| Moment::from(*at)).filter(|at| says && *at > healed);
+        let at = request.at(Leg::Applied).map(Moment::from).filter(|at| says && *at > healed);
         // If one node is queried at a time, all nodes count as one group.
         let group = if ledger.site.asked > 1 { leaders.group(&request.to) } else { "" };
         let known = last.entry(group).or_insert(healed);

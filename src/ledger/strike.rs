@@ -36,11 +36,6 @@ pub fn moves_clock(condition: &Condition, stood_until: Instant, end: Instant) ->
     }
 }
 
-/// Whether it disturbs clocks.
-pub fn is_of_clocks(condition: &Condition) -> bool {
-    matches!(condition.verb, Verb::ClockStep { .. } | Verb::ClockFreeze | Verb::ClockRate { .. })
-}
-
 /// Whether it can delay accesses of that client: on its link to the resource, on the resource, or a
 /// suspension of its machine, after which both sides wait before they retransmit.
 pub fn delays_access(condition: &Condition, client: &str) -> bool {

@@ -111,8 +111,7 @@ impl<'a> HistoryIndex<'a> {
     pub fn commands(&self, op: OpId, node: &str) -> impl Iterator<Item = Instant> {
         let own = self.history.requests.iter().filter(move |request| request.op == op);
         let own = own.filter(move |request| request.to == node && !request.declined);
-        let legs = own.flat_map(|request| &request.legs);
-        legs.filter(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| *at)
+        own.filter_map(|request| request.at(Leg::Applied))
     }
 
     /// Whether a node's process ended between two moments, killed or by itself.

@@ -16,7 +16,7 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::time::{Instant, Nanos};
+use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::Leg;
 use serde::{Deserialize, Serialize};
 
@@ -186,7 +186,7 @@ fn on_node<'c, 'a>(
     (op, begin): (&Op, Moment),
 ) -> (Reason, Option<&'c Incarnation<'a>>) {
     let answered = requests.iter().filter(|request| !request.declined && request.is_answered());
-    let applied = answered.filter_map(|request| leg(request, Leg::Applied).map(Moment::from));
+    let applied = answered.filter_map(|request| request.at(Leg::Applied).map(Moment::from));
     let applied: Vec<Moment> = applied.collect();
     let last_before = applied.iter().rfind(|at| **at <= begin);
     let Some(at) = last_before.or(applied.first()).copied() else {
@@ -273,8 +273,4 @@ fn alone(halts: &[Halt], (begin, end): (Moment, Moment), running: &[Span]) -> Na
     };
     let meets = running.iter().map(|(from, to)| covered(*from, *to));
     covered(begin.at, end.at).saturating_sub(meets.sum())
-}
-
-fn leg(request: &Request, wanted: Leg) -> Option<Instant> {
-    request.legs.iter().find(|(leg, _)| *leg == wanted).map(|(_, at)| *at)
 }

@@ -61,11 +61,11 @@ fn refused(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
         }
     }
     let told = |((node, command, word), (index, request)): (_, (usize, &Request))| {
-        let (_, at) = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied)?;
+        let at = request.at(Leg::Applied)?;
         let text = format!("{node} answers {}'s {command} with {word}.", op.caller);
         let weight = if matches!(word, "MOVED" | "ASK") { Weight::Detail } else { Weight::Cause };
         let evidence = vec![Evidence::Op(op.id), Evidence::Request(index)];
-        Some(Beat::new(weight, *at, text, evidence))
+        Some(Beat::new(weight, at, text, evidence))
     };
     answers.into_iter().filter_map(told).collect()
 }

@@ -66,7 +66,7 @@ fn was_asked(witness: &Witness<'_>, grant: OpId, key: &Key) -> bool {
     let mut requests = witness.history().requests.iter().filter(|request| request.op == grant);
     requests.any(|request| {
         let sent = request.legs.first().is_some_and(|(_, at)| *at < key.at);
-        let done = request.legs.iter().any(|(leg, at)| *leg == Leg::Applied && *at >= key.at);
+        let done = request.at(Leg::Applied).is_some_and(|at| at >= key.at);
         request.to == key.node && !request.declined && sent && done
     })
 }

@@ -9,7 +9,7 @@ use crate::explain::hold::op;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpKind, Outcome, PROBE, Request};
+use crate::history::{Op, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};
 use crate::reading::hold::HoldEnd;
 
@@ -79,13 +79,8 @@ fn first_refused(witness: &Witness<'_>) -> Option<(Evidence, Beat)> {
     let mut ops = leak.ops.iter().filter_map(|id| op(witness.history(), *id));
     let victim =
         ops.find(|op| op.id != owner.id && op.ret.is_some_and(|ret| ret.at == leak.to.at))?;
-    let requests = witness.history().requests.iter();
-    let mut met = requests.filter(|request| request.op == victim.id && request.to == life.node);
-    let meets = |request: &Request| {
-        let applied = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied);
-        applied.is_some_and(|(_, at)| life.from <= *at && *at < life.until)
-    };
-    if !met.any(meets) {
+    let mut requests = witness.history().requests.iter();
+    if !requests.any(|request| request.op == victim.id && life.is_met_by(request)) {
         return None;
     }
     let is = if life.until < victim.ret?.instant() { "was" } else { "is" };
@@ -145,7 +140,7 @@ fn kept_out_by(witness: &Witness<'_>, life: &KeyLife, owner: &Op) -> Option<Beat
 fn came_to(witness: &Witness<'_>, op: &Op, life: &KeyLife) -> bool {
     let mut requests = witness.history().requests.iter().filter(|request| request.op == op.id);
     requests.any(|request| {
-        let done = request.legs.iter().any(|(leg, _)| *leg == Leg::Applied);
+        let done = request.at(Leg::Applied).is_some();
         request.to == life.node && !request.declined && done
     })
 }

@@ -187,9 +187,7 @@ fn hand(witness: &Witness<'_>, id: OpId, lives: &[&KeyLife]) -> (String, Option<
         let requests = witness.history().requests.iter().enumerate();
         let mut theirs = requests.filter(|(_, r)| r.op == id && r.to == life.node);
         theirs.find_map(|(index, request)| {
-            let [(Leg::Sent, sent), (Leg::Applied, applied), ..] = request.legs[..] else {
-                return None;
-            };
+            let (sent, applied) = (request.at(Leg::Sent)?, request.at(Leg::Applied)?);
             let took = applied.at.saturating_sub(sent.at);
             let is_late = applied.at == key.at.at && took >= LATE;
             is_late.then_some((index, &request.command, took))

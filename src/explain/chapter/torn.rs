@@ -24,7 +24,7 @@ fn torn(witness: &Witness<'_>, id: OpId) -> Option<Beat> {
     let requests = witness.history().requests.iter().enumerate();
     let mut steps: Vec<(Instant, usize, &Request)> = requests
         .filter(|(_, request)| request.op == id)
-        .filter_map(|(index, request)| Some((applied(request)?, index, request)))
+        .filter_map(|(index, request)| Some((request.at(Leg::Applied)?, index, request)))
         .collect();
     steps.sort_by_key(|(at, ..)| *at);
     steps.windows(2).find_map(|pair| {
@@ -68,8 +68,4 @@ fn set_between(
             && (before..after).contains(&key.at)
     });
     set.find_map(|(index, key)| Some((index, key.by.filter(|by| *by != own)?)))
-}
-
-fn applied(request: &Request) -> Option<Instant> {
-    request.legs.iter().find(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| *at)
 }

@@ -1,6 +1,5 @@
 //! Why a key that should have kept others out was gone when another caller acquired.
 
-use lockstorm_platform::fault::verbs::Strains;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
@@ -143,12 +142,11 @@ pub fn disturbed(
     (from, to): (Moment, Moment),
 ) -> Option<Evidence> {
     let conditions = witness.history().conditions.iter().enumerate();
-    let strains = |strains| matches!(strains, Strains::WallClock | Strains::Rate);
     let is_between = |condition: &Condition| {
         Moment::from(condition.from) < to
             && condition.to.is_none_or(|over| Moment::from(over) >= from)
     };
-    let mut own = conditions.filter(|(_, c)| c.strikes(host) && strains(c.verb.row().strains));
+    let mut own = conditions.filter(|(_, c)| c.strikes(host) && c.verb.disturbs_clocks());
     own.find(|(_, condition)| is_between(condition)).map(|(index, _)| Evidence::Condition(index))
 }
 

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_platform::trace::Leg;
-
 use crate::check::verdict::{Kind, Violation};
 use crate::explain::hold::op;
 use crate::explain::incarnation::KeyLife;
@@ -81,12 +79,7 @@ fn kept_out_probe(witness: &Witness<'_>, life: &KeyLife) -> bool {
         let op = op(history, id);
         op.is_some_and(|op| op.process == PROBE && matches!(op.outcome, Outcome::Refused { .. }))
     };
-    let mut asked = history.requests.iter().filter(|request| request.to == life.node);
-    asked.any(|request| {
-        let applied = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied);
-        let is_met = applied.is_some_and(|(_, at)| life.from <= *at && *at <= life.until);
-        is_met && !request.declined && refused(request.op)
-    })
+    history.requests.iter().any(|request| life.is_met_by(request) && refused(request.op))
 }
 
 /// A node that answered the probe's last answered try with an error.

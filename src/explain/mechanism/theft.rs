@@ -8,7 +8,6 @@ use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{OpId, OpKind, Outcome, Request};
 use crate::quantity::length;
-use crate::reading::moment::Moment;
 
 /// Commands by which a caller reads the owner of a key.
 const LOOKS: [&str; 6] = ["GET", "HGET", "HEXISTS", "HGETALL", "EXISTS", "MGET"];
@@ -32,13 +31,14 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let is_asked = history.requests.iter().any(|r| r.op == thief.id && r.to == key.node);
     let sent = history.requests.iter().filter(|r| r.op == thief.id);
     let sent = sent.filter(|r| !is_asked || r.to == key.node);
-    let mut requests = sent.filter(|r| applied(r).is_some_and(|at| at.at <= key.at.at));
+    let mut requests = sent.filter(|r| r.at(Leg::Applied).is_some_and(|at| at.at <= key.at.at));
     let last = requests.next_back()?;
     // A look at the key itself was no outdated one, whatever was done with it.
     let born = witness.lives.iter().rfind(|life| life.node == key.node && life.from < key.at);
     let born = born.map(|life| life.from);
     let has_looked = requests.any(|request| {
-        let is_before = applied(request).is_some_and(|at| born.is_none_or(|born| at < born.into()));
+        let is_before =
+            request.at(Leg::Applied).is_some_and(|at| born.is_none_or(|born| at < born));
         LOOKS.contains(&request.command.as_str()) && is_before
     });
     let late = took(last).filter(|ns| *ns >= LATE);
@@ -84,13 +84,8 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     Some(Mechanism::new(how, text, evidence))
 }
 
-fn applied(request: &Request) -> Option<Moment> {
-    let legs = request.legs.iter();
-    legs.filter(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| Moment::from(*at)).next()
-}
-
 fn took(request: &Request) -> Option<u64> {
-    let sent = request.legs.iter().find(|(leg, _)| *leg == Leg::Sent)?.1;
-    let applied = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied)?.1;
+    let sent = request.at(Leg::Sent)?;
+    let applied = request.at(Leg::Applied)?;
     Some(applied.at.saturating_sub(sent.at))
 }

@@ -75,7 +75,7 @@ fn exchange(
     ends: (&Lane, &Lane),
 ) {
     let (client, node) = ends;
-    let at = |leg: Leg| request.legs.iter().find(|(l, _)| *l == leg).map(|(_, at)| at.at);
+    let at = |leg: Leg| request.at(leg).map(|at| at.at);
     let below = node.bar();
     let hue = hue_of(&request.from).fill;
     let mut way = |start: Option<Nanos>, end: Option<Nanos>, from: i64, to: i64| {

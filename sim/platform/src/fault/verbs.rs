@@ -459,6 +459,11 @@ impl Verb {
         self.row().strains == Strains::Schedule
     }
 
+    /// Whether it disturbs clocks.
+    pub fn disturbs_clocks(&self) -> bool {
+        matches!(self.row().strains, Strains::WallClock | Strains::Rate)
+    }
+
     /// Whether commands of a node take longer.
     pub fn slows(&self) -> bool {
         matches!(self, Verb::SlowNode { .. } | Verb::SlowScript { .. })
