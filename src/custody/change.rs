@@ -95,7 +95,7 @@ impl CustodyLedger {
             from: *at,
             lease_until: None,
             ttl: None,
-            told: ReplyState::Pending,
+            reply: ReplyState::Pending,
             is_released: false,
             is_alone: false,
             refused: 0,
@@ -197,7 +197,7 @@ impl CustodyLedger {
         let Some(mut life) = book.living.remove(key) else { return };
         life.is_released |= end == CustodyEnd::Released;
         life.end = Some((at, end));
-        if life.told == ReplyState::Never && life.refused > 0 && end != CustodyEnd::Released {
+        if life.reply == ReplyState::Never && life.refused > 0 && end != CustodyEnd::Released {
             let what = "was left by a request that was never answered, and made others' tries fail";
             let (owner, what) = (life.clone(), what.to_owned());
             self.find(CustodyFinding {

@@ -64,8 +64,8 @@ impl CustodyLedger {
         let past = self.pasts.get(key).map(|past| past.running.clone()).unwrap_or_default();
         let living = self.nodes.values().filter_map(|book| book.living.get(key)).cloned();
         for one in past.into_iter().chain(living) {
-            let told = one.told == ReplyState::Yes && one.runs(at);
-            if let (true, Some(token)) = (told, one.token.clone()) {
+            let granted = one.reply == ReplyState::Yes && one.runs(at);
+            if let (true, Some(token)) = (granted, one.token.clone()) {
                 by_token.entry(token).or_default().push(one);
             }
         }
@@ -100,7 +100,7 @@ impl CustodyLedger {
 fn clashes(earlier: &CustodyIncarnation, later: &CustodyIncarnation) -> bool {
     let given_up = earlier.is_released
         || matches!(earlier.end, Some((_, CustodyEnd::Released | CustodyEnd::Removed)));
-    earlier.told == ReplyState::Yes
+    earlier.reply == ReplyState::Yes
         && !given_up
         && earlier.from < later.from
         && earlier.runs(later.from)

@@ -80,12 +80,12 @@ impl CustodyLedger {
         }
     }
 
-    fn tell(&mut self, host: HostId, key: &KeyName, birth: Request, told: ReplyState) {
+    fn tell(&mut self, host: HostId, key: &KeyName, birth: Request, reply: ReplyState) {
         let living = self.nodes.get_mut(&host).and_then(|book| book.living.get_mut(key));
         let past = self.pasts.get_mut(key).map(|past| &mut past.running[..]).unwrap_or_default();
         let lives = living.into_iter().chain(past);
         for life in lives.filter(|life| life.birth() == Some(birth)) {
-            life.told = told;
+            life.reply = reply;
         }
     }
 

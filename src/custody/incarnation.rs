@@ -31,7 +31,7 @@ pub struct CustodyIncarnation {
     /// The last requested length.
     pub ttl: Option<Nanos>,
     /// Whether its creator has received the reply.
-    pub told: ReplyState,
+    pub reply: ReplyState,
     /// Whether its owner has released it, here or on another node with a copy.
     pub is_released: bool,
     /// Whether the connection of its creator has closed.

@@ -147,7 +147,7 @@ fn left_over(life: &CustodyIncarnation, now: Nanos) -> Option<CustodyFinding> {
         let (owner, what) = (life.clone(), what.to_owned());
         Some(CustodyFinding { kind: CustodyKind::Leak, certainty, at: now, owner, what })
     };
-    match (life.lease_until, life.told, life.is_alone) {
+    match (life.lease_until, life.reply, life.is_alone) {
         (None, ReplyState::Never, _) => finding(
             Certainty::Proven,
             "has no time to live, and its creator was never answered: it keeps everybody out",

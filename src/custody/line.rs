@@ -60,7 +60,7 @@ impl<'a> Owned<'a> {
             by,
             from: life.from,
             lease_until: life.lease_until,
-            told: life.told,
+            told: life.reply,
             refused_others: life.refused,
             to: life.end.map(|(at, _)| at),
             end: life.end.map(|(_, end)| end),

@@ -78,7 +78,7 @@ pub fn life(life: &CustodyIncarnation) -> String {
         Some(ttl) => format!("lease {}", length::write(ttl)),
         None => "no time to live".to_owned(),
     };
-    let told = match life.told {
+    let reply = match life.reply {
         ReplyState::Yes => "",
         ReplyState::Pending => ", creator not answered yet",
         ReplyState::Never => ", creator never answered",
@@ -91,7 +91,7 @@ pub fn life(life: &CustodyIncarnation) -> String {
         0 => String::new(),
         count => format!(", {count} tries of others refused"),
     };
-    format!("{} {lease}{told}{refused}: {end}", owner(life))
+    format!("{} {lease}{reply}{refused}: {end}", owner(life))
 }
 
 /// A true time since the start, in whole milliseconds.

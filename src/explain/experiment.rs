@@ -4,7 +4,7 @@
 //! by intervention, after Halpern and Pearl). Draws of chance are addressed, so a change moves no
 //! unrelated draw, and the rest of the plan runs as it did.
 //!
-//! - A part of the plan is **necessary** if the told violation does not occur without it.
+//! - A part of the plan is **necessary** if the headline violation does not occur without it.
 //! - A set of parts **suffices** if it contains all necessary parts, and the violation occurs with
 //!   these alone, all others removed; it is minimal if no part of it can be removed. A violation
 //!   that occurs without a necessary part, once others are removed as well, is another violation.
@@ -48,7 +48,7 @@ pub struct Experiments {
     pub undone: Vec<String>,
 }
 
-/// What made the difference to the told violation.
+/// What made the difference to the headline violation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Causes {
@@ -86,7 +86,7 @@ pub struct Changed {
     pub change: PlanChange,
     /// What is violated after the change.
     pub kinds: Vec<Kind>,
-    /// Whether the told violation still occurs.
+    /// Whether the headline violation still occurs.
     pub stays: bool,
     /// Whether that run tested nothing, because nobody was granted the lock.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

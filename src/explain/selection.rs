@@ -29,9 +29,9 @@ pub fn tell(witness: &Witness<'_>, proof: &[Evidence]) -> Story {
         beat.weight = beat.weight.min(Weight::Cause);
     }
     beats.sort_by_key(|beat| (beat.weight, beat.line.at));
-    let mut told = once(witness, beats);
-    let folded = told.split_off(MAX_LINES.min(told.len()));
-    Story { lines: in_order(told), folded: in_order(folded) }
+    let mut lines = once(witness, beats);
+    let folded = lines.split_off(MAX_LINES.min(lines.len()));
+    Story { lines: in_order(lines), folded: in_order(folded) }
 }
 
 fn in_order(beats: Vec<Beat>) -> Vec<StoryLine> {
@@ -44,7 +44,7 @@ fn in_order(beats: Vec<Beat>) -> Vec<StoryLine> {
 /// one tells.
 fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
     let (mut said, mut events) = (BTreeSet::new(), BTreeSet::new());
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for beat in beats {
         let evidence = beat.line.evidence.iter().copied();
         let single: Vec<Evidence> =
@@ -52,10 +52,10 @@ fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
         let is_new = single.iter().all(|event| !events.contains(event));
         if is_new && said.insert((beat.line.at.at, beat.line.text.clone())) {
             events.extend(single);
-            told.push(beat);
+            lines.push(beat);
         }
     }
-    told
+    lines
 }
 
 /// Whether only one line may tell an event.

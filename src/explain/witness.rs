@@ -1,4 +1,4 @@
-//! The evidence of a finding: the violation that is told, and its grants.
+//! The evidence of a finding: the headline violation, and its grants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub struct Witness<'a> {
     pub tenures: Vec<StoryHold<'a>>,
     /// Every life of the lock's key, in order.
     pub lives: Vec<KeyLife>,
-    /// The told violation: the first one.
+    /// The headline violation: the first one.
     pub primary: Option<&'a Violation>,
     /// The grants of the first violation, the earliest first.
     pub actors: Vec<&'a Op>,
@@ -148,7 +148,7 @@ impl<'a> Witness<'a> {
         ops.find(|op| matches!(op.kind, OpKind::Release { .. }))
     }
 
-    /// The end of what is told: of the first violation, of the operations of its grants, and of the
+    /// The end of what the story shows: of the first violation, of the operations of its grants, and of the
     /// first harm after it began.
     pub fn horizon(&self) -> Instant {
         let Some(primary) = self.primary else { return self.history().end };

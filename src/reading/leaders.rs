@@ -133,8 +133,8 @@ pub fn groups<'a>(reading: &Reading<'a>) -> Vec<BTreeSet<&'a str>> {
 /// The intervals in which a node was a master, in order: from its report until it follows another
 /// node, exits or is killed. A node that never reported a role counts while its process runs.
 pub fn reigns(reading: &Reading, node: &str) -> Vec<(Moment, Moment)> {
-    let told = reading.history.sightings.iter().filter(|sighting| sighting.by == node);
-    let roles = told.filter_map(|sighting| match sighting.what {
+    let own = reading.history.sightings.iter().filter(|sighting| sighting.by == node);
+    let roles = own.filter_map(|sighting| match sighting.what {
         Seen::Leads => Some((Moment::from(sighting.at), true)),
         Seen::Follows | Seen::Exited => Some((sighting.at.into(), false)),
         Seen::Watched(_) | Seen::Unreplicated | Seen::Tilted => None,
@@ -196,7 +196,7 @@ pub fn promoted<'a>(reading: &Reading<'a>) -> Vec<&'a Sighting> {
 
 /// Whether the last role that a node had reported by an instant is that of a replica.
 pub fn follows(history: &History, node: &str, at: Instant) -> bool {
-    let told = history.sightings.iter().rev().filter(|role| role.by == node && role.at <= at);
-    let mut roles = told.map(|told| told.what);
+    let own = history.sightings.iter().rev().filter(|role| role.by == node && role.at <= at);
+    let mut roles = own.map(|sighting| sighting.what);
     roles.find(|what| matches!(what, Seen::Leads | Seen::Follows)) == Some(Seen::Follows)
 }

@@ -37,12 +37,12 @@ fn differing(plan: &Value, default: &Value) -> Vec<Vec<String>> {
     let mut paths: Vec<&String> = set.keys().chain(usual.keys()).collect();
     paths.sort();
     paths.dedup();
-    let told = |path: &str| {
+    let is_elsewhere = |path: &str| {
         let (top, _) = path.split_once('.').unwrap_or((path, ""));
         TOLD_ELSEWHERE.contains(&top)
     };
     let of = |all: &BTreeMap<String, Value>, path: &str| all.get(path).cloned().unwrap_or_default();
-    let rows = paths.into_iter().filter(|path| !told(path)).filter_map(|path| {
+    let rows = paths.into_iter().filter(|path| !is_elsewhere(path)).filter_map(|path| {
         let (value, default) = (of(&set, path), of(&usual, path));
         let is_unset = |value: &Value| says_nothing(value);
         let differs = value != default && !(is_unset(&value) && is_unset(&default));
@@ -138,8 +138,8 @@ mod tests {
         let plan = whole();
         let mut paths = std::collections::BTreeMap::new();
         flatten("", &plan, &mut paths);
-        let told = |path: &&String| TOLD_ELSEWHERE.iter().any(|top| path.starts_with(top));
-        let paths: Vec<&String> = paths.keys().filter(|path| !told(path)).collect();
+        let is_elsewhere = |path: &&String| TOLD_ELSEWHERE.iter().any(|top| path.starts_with(top));
+        let paths: Vec<&String> = paths.keys().filter(|path| !is_elsewhere(path)).collect();
         assert!(paths.len() > 40, "{paths:?}");
         for path in paths {
             let mut changed = plan.clone();

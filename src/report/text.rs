@@ -38,8 +38,8 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
     if !explanation.story.lines.is_empty() {
         section(&mut out, "The story", pen);
     }
-    for told in &explanation.story.lines {
-        wrapped(&mut out, &format!("{:>12}  ", moment(told.at.at)), &told.text);
+    for line in &explanation.story.lines {
+        wrapped(&mut out, &format!("{:>12}  ", moment(line.at.at)), &line.text);
     }
     if !explanation.causes.is_empty() {
         section(&mut out, "What made the difference", pen);
@@ -82,8 +82,8 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
         wrapped(&mut out, "  how:    ", &format!("{} ({how})", mechanism.sentence));
     }
     if matches!(finding.judgement.verdict, Verdict::Holds) {
-        for told in &explanation.story.lines {
-            wrapped(&mut out, &format!("{:>12}  ", moment(told.at.at)), &told.text);
+        for line in &explanation.story.lines {
+            wrapped(&mut out, &format!("{:>12}  ", moment(line.at.at)), &line.text);
         }
     }
     for (index, sentence) in explanation.causes.iter().enumerate() {

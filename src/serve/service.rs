@@ -193,9 +193,9 @@ impl Service {
         length: Option<Nanos>,
     ) -> Result<Vec<String>, Refusal> {
         suits(&self.setup.topology, &verb)?;
-        let told = told(&verb, &target, length);
+        let what = described(&verb, &target, length);
         let id = self.suffer(Anchor::At(0), verb, target, length);
-        Ok(vec![format!("OK fault {id}: {told}")])
+        Ok(vec![format!("OK fault {id}: {what}")])
     }
 
     fn suffer(&mut self, anchor: Anchor, verb: Verb, target: Target, length: Option<Nanos>) -> u32 {
@@ -207,14 +207,14 @@ impl Service {
 
     fn cut_next(&mut self, node: String, command: Option<String>) -> Vec<String> {
         let what = command.clone().unwrap_or_else(|| "command".to_owned());
-        let told = format!("the next {what} on {node} is applied and not answered");
+        let effect = format!("the next {what} on {node} is applied and not answered");
         let target =
             Target::Links { from: vec![CLIENTS.to_owned()], to: vec![node.clone()], both: false };
         let event =
             Pattern::Message { from: CLIENTS.to_owned(), to: node, command, leg: Leg::Applied };
         let anchor = Anchor::After { event, nth: 1, plus: 0 };
         let id = self.suffer(anchor, Verb::CutReply, target, None);
-        vec![format!("OK fault {id}: {told}")]
+        vec![format!("OK fault {id}: {effect}")]
     }
 
     fn fail_over(&mut self, node: Option<String>) -> Result<Vec<String>, Refusal> {
@@ -254,7 +254,7 @@ impl Service {
         for (fault, from) in self.world.active_faults() {
             let since =
                 length::write(self.now().saturating_sub(from.at) / MILLISECOND * MILLISECOND);
-            let what = told(&fault.verb, &fault.target, fault.length);
+            let what = described(&fault.verb, &fault.target, fault.length);
             lines.push(format!("fault {}: {what}, since {since} ago", fault.id));
         }
         lines.extend(self.ledger.living().take(MAX_SHOWN).map(text::life));
@@ -291,7 +291,7 @@ fn plain(reply: &Reply) -> String {
     }
 }
 
-fn told(verb: &Verb, target: &Target, length: Option<Nanos>) -> String {
+fn described(verb: &Verb, target: &Target, length: Option<Nanos>) -> String {
     let how_long = match length {
         Some(length) => format!(" for {}", length::write(length)),
         None if verb.is_momentary() => String::new(),

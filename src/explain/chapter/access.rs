@@ -1,4 +1,4 @@
-//! What the grants of the told violation did to the guarded resource.
+//! What the grants of the headline violation did to the guarded resource.
 
 use crate::check::verdict::Kind;
 use crate::explain::sentence::damage;
@@ -12,7 +12,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let accesses = witness.history().accesses.iter().enumerate();
     accesses
         .filter(|(index, access)| is_named(witness, *index) || is_of_actor(witness, access))
-        .map(|(index, access)| told(witness, index, access))
+        .map(|(index, access)| beat(witness, index, access))
         .collect()
 }
 
@@ -30,7 +30,7 @@ pub fn is_of_actor(witness: &Witness<'_>, access: &Access) -> bool {
     witness.actors.iter().any(|grant| access.grant == Some(grant.id))
 }
 
-fn told(witness: &Witness<'_>, index: usize, access: &Access) -> Beat {
+fn beat(witness: &Witness<'_>, index: usize, access: &Access) -> Beat {
     let who = &access.caller;
     let mut evidence = vec![Evidence::Access(index)];
     let fence = access.fence.map_or_else(String::new, |fence| format!(" (fence {fence})"));

@@ -1,4 +1,4 @@
-//! The outcomes of the told operations: errors, no reply, "not mine", an extended lease.
+//! The outcomes of the operations of the story: errors, no reply, "not mine", an extended lease.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, OpKind, Outcome, Request};
 use crate::quantity::{count, moment};
 
-/// The outcomes of the operations of the told grants.
+/// The outcomes of the operations of the grants of the story.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut grants: Vec<OpId> = witness.cast().iter().map(|grant| grant.id).collect();
     grants.extend(witness.left().map(|(_, owner)| owner.id));
@@ -60,14 +60,14 @@ fn refused(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
             answers.entry(of).or_insert((index, request));
         }
     }
-    let told = |((node, command, word), (index, request)): (_, (usize, &Request))| {
+    let beat = |((node, command, word), (index, request)): (_, (usize, &Request))| {
         let at = request.at(Leg::Applied)?;
         let text = format!("{node} answers {}'s {command} with {word}.", op.caller);
         let weight = if matches!(word, "MOVED" | "ASK") { Weight::Detail } else { Weight::Cause };
         let evidence = vec![Evidence::Op(op.id), Evidence::Request(index)];
         Some(Beat::new(weight, at, text, evidence))
     };
-    answers.into_iter().filter_map(told).collect()
+    answers.into_iter().filter_map(beat).collect()
 }
 
 /// Requests that were retried at a node that had not replied to the first.
@@ -75,7 +75,7 @@ fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
     let requests = witness.history().requests.iter().enumerate();
     let own: Vec<(usize, &Request)> = requests.filter(|(_, r)| r.op == op.id).collect();
     let sent = |request: &Request| request.legs.first().copied();
-    let told = own.iter().enumerate().filter_map(|(place, (index, request))| {
+    let beats = own.iter().enumerate().filter_map(|(place, (index, request))| {
         let (Leg::Sent, at) = sent(request)? else { return None };
         let mut earlier = own[..place].iter();
         let first = earlier.rfind(|(_, r)| r.to == request.to && r.command == request.command)?;
@@ -90,7 +90,7 @@ fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
             vec![Evidence::Op(op.id), Evidence::Request(*index), Evidence::Request(first.0)];
         Some(Beat::new(Weight::Minor, at, text, evidence))
     });
-    told.collect()
+    beats.collect()
 }
 
 /// How often a lease was extended.

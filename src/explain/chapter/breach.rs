@@ -5,13 +5,13 @@ use crate::explain::witness::Witness;
 
 /// The first breaches of the contract, one of each kind.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
-    let mut told = Vec::new();
+    let mut clauses = Vec::new();
     let mut beats = Vec::new();
     for breach in &witness.history().breaches {
-        if told.contains(&breach.clause) {
+        if clauses.contains(&breach.clause) {
             continue;
         }
-        told.push(breach.clause);
+        clauses.push(breach.clause);
         let text = format!("The lock of {}: {}.", breach.process, breach.text());
         let evidence = breach.op.into_iter().map(Evidence::Op).collect();
         beats.push(Beat::new(Weight::Crux, breach.at, text, evidence));

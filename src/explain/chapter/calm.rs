@@ -2,7 +2,7 @@
 
 use lockstorm_platform::time::{Instant, Nanos};
 
-use crate::explain::chapter::strike::{outages, told};
+use crate::explain::chapter::strike::{described, outages};
 use crate::explain::chapter::{margin, role};
 use crate::explain::hold::StoryHold;
 use crate::explain::incarnation::KeyLife;
@@ -57,7 +57,7 @@ fn grants(witness: &Witness<'_>) -> Option<Beat> {
 
 fn faults(witness: &Witness<'_>) -> Vec<Beat> {
     let mut outages = outages(witness);
-    // The keys that a node still has after a restart are told together with the restart.
+    // The keys that a node still has after a restart are stated together with the restart.
     outages.retain(|outage| {
         let (first, index) = (outage.first, outage.indices[0]);
         let is_restart = first.verb.kills() && first.to == Some(first.from);
@@ -66,7 +66,7 @@ fn faults(witness: &Witness<'_>) -> Vec<Beat> {
     outages
         .into_iter()
         .map(|outage| {
-            let (text, evidence) = told(witness, &outage);
+            let (text, evidence) = described(witness, &outage);
             let weight = if evidence.len() > 1 { Weight::Cause } else { Weight::Effect };
             Beat::new(weight, outage.first.from, text, evidence)
         })

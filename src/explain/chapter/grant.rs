@@ -11,7 +11,7 @@ use crate::history::{Key, Op, OpId, Outcome};
 use crate::quantity::{list, moment, span};
 use crate::reading::hold::HoldEnd;
 
-/// The told grants, and their overlap.
+/// The grants of the story, and their overlap.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats: Vec<Beat> =
         witness.cast().into_iter().filter_map(|grant| granted(witness, grant)).collect();

@@ -13,7 +13,7 @@ use crate::history::{Seen, Sighting};
 use crate::ledger::part::Part;
 use crate::quantity::{length, list};
 
-/// Observations of one master within this time are told in one sentence.
+/// Observations of one master within this time are stated in one sentence.
 const TOGETHER: Nanos = 2 * SECOND;
 
 /// Observations of masters and role changes, from the first part that made the difference on.

@@ -1,4 +1,4 @@
-//! The faults of hosts and links while the told grants were active.
+//! The faults of hosts and links while the grants of the story were active.
 
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Instant, SECOND};
@@ -74,7 +74,7 @@ fn until(witness: &Witness<'_>, condition: &Condition) -> Option<Instant> {
     if is_cut { Some(to.instant(witness.history())) } else { condition.to }
 }
 
-/// The outages that affected the told violation, one sentence each.
+/// The outages that affected the headline violation, one sentence each.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = span(witness) else { return Vec::new() };
     let met = |outage: &Outage<'_>| {
@@ -85,13 +85,13 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         .into_iter()
         .filter(met)
         .map(|outage| {
-            let (text, evidence) = told(witness, &outage);
+            let (text, evidence) = described(witness, &outage);
             Beat::new(weight(witness, &outage), outage.first.from, text, evidence)
         })
         .collect()
 }
 
-/// From the first told call to the end of the told violation.
+/// From the first call of the story to the end of the headline violation.
 pub fn span(witness: &Witness<'_>) -> Option<(Instant, Instant)> {
     let violation = witness.primary?;
     let cast = witness.cast().into_iter().chain(witness.left().map(|(_, owner)| owner));
@@ -138,7 +138,7 @@ fn weight(witness: &Witness<'_>, outage: &Outage<'_>) -> Weight {
 }
 
 /// An outage as a sentence, and which caller held the lock when it struck its process.
-pub fn told(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evidence>) {
+pub fn described(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evidence>) {
     let condition = outage.first;
     let mut evidence: Vec<Evidence> =
         outage.indices.iter().map(|index| Evidence::Condition(*index)).collect();
@@ -221,7 +221,7 @@ fn taken<'w, 'a>(witness: &'w Witness<'a>, condition: &Condition) -> Option<(&'w
     })
 }
 
-/// Whether the end of a life is told together with the fault that ended it.
+/// Whether the end of a life is stated together with the fault that ended it.
 pub fn takes(witness: &Witness<'_>, life: &KeyLife) -> bool {
     let struck = witness.history().conditions.iter().filter(|c| c.met != Some(0));
     struck.filter_map(|c| taken(witness, c)).any(|(taken, _)| taken.born == life.born)

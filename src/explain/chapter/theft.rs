@@ -1,4 +1,4 @@
-//! How the keys of the told grants ended, and which operation ended them.
+//! How the keys of the grants of the story ended, and which operation ended them.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use crate::history::{Key, OpId, Seen};
 use crate::quantity::{length, list};
 use crate::reading::moment::Moment;
 
-/// Keys that end in the same way within this time are told in one sentence.
+/// Keys that end in the same way within this time are stated in one sentence.
 const TOGETHER: Nanos = SECOND;
 /// A command that takes longer than this to its node is called late.
 const LATE: Nanos = 100 * MILLISECOND;
 
-/// The ends of the told grants' keys that their own callers did not cause, and the ends that these
+/// The ends of the grants of the story' keys that their own callers did not cause, and the ends that these
 /// grants caused to keys of others.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut groups: BTreeMap<(OpId, KeyEnd), Vec<Vec<&KeyLife>>> = BTreeMap::new();
@@ -42,8 +42,8 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// Whether the later of two ends is told with the first one: soon after it, of a key that existed
-/// then, with no fault of the later one's node and no told grant in between.
+/// Whether the later of two ends is stated with the first one: soon after it, of a key that existed
+/// then, with no fault of the later one's node and no grant of the story in between.
 fn are_together(witness: &Witness<'_>, first: &KeyLife, later: &KeyLife) -> bool {
     let (from, to) = (first.until, later.until);
     let is_between = |at: Instant| from < at && at <= to;
@@ -101,8 +101,8 @@ fn ran_out(witness: &Witness<'_>, life: &KeyLife, end: &Key) -> bool {
     let deaths = witness.history().conditions.iter().filter(|c| c.verb.kills());
     let mut deaths = deaths.filter(|death| death.strikes(&life.node) && death.from <= end.at);
     let was_killed = deaths.any(|death| death.to.is_none_or(|to| to.at >= over));
-    let mut told = witness.history().sightings.iter().rev();
-    let last = told.find(|seen| seen.by == life.node && seen.at.at <= over);
+    let mut sightings = witness.history().sightings.iter().rev();
+    let last = sightings.find(|seen| seen.by == life.node && seen.at.at <= over);
     let was_killed = was_killed || last.is_some_and(|seen| seen.what == Seen::Exited);
     let over = Moment { at: over, seq: 0 };
     was_killed || witness.reading.ended_within(&life.node, over, end.at.into())

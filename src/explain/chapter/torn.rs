@@ -9,7 +9,7 @@ use crate::explain::witness::Witness;
 use crate::history::{OpId, Request};
 
 /// A sentence for each operation between whose commands on one node another caller's key was set,
-/// if the operation made a told grant or ended its key.
+/// if the operation made a grant of the story or ended its key.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut ops: Vec<OpId> = witness.actors.iter().map(|grant| grant.id).collect();
     let theirs = witness.lives.iter().filter(|l| l.owner.is_some_and(|o| witness.is_actor(o)));

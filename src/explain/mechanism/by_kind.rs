@@ -5,7 +5,7 @@ use crate::explain::mechanism::how::Mechanism;
 use crate::explain::mechanism::{alone, overlap};
 use crate::explain::witness::Witness;
 
-/// How the told violation became possible; `None` if nothing is violated.
+/// How the headline violation became possible; `None` if nothing is violated.
 pub fn mechanism(witness: &Witness<'_>) -> Option<Mechanism> {
     let violation = witness.primary?;
     let found = match violation.kind {

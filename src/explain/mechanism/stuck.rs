@@ -144,12 +144,12 @@ fn unreached(witness: &Witness<'_>) -> Option<Mechanism> {
 /// Nodes that report that they serve no client.
 fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let requests = witness.history().requests.iter().enumerate();
-    let mut told = requests.filter_map(|(index, request)| {
+    let mut errors = requests.filter_map(|(index, request)| {
         let word = request.answer.as_deref().filter(|word| SERVES_NOBODY.contains(word))?;
         let is_late = request.legs.last().is_some_and(|(_, at)| *at >= violation.from);
         is_late.then_some((index, word, request))
     });
-    let (index, word, request) = told.next_back()?;
+    let (index, word, request) = errors.next_back()?;
     let text = format!("{} answers {word}: it serves nobody.", request.to);
     Some(Mechanism::new(How::NoLeader, text, vec![Evidence::Request(index)]))
 }

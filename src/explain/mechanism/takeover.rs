@@ -10,11 +10,11 @@ use crate::reading::moment::Moment;
 pub fn took_over(witness: &Witness<'_>, node: &str, from: &str, by: Moment) -> Option<Instant> {
     let mut follows = None;
     let mut led = None;
-    for told in witness.history().sightings.iter().filter(|told| told.by == node) {
-        match told.what {
-            Seen::Follows => follows = Some(&told.master),
-            Seen::Leads if Moment::from(told.at) <= by => {
-                led = follows.filter(|master| *master == from).map(|_| told.at).or(led);
+    for role in witness.history().sightings.iter().filter(|role| role.by == node) {
+        match role.what {
+            Seen::Follows => follows = Some(&role.master),
+            Seen::Leads if Moment::from(role.at) <= by => {
+                led = follows.filter(|master| *master == from).map(|_| role.at).or(led);
             }
             _ => {}
         }

@@ -50,7 +50,7 @@ pub struct Client {
     attempts: Attempts,
     discovery: DiscoveryShape,
     /// The subscriptions to Sentinels, if any.
-    told: Option<SwitchMaster>,
+    switches: Option<SwitchMaster>,
     scripts: ScriptShape,
     /// Scripts that this process has loaded, with their SHA1.
     loaded: BTreeMap<&'static str, String>,
@@ -110,7 +110,7 @@ impl Client {
             parked: BTreeMap::new(),
             attempts: Attempts::default(),
             discovery: DiscoveryShape::AtConnect,
-            told: None,
+            switches: None,
             scripts: ScriptShape::Eval,
             loaded: BTreeMap::new(),
             is_asking: false,
@@ -335,8 +335,8 @@ impl Client {
 
     /// A new master reported by Sentinels, if any.
     async fn news(&mut self) -> News {
-        let Some(told) = &mut self.told else { return News::None };
-        match told.news().await {
+        let Some(switches) = &mut self.switches else { return News::None };
+        match switches.news().await {
             News::Switched(to) if self.to == Some(to) => News::None,
             news => news,
         }
@@ -360,7 +360,7 @@ impl Client {
         if let (Route::Sentinels { sentinels, master }, DiscoveryShape::SwitchMaster) =
             (&self.route, self.discovery)
         {
-            self.told = Some(SwitchMaster::listen(&self.host, tag, sentinels, master).await);
+            self.switches = Some(SwitchMaster::listen(&self.host, tag, sentinels, master).await);
         }
     }
 }

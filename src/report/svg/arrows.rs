@@ -30,7 +30,7 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lanes: &
     }
 }
 
-/// All if they are few; otherwise those of grants; otherwise those of the told grants.
+/// All if they are few; otherwise those of grants; otherwise those of the grants of the story.
 fn chosen<'a>(witness: &Witness<'_>, all: Vec<&'a Request>) -> Vec<&'a Request> {
     if all.len() <= MANY {
         return all;

@@ -7,7 +7,7 @@ use crate::explain::witness::Witness;
 use crate::history::{PROBE, RESOURCE};
 use crate::report::svg::scale::Scale;
 
-/// More clients than this are not drawn, unless the told violation is about them.
+/// More clients than this are not drawn, unless the headline violation is about them.
 const MAX_CLIENTS: usize = 8;
 /// Height of a lane's own ruler.
 const RULER: i64 = 18;

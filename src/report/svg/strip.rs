@@ -122,6 +122,6 @@ pub fn shade_names(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, y:
 fn overlaps<'a>(witness: &Witness<'a>) -> impl Iterator<Item = &'a Violation> {
     let unshaded = [Kind::Corruption, Kind::NotLinearizable];
     let horizon = witness.horizon();
-    let told = witness.violations().iter().filter(move |violation| violation.from < horizon);
-    told.filter(move |violation| !unshaded.contains(&violation.kind))
+    let shown = witness.violations().iter().filter(move |violation| violation.from < horizon);
+    shown.filter(move |violation| !unshaded.contains(&violation.kind))
 }
