@@ -148,8 +148,8 @@ impl<'a> Witness<'a> {
         ops.find(|op| matches!(op.kind, OpKind::Release { .. }))
     }
 
-    /// The end of what the story shows: of the first violation, of the operations of its grants, and of the
-    /// first harm after it began.
+    /// The end of what the story shows: of the first violation, of the operations of its grants,
+    /// and of the first harm after it began.
     pub fn horizon(&self) -> Instant {
         let Some(primary) = self.primary else { return self.history().end };
         let holds = self.actors.iter().filter_map(|grant| self.hold(grant.id));

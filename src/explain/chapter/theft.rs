@@ -20,8 +20,8 @@ const TOGETHER: Nanos = SECOND;
 /// A command that takes longer than this to its node is called late.
 const LATE: Nanos = 100 * MILLISECOND;
 
-/// The ends of the grants of the story' keys that their own callers did not cause, and the ends that these
-/// grants caused to keys of others.
+/// The ends of the keys of the story's grants that their own callers did not cause, and the ends
+/// that these grants caused to keys of others.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut groups: BTreeMap<(OpId, KeyEnd), Vec<Vec<&KeyLife>>> = BTreeMap::new();
     let mut lives: Vec<&KeyLife> = witness.lives.iter().collect();
