@@ -91,11 +91,11 @@ fn first_part<'a>(text: &str, rest: &'a str) -> Result<(Nanos, &'a str), Refusal
 fn unknown_unit(text: &str, unit: &str) -> Refusal {
     let known = UNITS.map(|(known, _)| known);
     let other = OTHER_UNITS.iter().find(|(other, _)| *other == unit).map(|(_, known)| *known);
-    let mend = match other.or_else(|| nearest(unit, &known)) {
+    let instead = match other.or_else(|| nearest(unit, &known)) {
         Some(near) => format!("did you mean '{near}'? units are {}", known.join(", ")),
         None => format!("units are {}", known.join(", ")),
     };
-    Refusal::new(format!("'{text}' has the unknown unit '{unit}'"), mend)
+    Refusal::new(format!("'{text}' has the unknown unit '{unit}'"), instead)
 }
 
 fn too_long(text: &str) -> impl Fn() -> Refusal {
@@ -103,8 +103,8 @@ fn too_long(text: &str) -> impl Fn() -> Refusal {
     move || Refusal::new(what.clone(), format!("at most {}", write(MAX_LENGTH)))
 }
 
-fn no<T>(what: String, mend: String) -> Result<T, Refusal> {
-    Err(Refusal::new(what, mend))
+fn no<T>(what: String, instead: String) -> Result<T, Refusal> {
+    Err(Refusal::new(what, instead))
 }
 
 #[cfg(test)]
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_is_no_length_is_refused_with_a_mend() {
-        for (text, what, mend) in [
+        for (text, what, instead) in [
             ("", "'' is no length", "write whole"),
             ("15", "'15' has no unit", "write '15s'"),
             ("-5s", "'-5s' is a negative length", "write '5s'"),
@@ -148,7 +148,7 @@ mod tests {
         ] {
             let no = read(text).expect_err(text);
             assert_eq!(no.what, what);
-            assert!(no.instead.starts_with(mend), "{text}: {}", no.instead);
+            assert!(no.instead.starts_with(instead), "{text}: {}", no.instead);
         }
         assert!(read_shift("--5s").is_err());
     }

@@ -70,8 +70,8 @@ impl ServedHistory<'_> {
         // An empty file loses nothing.
         if path.metadata().is_ok_and(|there| there.len() > 0) {
             let what = format!("{} is there already, and would be replaced", path.display());
-            let mend = "name another file with --history, or move it away";
-            return Err(Refusal::new(what, mend));
+            let instead = "name another file with --history, or move it away";
+            return Err(Refusal::new(what, instead));
         }
         let file = File::create(path).map_err(|error| unwritable(path, &error))?;
         Ok(ServedHistory { path, file })
@@ -104,13 +104,13 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
     let persistence = arguments.persistence.as_deref().unwrap_or(PERSISTENCES[0].0);
     let persistence = PERSISTENCES.iter().find(|(known, _)| *known == persistence);
     let persistence = persistence.expect("the parser knows the words").1;
-    let usual = match kind {
+    let default = match kind {
         TopologyKind::Single => 1,
         TopologyKind::Replicated | TopologyKind::Sentinel => 2,
         TopologyKind::Cluster => 6,
         TopologyKind::Independent => 3,
     };
-    let nodes = arguments.nodes.map_or(usual, u32::from);
+    let nodes = arguments.nodes.map_or(default, u32::from);
     match (kind, nodes) {
         (TopologyKind::Single, 2..) => {
             let what = format!("a single topology has one node, and {nodes} are asked for");
@@ -134,7 +134,7 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
     Ok(Setup::plain(Topology {
         persistence,
         compat,
-        sentinels: is(TopologyKind::Sentinel).then(|| Sentinels::usual(SENTINELS)),
+        sentinels: is(TopologyKind::Sentinel).then(|| Sentinels::by_default(SENTINELS)),
         shards: is(TopologyKind::Cluster)
             .then_some(Shards { masters: nodes / 2, node_timeout: Shards::NODE_TIMEOUT }),
         ..Topology::plain(kind, nodes)

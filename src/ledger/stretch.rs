@@ -138,8 +138,8 @@ fn lateness(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch, halts: &[Ha
         messages += 2;
         if let Some(arrived) = arrived {
             let ways = if connects(ledger, op) { 3 } else { 1 };
-            let usual = ledger.site.message.saturating_mul(ways);
-            late.worst = late.worst.max(lasted(arrived).saturating_sub(usual));
+            let planned = ledger.site.message.saturating_mul(ways);
+            late.worst = late.worst.max(lasted(arrived).saturating_sub(planned));
         }
         let conditions = ledger.reading.history.conditions.iter();
         let at_work = conditions.filter(|c| {

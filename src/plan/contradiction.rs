@@ -18,11 +18,11 @@ const MAX_PPM: i32 = 500_000;
 pub const MAX_LOSS: u32 = 900_000;
 
 /// Refuses, if `wrong`.
-pub fn refuse_if(wrong: bool, place: &str, what: impl Into<String>, mend: &str) -> Checked {
+pub fn refuse_if(wrong: bool, place: &str, what: impl Into<String>, instead: &str) -> Checked {
     if !wrong {
         return Ok(());
     }
-    Err(Refusal::new(what, mend).on(Place::Field(place.to_owned())))
+    Err(Refusal::new(what, instead).on(Place::Field(place.to_owned())))
 }
 
 /// Refuses a host that does not exist.
@@ -32,18 +32,18 @@ pub fn known_host(plan: &Plan, place: &str, host: &str) -> Checked {
         return Ok(());
     }
     let known: Vec<&str> = hosts.iter().map(String::as_str).collect();
-    let mend = match nearest(host, &known) {
+    let instead = match nearest(host, &known) {
         _ if host == "master" => "the first master is 'n1'; name the node".to_owned(),
         Some(near) => format!("did you mean '{near}'? {}", who_is_there(plan)),
         None => who_is_there(plan),
     };
-    refuse_if(true, place, format!("there is no host '{host}'"), &mend)
+    refuse_if(true, place, format!("there is no host '{host}'"), &instead)
 }
 
 /// Refuses a length above the maximum.
 pub fn in_reach(place: &str, length: Nanos) -> Checked {
-    let mend = format!("at most {}", length::write(MAX_LENGTH));
-    refuse_if(length > MAX_LENGTH, place, "this is too long", &mend)
+    let instead = format!("at most {}", length::write(MAX_LENGTH));
+    refuse_if(length > MAX_LENGTH, place, "this is too long", &instead)
 }
 
 fn who_is_there(plan: &Plan) -> String {
@@ -63,6 +63,6 @@ fn who_is_there(plan: &Plan) -> String {
 /// Refuses a clock with an extreme rate.
 pub fn rate(place: &str, ppm: i32) -> Checked {
     let what = format!("a clock that is {ppm} ppm fast is broken");
-    let mend = format!("from -{MAX_PPM} to {MAX_PPM}");
-    refuse_if(!(-MAX_PPM..=MAX_PPM).contains(&ppm), place, what, &mend)
+    let instead = format!("from -{MAX_PPM} to {MAX_PPM}");
+    refuse_if(!(-MAX_PPM..=MAX_PPM).contains(&ppm), place, what, &instead)
 }

@@ -53,8 +53,8 @@ fn target(plan: &Plan, fault: &Fault, place: &str) -> Checked {
     match &fault.target {
         Target::Host(host) => {
             let what = format!("{word} acts on links, and '{host}' is a host");
-            let mend = format!("write '{}'", a_link_of(host));
-            refuse_if(fault.verb.acts_on_links(), &at, what, &mend)?;
+            let instead = format!("write '{}'", a_link_of(host));
+            refuse_if(fault.verb.acts_on_links(), &at, what, &instead)?;
             suits(plan, &fault.verb, host, &at)
         }
         Target::Links { from, to, both } => {
@@ -150,9 +150,9 @@ fn size(verb: &Verb, place: &str) -> Checked {
         Figure::None => Ok(()),
         Figure::Length(extra) => in_reach(&format!("{place}.extra"), extra),
         Figure::Share(per_million) => {
-            let mend = format!("at most {MAX_LOSS} in a million; 'partition' lets nothing pass");
+            let instead = format!("at most {MAX_LOSS} in a million; 'partition' lets nothing pass");
             let all = per_million > MAX_LOSS;
-            refuse_if(all, &format!("{place}.loss"), "nothing would ever arrive", &mend)
+            refuse_if(all, &format!("{place}.loss"), "nothing would ever arrive", &instead)
         }
         Figure::Shift(by) => in_reach(&format!("{place}.by"), by.unsigned_abs()),
         Figure::Rate(ppm) => rate(&format!("{place}.ppm"), ppm),
@@ -219,11 +219,11 @@ fn outcome(plan: &Plan, who: &str, what: &str, at: &str) -> Checked {
     if WORDS.contains(&what) {
         return Ok(());
     }
-    let mend = match nearest(what, &WORDS) {
+    let instead = match nearest(what, &WORDS) {
         Some(near) => format!("did you mean '{near}'?"),
         None => format!("one of: {}", WORDS.join(", ")),
     };
-    refuse_if(true, &format!("{at}.event"), format!("there is no event '{what}'"), &mend)
+    refuse_if(true, &format!("{at}.event"), format!("there is no event '{what}'"), &instead)
 }
 
 fn client(plan: &Plan, at: &str, who: &str) -> Checked {

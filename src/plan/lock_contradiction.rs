@@ -65,8 +65,8 @@ fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let what = "no grant would ever have that much left";
     let drift = if algorithm.name == "redlock" { drift_allowance(ttl) } else { 0 };
     let most = ttl.saturating_sub(drift);
-    let mend = format!("less than {}", in_words(most));
-    refuse_if(needs >= most && needs > 0, "lock.needs", what, &mend)
+    let instead = format!("less than {}", in_words(most));
+    refuse_if(needs >= most && needs > 0, "lock.needs", what, &instead)
 }
 
 /// Redis accepts a time to live in whole milliseconds, or seconds, above zero.
@@ -92,9 +92,9 @@ fn quorum(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let Some(quorum) = plan.lock.quorum else { return Ok(()) };
     let place = "lock.quorum";
     let asked = if many { nodes } else { 1 };
-    let mend = format!("from 1 to {asked}");
-    refuse_if(quorum == 0, place, "a quorum of 0 asks nobody", &mend)?;
-    refuse_if(quorum > asked, place, format!("a quorum of {quorum} of {asked} nodes"), &mend)
+    let instead = format!("from 1 to {asked}");
+    refuse_if(quorum == 0, place, "a quorum of 0 asks nobody", &instead)?;
+    refuse_if(quorum > asked, place, format!("a quorum of {quorum} of {asked} nodes"), &instead)
 }
 
 fn renewal(plan: &Plan, algorithm: &Algorithm) -> Checked {
@@ -118,9 +118,14 @@ fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
     if name != WAITS {
         return Ok(());
     }
-    let mend = "at least 1ms";
+    let instead = "at least 1ms";
     let never = config.ack_timeout.is_some_and(|length| length < MILLISECOND);
-    refuse_if(never, "lock.ack_timeout", "WAIT takes whole milliseconds, and 0 is for ever", mend)?;
+    refuse_if(
+        never,
+        "lock.ack_timeout",
+        "WAIT takes whole milliseconds, and 0 is for ever",
+        instead,
+    )?;
     synced(plan)?;
     let replicas = plan.topology.replicas();
     let what = format!("{name} needs replicas");
@@ -128,8 +133,8 @@ fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(nobody, "topology.kind", what, "kind = \"replicated\"")?;
     let (acks, least) = (acks(config), u32::from(!config.fsync));
     let what = format!("{acks} of {replicas} replicas would have to acknowledge");
-    let mend = format!("from {least} to {replicas}");
-    refuse_if(acks < least || acks > replicas, "lock.acks", what, &mend)
+    let instead = format!("from {least} to {replicas}");
+    refuse_if(acks < least || acks > replicas, "lock.acks", what, &instead)
 }
 
 /// WAITAOF exists since Redis 7.2, and needs an append-only file.

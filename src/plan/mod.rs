@@ -212,7 +212,7 @@ pub struct Sentinels {
 
 impl Sentinels {
     /// This many Sentinels with a majority as quorum and Redis's default times.
-    pub fn usual(count: u32) -> Sentinels {
+    pub fn by_default(count: u32) -> Sentinels {
         Sentinels {
             count,
             quorum: count / 2 + 1,

@@ -84,13 +84,13 @@ fn min_replicas(plan: &Plan) -> Checked {
     let Some(least) = &plan.topology.min_replicas else { return Ok(()) };
     let replicas = plan.topology.replicas();
     let what = format!("a master with {replicas} replicas would never have {}", least.to_write);
-    let mend = if replicas == 0 {
+    let instead = if replicas == 0 {
         "kind = \"replicated\" or \"sentinel\"".to_owned()
     } else {
         format!("from 1 to {replicas}")
     };
     let wrong = least.to_write == 0 || least.to_write > replicas;
-    refuse_if(wrong, "topology.min_replicas", what, &mend)?;
+    refuse_if(wrong, "topology.min_replicas", what, &instead)?;
     let place = "topology.min_replicas_lag";
     in_reach(place, least.max_lag)?;
     let odd = least.max_lag == 0 || !least.max_lag.is_multiple_of(SECOND);
@@ -120,8 +120,8 @@ fn topology(plan: &Plan) -> Checked {
             refuse_if(!even, "topology.replicas_each", what, "as many for each")?;
         }
     }
-    let mend = format!("at most {MAX_NODES}");
-    refuse_if(nodes > MAX_NODES, place, format!("{nodes} nodes are too many"), &mend)?;
+    let instead = format!("at most {MAX_NODES}");
+    refuse_if(nodes > MAX_NODES, place, format!("{nodes} nodes are too many"), &instead)?;
     let odd = plan.topology.shards.is_some() && plan.topology.kind != TopologyKind::Cluster;
     refuse_if(odd, "topology.shards", "there are no slots to share", "kind = \"cluster\"")?;
     let place = "topology.sentinels";
@@ -138,12 +138,12 @@ fn topology(plan: &Plan) -> Checked {
 /// Refuses Sentinels that could never agree, and times that they cannot be configured with.
 fn watch(sentinels: &Sentinels) -> Checked {
     let (count, quorum) = (sentinels.count, sentinels.quorum);
-    let mend = format!("from 1 to {MAX_NODES}");
+    let instead = format!("from 1 to {MAX_NODES}");
     let wrong = count == 0 || count > MAX_NODES;
-    refuse_if(wrong, "topology.sentinels", format!("{count} Sentinels cannot watch"), &mend)?;
+    refuse_if(wrong, "topology.sentinels", format!("{count} Sentinels cannot watch"), &instead)?;
     let what = format!("a quorum of {quorum} of {count} Sentinels");
-    let mend = format!("from 1 to {count}");
-    refuse_if(quorum == 0 || quorum > count, "topology.quorum", what, &mend)?;
+    let instead = format!("from 1 to {count}");
+    refuse_if(quorum == 0 || quorum > count, "topology.quorum", what, &instead)?;
     let none = sentinels.parallel_syncs == 0;
     let what = "no replica would ever follow the new master";
     refuse_if(none, "topology.parallel_syncs", what, "at least 1")?;
@@ -181,21 +181,21 @@ fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Refusa
     let name = &plan.lock.algorithm;
     locks.find(name).ok_or_else(|| {
         let names = locks.names();
-        let mend = match nearest(name, &names) {
+        let instead = match nearest(name, &names) {
             Some(near) => format!("did you mean '{near}'?"),
             None => format!("one of: {}", names.join(", ")),
         };
         let what = format!("there is no lock '{name}'");
-        Refusal::new(what, mend).on(Place::Field("lock.algorithm".to_owned()))
+        Refusal::new(what, instead).on(Place::Field("lock.algorithm".to_owned()))
     })
 }
 
 fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let work = &plan.workload;
     refuse_if(work.clients == 0, "workload.clients", "nobody wants the lock", "at least 1")?;
-    let mend = format!("at most {MAX_CLIENTS}");
+    let instead = format!("at most {MAX_CLIENTS}");
     let many = work.clients > MAX_CLIENTS;
-    refuse_if(many, "workload.clients", "these are too many clients", &mend)?;
+    refuse_if(many, "workload.clients", "these are too many clients", &instead)?;
     let rounds = work.rounds == 0 || work.rounds > MAX_ROUNDS;
     refuse_if(rounds, "workload.rounds", format!("{} rounds", work.rounds), "from 1 to 1000000")?;
     for (place, length, least) in [
@@ -206,8 +206,8 @@ fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {
         ("workload.stagger", work.stagger, 0),
     ] {
         in_reach(place, length)?;
-        let mend = format!("at least {}", length::write(least));
-        refuse_if(length < least, place, "this is too short", &mend)?;
+        let instead = format!("at least {}", length::write(least));
+        refuse_if(length < least, place, "this is too short", &instead)?;
     }
     let items = (0..=1_000_000_000).contains(&work.items);
     refuse_if(!items, "workload.items", "this is no stock", "from 0 to 1000000000")?;
@@ -218,15 +218,15 @@ fn fence(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let compares =
         matches!(plan.workload.fence, FenceMode::RejectSmaller | FenceMode::RejectSmallerOrEqual);
     let what = format!("{} gives no number that the resource could check", algorithm.name);
-    let mend = "take the lock 'fenced', or fence = \"compare-and-set\"";
-    refuse_if(compares && !algorithm.fences, "workload.fence", what, mend)
+    let instead = "take the lock 'fenced', or fence = \"compare-and-set\"";
+    refuse_if(compares && !algorithm.fences, "workload.fence", what, instead)
 }
 
 fn links(plan: &Plan) -> Checked {
     latency("links.latency", &plan.links.latency)?;
-    let mend = format!("at most {MAX_LOSS} in a million");
+    let instead = format!("at most {MAX_LOSS} in a million");
     let loss = plan.links.loss_per_million > MAX_LOSS;
-    refuse_if(loss, "links.loss", "nothing would ever arrive", &mend)?;
+    refuse_if(loss, "links.loss", "nothing would ever arrive", &instead)?;
     for (link, length) in &plan.links.named {
         let place = format!("links.named.{link}");
         let target = Target::try_from(link.clone());
@@ -283,12 +283,12 @@ fn times(plan: &Plan) -> Checked {
     refuse_if(plan.heal_at == 0, "heal_at", "nothing would happen before the heal", "above 0s")?;
     let probed = plan.heal_at + plan.longest_ttl() + PROBE_MARGIN;
     let what = "the run ends before the probe's time is over";
-    let mend = format!(
+    let instead = format!(
         "at least {}: heal_at, the longest ttl and {}",
         length::write(probed),
         length::write(PROBE_MARGIN)
     );
-    refuse_if(plan.until < probed, "until", what, &mend)?;
+    refuse_if(plan.until < probed, "until", what, &instead)?;
     let last = plan.workload.stagger.saturating_mul(u64::from(plan.workload.clients - 1));
     let what = format!("c{} would start after the heal", plan.workload.clients);
     refuse_if(last >= plan.heal_at, "workload.stagger", what, "a shorter stagger")

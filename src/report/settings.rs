@@ -31,10 +31,10 @@ fn json(plan: &Plan) -> Value {
 
 /// A row for each setting of a plan that differs from the default plan.
 fn differing(plan: &Value, default: &Value) -> Vec<Vec<String>> {
-    let (mut set, mut usual) = (BTreeMap::new(), BTreeMap::new());
+    let (mut set, mut defaults) = (BTreeMap::new(), BTreeMap::new());
     flatten("", plan, &mut set);
-    flatten("", default, &mut usual);
-    let mut paths: Vec<&String> = set.keys().chain(usual.keys()).collect();
+    flatten("", default, &mut defaults);
+    let mut paths: Vec<&String> = set.keys().chain(defaults.keys()).collect();
     paths.sort();
     paths.dedup();
     let is_elsewhere = |path: &str| {
@@ -43,7 +43,7 @@ fn differing(plan: &Value, default: &Value) -> Vec<Vec<String>> {
     };
     let of = |all: &BTreeMap<String, Value>, path: &str| all.get(path).cloned().unwrap_or_default();
     let rows = paths.into_iter().filter(|path| !is_elsewhere(path)).filter_map(|path| {
-        let (value, default) = (of(&set, path), of(&usual, path));
+        let (value, default) = (of(&set, path), of(&defaults, path));
         let is_unset = |value: &Value| says_nothing(value);
         let differs = value != default && !(is_unset(&value) && is_unset(&default));
         differs.then(|| vec![path.clone(), words(path, &value), words(path, &default)])

@@ -71,13 +71,13 @@ pub fn topology(scenario: &Section) -> Result<Topology, Refusal> {
         return Ok(Topology::plain(TopologyKind::Single, 1));
     };
     let kind = section.word("kind", &TOPOLOGIES)?.unwrap_or(TopologyKind::Single);
-    let usual = match kind {
+    let default = match kind {
         TopologyKind::Single => 1,
         TopologyKind::Replicated | TopologyKind::Sentinel => 2,
         TopologyKind::Cluster => 3,
         TopologyKind::Independent => 5,
     };
-    let nodes = section.number("nodes")?.unwrap_or(usual);
+    let nodes = section.number("nodes")?.unwrap_or(default);
     let (replicas, shards) = shards(&section, kind, nodes)?;
     Ok(Topology {
         kind,
@@ -119,13 +119,13 @@ fn sentinels(section: &Section, kind: TopologyKind) -> Result<Option<Sentinels>,
         let what = format!("'{key}' speaks of Sentinels, and there are none");
         return Err(Refusal::at(value.span(), what, "kind = \"sentinel\", or take it out"));
     }
-    let usual = Sentinels::usual(section.number("sentinels")?.unwrap_or(3));
+    let defaults = Sentinels::by_default(section.number("sentinels")?.unwrap_or(3));
     Ok(Some(Sentinels {
-        count: usual.count,
-        quorum: section.number("quorum")?.unwrap_or(usual.quorum),
-        down_after: section.length("down_after")?.unwrap_or(usual.down_after),
-        failover_timeout: section.length("failover_timeout")?.unwrap_or(usual.failover_timeout),
-        parallel_syncs: section.number("parallel_syncs")?.unwrap_or(usual.parallel_syncs),
+        count: defaults.count,
+        quorum: section.number("quorum")?.unwrap_or(defaults.quorum),
+        down_after: section.length("down_after")?.unwrap_or(defaults.down_after),
+        failover_timeout: section.length("failover_timeout")?.unwrap_or(defaults.failover_timeout),
+        parallel_syncs: section.number("parallel_syncs")?.unwrap_or(defaults.parallel_syncs),
     }))
 }
 
@@ -221,8 +221,8 @@ fn extend(section: &Section) -> Result<(), Refusal> {
 /// `[links]`: 1 to 5 ms and no loss by default. A name like `c1 <-> n1 n2` sets each of its links;
 /// their places in the file are added to `places`.
 pub fn links(scenario: &Section, places: &mut Places) -> Result<Links, Refusal> {
-    let usual = Latency::Uniform { min: MILLISECOND, max: 5 * MILLISECOND };
-    let mut links = Links { latency: usual, named: BTreeMap::new(), loss_per_million: 0 };
+    let default = Latency::Uniform { min: MILLISECOND, max: 5 * MILLISECOND };
+    let mut links = Links { latency: default, named: BTreeMap::new(), loss_per_million: 0 };
     let Some(section) = scenario.section("links", &["latency", "loss", "named"])? else {
         return Ok(links);
     };

@@ -125,16 +125,16 @@ pub fn read(words: &[String], nodes: &[String]) -> Read<Order> {
     Ok(order)
 }
 
-fn refused<T>(what: impl Into<String>, mend: impl Into<String>) -> Read<T> {
-    Err(Refusal::new(what, mend))
+fn refused<T>(what: impl Into<String>, instead: impl Into<String>) -> Read<T> {
+    Err(Refusal::new(what, instead))
 }
 
 fn no_word(word: &str, kind: &str, known: &[&str]) -> Refusal {
-    let mend = match nearest(word, known) {
+    let instead = match nearest(word, known) {
         Some(near) => format!("did you mean '{}'?", near.to_uppercase()),
         None => format!("one of: {}", known.join(", ").to_uppercase()),
     };
-    Refusal::new(format!("no {kind} '{word}'"), mend)
+    Refusal::new(format!("no {kind} '{word}'"), instead)
 }
 
 /// The words that are not read yet.
@@ -249,8 +249,8 @@ impl<'a> Words<'a> {
 
     fn known(&self, word: &str, clients_too: bool) -> Read<String> {
         if word == CLIENTS && !clients_too {
-            let mend = format!("name a node: {}", self.nodes.join(", "));
-            return refused("clients are not of this world, only links to them suffer", mend);
+            let instead = format!("name a node: {}", self.nodes.join(", "));
+            return refused("clients are not of this world, only links to them suffer", instead);
         }
         let is_known = self.nodes.iter().any(|node| node == word) || word == CLIENTS;
         if is_known {

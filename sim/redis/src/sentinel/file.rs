@@ -16,9 +16,9 @@ impl Sentinel {
     /// The whole file.
     pub fn write_file(&self) -> String {
         let mut text = format!("sentinel myid {}\n", self.id);
-        let usual = Globals::default().all();
+        let default = Globals::default().all();
         for ((name, value), _) in
-            self.globals.all().iter().zip(usual).filter(|(set, usual)| **set != *usual)
+            self.globals.all().iter().zip(default).filter(|(set, default)| **set != *default)
         {
             let _ = writeln!(text, "sentinel {name} {value}");
         }
