@@ -6,9 +6,9 @@
 //! group of nodes that replicate each other. It is free while its master (of several, the most
 //! recently promoted one) has no such key. So a replica's keys count from its promotion
 //! on, and not earlier. A key counts until its lease expires by its node's wall clock, as if its
-//! owner had sent no release. A key that another caller's command, a restart or an eviction ended
-//! counts until that end. So does a key from before the grant that is not the tenure's own, whoever
-//! set it: while it exists, nobody can be let in.
+//! owner had sent no release. A key that another caller's command, a flush, a restart or an
+//! eviction ended counts until that end. So does a key from before the grant that is not the
+//! tenure's own, whoever set it: while it exists, nobody can be let in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -184,13 +184,11 @@ fn gone_at(case: &Case, key: &Incarnation, owner: OpId) -> Moment {
         OpKind::Release { grant } | OpKind::Extend { grant, .. } => case.outermost(grant),
         _ => case.outermost(op.id),
     });
-    let by_another = by.is_some_and(|by| by != owner);
+    let by_owner = by == Some(owner);
     match end.change {
-        KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover => {
-            by_time.min(key.to)
-        }
         KeyChange::Expired => by_time,
-        _ if by_another => by_time.min(key.to),
-        _ => by_time,
+        // A flush deletes by nobody's operation.
+        KeyChange::Deleted | KeyChange::Set if by_owner => by_time,
+        _ => by_time.min(key.to),
     }
 }

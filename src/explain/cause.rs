@@ -86,7 +86,7 @@ pub fn part_words(plan: &Plan, part: Part) -> String {
         }
         Part::Clocks => "clocks at wrong rates".to_owned(),
         Part::Loss => "lost messages".to_owned(),
-        Part::Work(0) => "requests that leave nothing of the lease for work".to_owned(),
+        Part::Work(0) => "requests too slow for the time-out or the lease".to_owned(),
         Part::Work(bound) => format!("work for more than {}", length(bound)),
         Part::Offsets => offsets(plan),
         Part::Jitter => match plan.links.latency {

@@ -1,5 +1,7 @@
 //! The nearest miss of a run, as an event: the write, and what kept it safe.
 
+use lockstorm_platform::trace::KeyChange;
+
 use crate::check::nearest_miss::NearestMiss;
 use crate::explain::hold::StoryHold;
 use crate::explain::incarnation::KeyLife;
@@ -45,6 +47,10 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
         };
         return Some(Beat::new(Weight::Crux, access.at, text, evidence));
     }
+    let is_early = life.is_some_and(|life| is_early(witness, life, access, nearest));
+    let removed = life.and_then(|life| removed(witness, life, access, nearest));
+    let is_lost =
+        matches!(removed, Some(KeyChange::LostAtRestart | KeyChange::LostAtFailover)) || is_early;
     let text = match life.is_some() {
         true if nearest.by < 0 => format!(
             "The nearest miss: {who} writes {by} after its key on {node} was over; nobody else \
@@ -54,9 +60,14 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
             "The nearest miss: {who} writes {by} after {node} led without its key; nobody else was \
              let in."
         ),
-        true if life.is_some_and(|life| is_early(witness, life, access, nearest)) => format!(
+        true if is_lost => format!(
             "The nearest miss: {who} writes {by} before {node} leads again without its key, under \
              its grant of {}.",
+            moment(hold.from.at),
+        ),
+        true if removed.is_some() => format!(
+            "The nearest miss: {who} writes {by} before its key on {node} is removed, under its \
+             grant of {}.",
             moment(hold.from.at),
         ),
         true => format!(
@@ -77,6 +88,18 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
 fn is_early(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestMiss) -> bool {
     let free = wrote.at.at.saturating_add_signed(nearest.by);
     witness.passes(life).at < free
+}
+
+/// What removed a key as it let others in, before its lease was over.
+fn removed(
+    witness: &Witness<'_>,
+    life: &KeyLife,
+    wrote: &Access,
+    nearest: &NearestMiss,
+) -> Option<KeyChange> {
+    let free = wrote.at.at.checked_add_signed(nearest.by)?;
+    let change = witness.history().keys.get(life.end?)?.change;
+    (life.until.at == free && change != KeyChange::Expired).then_some(change)
 }
 
 /// The key from before a grant whose end let others in, if it was not the tenure's own.

@@ -56,7 +56,7 @@ fn offsets(witness: &Witness<'_>) -> Vec<Beat> {
     off.map(|(host, clock)| tell((host, clock.wall_offset))).collect()
 }
 
-/// Promotions in a run that held, and the observations of Sentinels and cluster nodes.
+/// Promotions and exits in a run that held, and the observations of Sentinels and cluster nodes.
 pub fn calm(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats = watched(witness, &|_| true);
     let mut follows: BTreeMap<&str, &str> = BTreeMap::new();
@@ -65,7 +65,8 @@ pub fn calm(witness: &Witness<'_>) -> Vec<Beat> {
         let before = match seen.what {
             Seen::Follows => follows.insert(by, &seen.master),
             Seen::Leads => follows.insert(by, by),
-            Seen::Exited | Seen::Unreplicated | Seen::Watched(_) | Seen::Tilted => continue,
+            Seen::Exited => None,
+            Seen::Unreplicated | Seen::Watched(_) | Seen::Tilted => continue,
         };
         beats.extend(became(witness, (index, seen), before));
     }

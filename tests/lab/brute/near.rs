@@ -116,7 +116,8 @@ fn gone(table: &Table, began: u32, born: usize) -> Point {
             OpKind::Acquire => table.began(op.id),
             _ => op.id,
         });
-        let foreign = whose.is_some_and(|whose| whose != began);
+        // A flush deletes by nobody's operation.
+        let foreign = whose != Some(began);
         let is_there = [KeyChange::Extended, KeyChange::Changed].contains(&keys[index].change);
         match keys[index].change {
             _ if is_there => (until, set) = (keys[index].until_ms, index),

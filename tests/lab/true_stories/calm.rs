@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm::history::{AccessKind, Condition, Op, OpId, OpKind, Outcome, PROBE};
+use lockstorm::history::{AccessKind, Condition, Key, Op, OpId, OpKind, Outcome, PROBE};
+use lockstorm_platform::trace::KeyChange;
 
 use crate::true_stories::facts::{Facts, Held, Truth, ensure, is_granted};
 use crate::true_stories::faults::is_back;
@@ -202,7 +203,7 @@ fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
 }
 
 /// The forms of the nearest miss, and whether the writer has a key on the named node.
-const NEAREST: [(&str, Option<bool>); 8] = [
+const NEAREST: [(&str, Option<bool>); 9] = [
     (
         "{who} writes {length} before {node} leads again without its key, under its grant of \
          {moment}",
@@ -218,6 +219,10 @@ const NEAREST: [(&str, Option<bool>); 8] = [
     (
         "{who} writes {length} before its key on {node} would have been over, under its grant of \
          {moment}",
+        Some(true),
+    ),
+    (
+        "{who} writes {length} before its key on {node} is removed, under its grant of {moment}",
         Some(true),
     ),
     (
@@ -260,6 +265,18 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
         }
     }
     ensure(is_length(length, miss.unsigned_abs()), "it is another length")?;
+    let free = told.at.at.saturating_add_signed(miss);
+    let is_removal = |key: &&Key| {
+        let ends = [KeyChange::Evicted, KeyChange::Deleted, KeyChange::LostAtRestart];
+        words.get(2) == Some(&key.node.as_str()) && key.at.at == free && ends.contains(&key.change)
+    };
+    let removal = facts.history.keys.iter().find(is_removal);
+    if told.words[0].contains("is removed") {
+        ensure(removal.is_some(), "nothing removes the key then")?;
+    }
+    if told.words[0].contains("would have been over") {
+        ensure(removal.is_none(), "something removes the key then")?;
+    }
     let wrote = facts.history.accesses.iter().any(|access| {
         access.at == told.at
             && access.caller == who
