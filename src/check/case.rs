@@ -6,7 +6,6 @@ use std::ops::Deref;
 use crate::check::terms::Terms;
 use crate::history::History;
 use crate::reading::history::Reading;
-use crate::reading::tenure;
 
 /// What is judged, and by which terms.
 pub struct Case<'a> {
@@ -19,8 +18,8 @@ pub struct Case<'a> {
 impl<'a> Case<'a> {
     /// Prepares a history for the checks.
     pub fn new(history: &'a History, terms: &'a Terms) -> Case<'a> {
-        let nests = tenure::nest(terms.reenters, terms.holders);
-        Case { reading: Reading::of(history, &terms.lock_key, nests), terms }
+        let holders = (terms.holders, terms.reenters);
+        Case { reading: Reading::of(history, &terms.lock_key, holders), terms }
     }
 }
 

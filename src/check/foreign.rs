@@ -12,7 +12,6 @@ use crate::check::case::Case;
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{Key, OpId, OpKind};
 use crate::reading::moment::Moment;
-use crate::reading::tenure::Tenure;
 
 /// One violation for each operation, each acquire that it harmed, and each kind of harm.
 pub fn violations(case: &Case) -> Vec<Violation> {
@@ -49,9 +48,8 @@ fn takes_over(case: &Case, change: &Key, victim: OpId) -> bool {
     let acquires =
         change.by.and_then(|by| case.op(by)).is_some_and(|op| op.kind == OpKind::Acquire);
     let at = Moment::from(change.at);
-    let is_over = |tenure: &Tenure| tenure.whole.start <= at && !tenure.covers(at);
     let replaces = matches!(change.change, KeyChange::Set | KeyChange::Deleted);
-    replaces && acquires && case.tenure(victim).is_none_or(is_over)
+    replaces && acquires && case.is_given_up(victim, at)
 }
 
 fn same_caller(case: &Case, one: OpId, other: OpId) -> bool {

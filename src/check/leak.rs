@@ -26,7 +26,9 @@
 //! the key was removed.
 //!
 //! A key made an acquire fail if it existed when the acquire's first request to which the node did
-//! not reply with an error was applied, and its reply was not lost.
+//! not reply with an error was applied, and its reply was not lost. A key that its owner's release
+//! changed in place may say that the lock is free: it made an acquire fail only if every request of
+//! the acquire met it, before another made it its own.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +38,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::case::Case;
 use crate::check::verdict::{Kind, Violation};
-use crate::history::{Op, OpId, OpKind, Outcome, Request};
+use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::moment::Moment;
 
@@ -50,6 +52,8 @@ struct Leftover<'a> {
     freed: bool,
     /// When a release first reported that it was removed.
     denied: Option<Moment>,
+    /// When a release first changed it in place: from then on it may say that the lock is free.
+    marked: Option<Moment>,
 }
 
 /// One violation for each set of acquires whose leftovers made an acquire fail, with
@@ -60,13 +64,14 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     }
     let requests = Requests::of(case);
     let mut leftovers = Vec::new();
-    for key in &case.lives.incarnations {
+    for (life, key) in case.lives.incarnations.iter().enumerate() {
         let Some((owner, from)) = left_over_from(case, &requests, key) else { continue };
         let way = Way::of(&requests, key, owner);
         let excused = way.was_cleaned(key) || was_dropped(case, owner);
         let freed = excused || way.was_released(case, &requests);
         let denied = denied_from(case, &requests, key, owner).filter(|_| !excused);
-        leftovers.push(Leftover { key, owner, from, freed, denied });
+        let marked = marked_at(case, life, owner);
+        leftovers.push(Leftover { key, owner, from, freed, denied, marked });
     }
     if leftovers.is_empty() {
         return Vec::new();
@@ -135,6 +140,17 @@ fn freed_at(
         matches!(op.kind, OpKind::Release { .. }) && sent.any(|request| request.to == key.node)
     };
     case.ops_of(owner).filter(asks).map(over).fold(returned, Moment::max)
+}
+
+/// When a release that gave up its owner's tenure first changed a key in place.
+pub fn marked_at(case: &Case, life: usize, owner: OpId) -> Option<Moment> {
+    let touches = case.lives.touches.iter().filter(|touch| touch.met == life);
+    let mut changes = touches.map(|touch| &case.history.keys[touch.change]);
+    let marks = |change: &&Key| {
+        let by = change.by.filter(|_| change.change == KeyChange::Changed);
+        by.is_some_and(|by| case.releases(owner).any(|release| release.id == by))
+    };
+    changes.find(marks).map(|change| change.at.into())
 }
 
 /// Whether the caller dropped an acquire: a caller that receives unknown from the lock sends a
@@ -351,18 +367,24 @@ fn met_at(
     op: (Moment, Moment),
 ) -> Option<Moment> {
     let (from, to) = (leftover.from, leftover.key.to);
+    let is_marked = |at: Moment| leftover.marked.is_some_and(|marked| marked <= at);
     if case.history.requests.is_empty() {
         let moment = from.max(op.0);
-        return (moment < to && moment <= op.1).then_some(moment);
+        let is_met = !is_marked(moment) || from <= op.0 && op.1 < to;
+        return (is_met && moment < to && moment <= op.1).then_some(moment);
     }
-    let mut to_node = requests.iter().filter(|request| request.to == leftover.key.node);
-    let first = to_node.find(|request| !request.declined)?;
+    let to_node = requests.iter().filter(|request| request.to == leftover.key.node);
+    let mut to_node = to_node.filter(|request| !request.declined);
+    let mut applied = to_node.clone().filter_map(|request| request.at(Leg::Applied));
+    let is_over = applied.any(|at| Moment::from(at) >= to);
+    let first = to_node.next()?;
     if first.at(Leg::Replied).is_some() && !first.is_answered() {
         return None;
     }
     // What a connection sends again after the acquire has returned made no acquire fail.
     let moment = Moment::from(first.at(Leg::Applied)?);
-    (from <= moment && moment < to && moment <= op.1).then_some(moment)
+    let is_met = !(is_over && is_marked(moment));
+    (is_met && from <= moment && moment < to && moment <= op.1).then_some(moment)
 }
 
 fn is_excused(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
@@ -393,10 +415,11 @@ fn shares(case: &Case, key: &Incarnation, acquire: OpId) -> bool {
     touches.any(|touch| case.history.keys[touch.change].by == Some(acquire))
 }
 
-/// Whether another acquire, of any caller, set the key over this one: it was granted the lock, or
+/// Whether another acquire, of any caller, set the key over this one, or made it its own: it was granted the lock, or
 /// did not learn of it. What its owner set over it in the meantime, with an extend, is followed.
 fn is_taken_over(case: &Case, key: &Incarnation, owner: OpId) -> bool {
-    let Some(end) = key.ended.filter(|end| end.change == KeyChange::Set) else { return false };
+    let takes = |change| matches!(change, KeyChange::Set | KeyChange::Changed);
+    let Some(end) = key.ended.filter(|end| takes(end.change)) else { return false };
     let Some(by) = end.by.and_then(|by| case.op(by)) else { return false };
     if case.owner(by.id) == Some(owner) {
         let next = case.lives.incarnations.iter().find(|next| next.born == end.key);

@@ -16,6 +16,7 @@ use lockstorm_platform::trace::KeyChange;
 use serde::{Deserialize, Serialize};
 
 use crate::check::case::Case;
+use crate::check::leak;
 use crate::history::{AccessKind, OpId, OpKind};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::leaders;
@@ -48,10 +49,10 @@ struct Seated<'a> {
 pub fn nearest(case: &Case) -> Option<NearestMiss> {
     let last = last_writes(case);
     let mut keys: BTreeMap<OpId, Vec<(&Incarnation, Moment)>> = BTreeMap::new();
-    for key in &case.lives.incarnations {
+    for (life, key) in case.lives.incarnations.iter().enumerate() {
         let owner = key.by.and_then(|by| case.owner(by)).map(|owner| case.outermost(owner));
         if let Some(owner) = owner.filter(|owner| last.contains_key(owner)) {
-            keys.entry(owner).or_default().push((key, gone_at(case, key, owner)));
+            keys.entry(owner).or_default().push((key, gone_at(case, (life, key), owner)));
         }
     }
     if keys.is_empty() {
@@ -177,7 +178,7 @@ fn leader<'a>(seat: &[Seated<'a>], at: Moment) -> Option<(Moment, &'a str)> {
 }
 
 /// When a key would have expired or been lost if its owner had sent no release.
-fn gone_at(case: &Case, key: &Incarnation, owner: OpId) -> Moment {
+fn gone_at(case: &Case, (life, key): (usize, &Incarnation), owner: OpId) -> Moment {
     let by_time = case.passes(key);
     let Some(end) = key.ended else { return by_time };
     let by = end.by.and_then(|by| case.op(by)).map(|op| match op.kind {
@@ -189,6 +190,8 @@ fn gone_at(case: &Case, key: &Incarnation, owner: OpId) -> Moment {
         KeyChange::Expired => by_time,
         // A flush deletes by nobody's operation.
         KeyChange::Deleted | KeyChange::Set if by_owner => by_time,
+        // Its release had said that it is free.
+        KeyChange::Changed if leak::marked_at(case, life, owner).is_some() => by_time,
         _ => by_time.min(key.to),
     }
 }

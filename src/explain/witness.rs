@@ -14,7 +14,6 @@ use crate::reading::history::Reading;
 use crate::reading::hold::HoldEnd;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
-use crate::reading::tenure;
 
 /// A finding with the derived values that sentences and pictures need repeatedly.
 #[derive(Clone, Debug)]
@@ -39,8 +38,8 @@ impl<'a> Witness<'a> {
     /// Reads a finding.
     pub fn of(finding: &'a Finding) -> Witness<'a> {
         let history = &finding.history;
-        let nests = tenure::nest(finding.plan.workload.reenter, finding.promise.holders);
-        let reading = Reading::of(history, &finding.plan.lock.key, nests);
+        let holders = (finding.promise.holders, finding.plan.workload.reenter);
+        let reading = Reading::of(history, &finding.plan.lock.key, holders);
         let primary = violations(&finding.judgement.verdict).first();
         let ids = primary.map_or(&[][..], |violation| &violation.ops);
         let mut actors: Vec<OpId> =

@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use lockstorm_platform::time::{Clock, MILLISECOND};
 
-use crate::history::{History, Op, OpId};
+use crate::history::{History, Key, Op, OpId, OpKind};
 use crate::reading::hold::{self, Hold, HoldEnd, HoldEnding};
 use crate::reading::incarnation::{Incarnation, Lives};
 use crate::reading::index::HistoryIndex;
@@ -36,8 +36,14 @@ impl<'a> Deref for Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Reads a history for the lock with that key; `nests` as in [`tenure::nest`].
-    pub fn of(history: &'a History, lock_key: &'a str, nests: bool) -> Reading<'a> {
+    /// Reads a history for the lock with that key, which so many callers may hold at once, and which
+    /// they re-enter or not.
+    pub fn of(
+        history: &'a History,
+        lock_key: &'a str,
+        (holders, reenters): (u32, bool),
+    ) -> Reading<'a> {
+        let nests = tenure::nest(reenters, holders);
         let index = HistoryIndex::of(history, lock_key);
         let holds = index.acquires().filter_map(|op| hold::hold_of(&index, op.id));
         let mut holds = holds.collect::<Vec<_>>();
@@ -47,8 +53,33 @@ impl<'a> Reading<'a> {
         for (index, tenure) in tenures.iter().enumerate() {
             by_acquire.extend(tenure.acquires.iter().map(|acquire| (*acquire, index)));
         }
-        let lives = Lives::of(history, lock_key);
-        Reading { index, holds, tenures, lives, by_acquire }
+        let mut reading = Reading { index, holds, tenures, lives: Lives::default(), by_acquire };
+        reading.lives = Lives::of(history, lock_key, |creator, change| {
+            holders == 1 && reading.takes_over(creator, change)
+        });
+        reading
+    }
+
+    /// Whether a change makes a key of that creator the key of its own operation: the operation
+    /// belongs to another tenure, and nobody relies on the key any more.
+    fn takes_over(&self, creator: Option<OpId>, change: &Key) -> bool {
+        let owner = creator.and_then(|creator| self.owner(creator));
+        let Some(by) = change.by.and_then(|by| self.op(by)) else { return false };
+        match (self.owner(by.id), owner, &by.kind) {
+            (Some(_), None, _) => true,
+            (Some(taker), Some(owner), _)
+            | (None, Some(owner), &OpKind::Release { grant: taker }) => {
+                !self.are_one(taker, owner) && self.is_given_up(owner, change.at.into())
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether no caller relies on an acquire's grant at a moment: its lease or its caller has
+    /// ended, or it was never granted.
+    pub fn is_given_up(&self, acquire: OpId, at: Moment) -> bool {
+        let is_over = |tenure: &Tenure| tenure.whole.start <= at && !tenure.covers(at);
+        self.tenure(acquire).is_none_or(is_over)
     }
 
     /// The tenure that an acquire began, or in which it was called.

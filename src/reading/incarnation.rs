@@ -1,6 +1,10 @@
 //! The lives of the lock's key on each node: which operation created it, which changed it, what
 //! ended it.
 //!
+//! A key that an operation of another grant changes in place, once nobody relies on it any more, is
+//! from then on that operation's: so a lock is taken over whose key stays, and whose value says
+//! whether it is free.
+//!
 //! Provenance only: values never matter, since tokens may be equal.
 
 use crate::history::{History, Key, OpId};
@@ -33,7 +37,7 @@ pub struct Incarnation<'a> {
 pub struct LifeEnd {
     /// Index of the change.
     pub key: usize,
-    /// What happened; a `Set` is an overwrite.
+    /// What happened: a `Set` is an overwrite, a `Changed` a takeover in place.
     pub change: KeyChange,
     /// The operation that caused it, if any.
     pub by: Option<OpId>,
@@ -58,8 +62,13 @@ pub struct Lives<'a> {
 }
 
 impl<'a> Lives<'a> {
-    /// Replays the changes of a key.
-    pub fn of(history: &'a History, key: &str) -> Lives<'a> {
+    /// Replays the changes of a key. `takes_over` is asked whether a change in place makes the key
+    /// of this creator that of its own operation.
+    pub fn of(
+        history: &'a History,
+        key: &str,
+        takes_over: impl Fn(Option<OpId>, &Key) -> bool,
+    ) -> Lives<'a> {
         let mut lives = Lives::default();
         let mut current: Vec<(&str, Option<usize>)> = Vec::new();
         for (index, change) in history.keys.iter().enumerate() {
@@ -72,21 +81,30 @@ impl<'a> Lives<'a> {
                 current.len() - 1
             });
             let alive = &mut current[place].1;
-            *alive = lives.replay(index, change, *alive);
+            let is_taken = alive.is_some_and(|met| {
+                change.change == KeyChange::Changed
+                    && takes_over(lives.incarnations[met].by, change)
+            });
+            *alive = lives.replay(index, change, (*alive, is_taken));
         }
         lives
     }
 
-    /// Applies one change on a node where that incarnation is alive; returns the one alive
-    /// afterwards.
-    fn replay(&mut self, index: usize, change: &'a Key, alive: Option<usize>) -> Option<usize> {
+    /// Applies one change on a node where that incarnation is alive, and is taken over by the
+    /// change or not; returns the one alive afterwards.
+    fn replay(
+        &mut self,
+        index: usize,
+        change: &'a Key,
+        (alive, is_taken): (Option<usize>, bool),
+    ) -> Option<usize> {
         if let (Some(met), Some(_)) = (alive, change.by) {
             self.touches.push(Touch { change: index, met });
         }
         match (change.change, alive) {
             // The key existed, but its creation was not recorded.
             (KeyChange::Extended, None) => Some(self.born(index, change, None)),
-            (KeyChange::Extended | KeyChange::Changed, Some(met)) => {
+            (KeyChange::Extended | KeyChange::Changed, Some(met)) if !is_taken => {
                 self.incarnations[met].until_ms = change.until_ms;
                 self.incarnations[met].until_from = change.at.into();
                 alive

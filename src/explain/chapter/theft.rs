@@ -65,6 +65,8 @@ enum KeyEnd {
     Own(OpId),
     DeletedBy(OpId),
     OverwrittenBy(OpId),
+    /// Nobody relied on it any more, and this operation made it its own.
+    TakenBy(OpId),
 }
 
 fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
@@ -81,6 +83,7 @@ fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
     match (key.change, foreign) {
         (KeyChange::Set, Some(by)) => Some((owner, KeyEnd::OverwrittenBy(by))),
         (KeyChange::Deleted, Some(by)) => Some((owner, KeyEnd::DeletedBy(by))),
+        (KeyChange::Changed, by) => Some((owner, KeyEnd::TakenBy(by?))).filter(|_| is_in_cast),
         (KeyChange::Deleted, None) if is_in_cast => Some((owner, KeyEnd::Own(key.by?))),
         (KeyChange::Deleted, None) | (KeyChange::Set, None) => None,
         (KeyChange::Expired, _) if is_in_cast && ran_out(witness, life, key) => {
@@ -125,14 +128,17 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
     let is_one = nodes.len() == 1;
     let mut evidence = vec![Evidence::Op(owner)];
     let (hand, sent) = match ending {
-        KeyEnd::DeletedBy(id) | KeyEnd::OverwrittenBy(id) | KeyEnd::Own(id) => {
-            hand(witness, id, lives)
-        }
+        KeyEnd::DeletedBy(id)
+        | KeyEnd::OverwrittenBy(id)
+        | KeyEnd::TakenBy(id)
+        | KeyEnd::Own(id) => hand(witness, id, lives),
         KeyEnd::Change(_) | KeyEnd::RanOut => (String::new(), None),
     };
     evidence.extend(sent.map(Evidence::Request));
     let what = match ending {
-        KeyEnd::DeletedBy(id) | KeyEnd::OverwrittenBy(id) if witness.caller(id) == Some(whose) => {
+        KeyEnd::DeletedBy(id) | KeyEnd::OverwrittenBy(id) | KeyEnd::TakenBy(id)
+            if witness.caller(id) == Some(whose) =>
+        {
             let began = |id| op(witness.history(), id).map(|op| op.call.seq);
             match grant_of_id(witness, id).and_then(began) < began(owner) {
                 true => "its own newer key".to_owned(),
@@ -162,18 +168,23 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
         KeyEnd::Own(_) => format!("{hand} deletes its own key on {on}."),
         KeyEnd::DeletedBy(_) => format!("{hand} deletes {what} on {on}."),
         KeyEnd::OverwrittenBy(_) => format!("{hand} overwrites {what} on {on}."),
+        KeyEnd::TakenBy(_) => format!("{hand} takes over {what} on {on}."),
     };
     for life in lives {
         evidence.extend([Evidence::Key(life.born), Evidence::Key(life.end?)]);
     }
     let at: Instant = lives.iter().map(|life| life.until).min()?;
-    if let KeyEnd::DeletedBy(id) | KeyEnd::OverwrittenBy(id) | KeyEnd::Own(id) = ending {
+    if let KeyEnd::DeletedBy(id)
+    | KeyEnd::OverwrittenBy(id)
+    | KeyEnd::TakenBy(id)
+    | KeyEnd::Own(id) = ending
+    {
         evidence.push(Evidence::Op(id));
     }
     let weight = match ending {
         KeyEnd::Own(_) if sent.is_none() => Weight::Minor,
         _ if at > witness.primary?.from => Weight::Effect,
-        KeyEnd::Change(_) | KeyEnd::RanOut | KeyEnd::Own(_) => Weight::Cause,
+        KeyEnd::Change(_) | KeyEnd::RanOut | KeyEnd::TakenBy(_) | KeyEnd::Own(_) => Weight::Cause,
         KeyEnd::DeletedBy(_) | KeyEnd::OverwrittenBy(_) => Weight::Crux,
     };
     Some(Beat::new(weight, at, text, evidence))

@@ -51,6 +51,8 @@ pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) ->
     };
     match (key.change, key.by.and_then(|by| op(reading.history, by))) {
         (KeyChange::Expired, _) => time(witness, life, owner, by),
+        // By then nobody relied on it.
+        (KeyChange::Changed, _) => KeyEnding::RanOut,
         (KeyChange::LostAtRestart, _) => {
             let text = format!("{node} was started again without {whose}'s key.");
             taken(How::Forgotten, text, evidence)

@@ -180,7 +180,7 @@ fn shared(
     key: &Key,
 ) -> Option<Mechanism> {
     let life = life_of(witness, first, key)?;
-    let is_met = key.change != KeyChange::Set && life.until > key.at;
+    let is_met = key.change != KeyChange::Set && (life.until > key.at || life.end == Some(index));
     let (one, other) = (&first.grant.caller, &second.grant.caller);
     let holders = witness.finding.promise.holders;
     let (how, text) = match holders {

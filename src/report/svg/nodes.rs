@@ -92,7 +92,8 @@ fn ending(
         (KeyChange::Evicted, _) => ("removed".to_owned(), ALARM_TEXT),
         (KeyChange::LostAtRestart, _) => ("forgotten at restart".to_owned(), ALARM_TEXT),
         (KeyChange::LostAtFailover, _) => ("lost at its resync".to_owned(), ALARM_TEXT),
-        (KeyChange::Changed | KeyChange::Extended, _) => return,
+        (KeyChange::Changed, Some(by)) => (format!("taken over by {by}"), INK),
+        (KeyChange::Changed, None) | (KeyChange::Extended, _) => return,
     };
     if pass != (fill != GREY) {
         return;

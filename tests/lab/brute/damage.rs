@@ -145,9 +145,40 @@ fn alive_before(table: &Table, node: &str, index: usize) -> Option<usize> {
     match keys[last].change {
         KeyChange::Set => Some(last),
         KeyChange::Changed | KeyChange::Extended => {
-            Some(alive_before(table, node, last).unwrap_or(last))
+            let before = alive_before(table, node, last);
+            Some(before.filter(|born| !takes_over(table, *born, last)).unwrap_or(last))
         }
         _ => None,
+    }
+}
+
+/// Whether a change in place makes a key its own: it is the doing of another tenure, and the owner
+/// that the key had was told of its grant and is not covered, or was never granted.
+fn takes_over(table: &Table, born: usize, index: usize) -> bool {
+    let key = &table.history.keys[index];
+    if key.change != KeyChange::Changed || table.terms.holders > 1 {
+        return false;
+    }
+    let Some(by) = key.by.map(|by| table.op(by)) else { return false };
+    let taker = match by.kind {
+        OpKind::Acquire => by.id,
+        OpKind::Extend { grant, .. } | OpKind::Release { grant } => grant,
+        _ => return false,
+    };
+    let Some(owner) = creator(table, born).and_then(|by| owner_of(table, by)) else {
+        return !matches!(by.kind, OpKind::Release { .. });
+    };
+    let (began, at) = (table.began(owner), point(key.at));
+    let told = table.tenure(began).first().and_then(|op| op.ret).map(stamp);
+    told.is_none_or(|told| told <= at) && table.began(taker) != began && !table.keeps(began, at)
+}
+
+/// Whether the key that this change created is there after a later change on its node.
+pub fn stays(table: &Table, born: usize, index: usize) -> bool {
+    match table.history.keys[index].change {
+        KeyChange::Extended => true,
+        KeyChange::Changed => !takes_over(table, born, index),
+        _ => false,
     }
 }
 
@@ -233,19 +264,43 @@ pub fn births<'a>(table: &'a Table) -> impl Iterator<Item = usize> + 'a {
         let key = &keys[*index];
         let creates = match key.change {
             KeyChange::Set => true,
-            KeyChange::Changed => alive_before(table, &key.node, *index).is_none(),
+            KeyChange::Changed => alive_before(table, &key.node, *index)
+                .is_none_or(|born| takes_over(table, born, *index)),
             _ => false,
         };
         creates && key.key == table.terms.lock_key
     })
 }
 
+/// The change that ended the key, or made it another's.
+pub fn end_of(table: &Table, born: usize) -> Option<usize> {
+    let keys = &table.history.keys;
+    let same =
+        |index: &usize| keys[*index].node == keys[born].node && keys[*index].key == keys[born].key;
+    (born + 1..keys.len()).filter(same).find(|index| !stays(table, born, *index))
+}
+
+/// When a release that gave up the tenure of a key first changed it where it is.
+pub fn marked_at(table: &Table, born: usize, began: u32) -> Option<Point> {
+    let keys = &table.history.keys;
+    let left = table.left(began);
+    let last = end_of(table, born).unwrap_or(keys.len());
+    let here = |key: &&Key| key.node == keys[born].node && key.key == keys[born].key;
+    let mut changed = keys[born + 1..last].iter().filter(here);
+    let mark = changed.find(|key| {
+        let by = key.by.filter(|_| key.change == KeyChange::Changed).map(|by| table.op(by));
+        by.is_some_and(|op| match op.kind {
+            OpKind::Release { grant } => table.began(grant) == began && stamp(op.call) >= left,
+            _ => false,
+        })
+    });
+    mark.map(|key| point(key.at))
+}
+
 /// Whether a release of the owner's that was never answered deleted the key.
 fn deleted_late(table: &Table, born: usize, owner: u32) -> bool {
     let keys = &table.history.keys;
-    let same = |key: &&Key| key.node == keys[born].node && key.key == keys[born].key;
-    let mut later = keys[born + 1..].iter().filter(same);
-    let end = later.find(|k| ![KeyChange::Extended, KeyChange::Changed].contains(&k.change));
+    let end = end_of(table, born).map(|end| &keys[end]);
     let by = end.filter(|end| end.change == KeyChange::Deleted).and_then(|end| end.by);
     by.map(|by| table.op(by)).is_some_and(|by| match by.kind {
         OpKind::Release { grant } => {
@@ -260,14 +315,11 @@ fn deleted_late(table: &Table, born: usize, owner: u32) -> bool {
 /// have replaced it before.
 fn taken_over(table: &Table, born: usize, owner: u32) -> bool {
     let keys = &table.history.keys;
-    let same = |key: &&Key| key.node == keys[born].node && key.key == keys[born].key;
-    let mut later = keys[born + 1..].iter().filter(same);
-    let end = later.find(|k| ![KeyChange::Extended, KeyChange::Changed].contains(&k.change));
-    let end = end.filter(|end| end.change == KeyChange::Set);
-    let Some((end, by)) = end.and_then(|end| Some((end, end.by?))) else { return false };
+    let takes = [KeyChange::Set, KeyChange::Changed];
+    let end = end_of(table, born).filter(|end| takes.contains(&keys[*end].change));
+    let Some((end, by)) = end.and_then(|end| Some((end, keys[end].by?))) else { return false };
     if owner_of(table, by) == Some(owner) {
-        let next = keys.iter().position(|key| std::ptr::eq(key, end));
-        return taken_over(table, next.expect("it is one of them"), owner);
+        return taken_over(table, end, owner);
     }
     let by = table.op(by);
     by.kind == OpKind::Acquire && !matches!(by.outcome, Outcome::Refused { .. })
@@ -330,6 +382,11 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     };
     let Some(over) = over.map(|over| over.max(left)) else { return false };
     let Some(moment) = met_at(table, born, over, victim) else { return false };
+    // A key that says that it is free refuses nobody who saw nothing else.
+    let is_marked = marked_at(table, born, began).is_some_and(|marked| marked <= moment);
+    if is_marked && saw_its_end(table, born, over, victim) {
+        return false;
+    }
     let last = keys.iter().rfind(|key| {
         point(key.at) <= moment && key.node == *node && key.key == table.terms.lock_key
     });
@@ -401,6 +458,19 @@ fn met_at(table: &Table, born: usize, over: Point, victim: &Op) -> Option<Point>
     }
 }
 
+/// Whether a refused acquire saw more than a key that had no owner from `over` on.
+fn saw_its_end(table: &Table, born: usize, over: Point, victim: &Op) -> bool {
+    let end = end_of(table, born).map_or((u64::MAX, 0), |end| point(table.history.keys[end].at));
+    if table.history.requests.is_empty() {
+        let over = over.max(point(table.history.keys[born].at));
+        return stamp(victim.call) < over || stamp(victim.ret.expect("refused")) >= end;
+    }
+    let mine = table.history.requests.iter().filter(|request| request.op == victim.id);
+    let to_node = mine.filter(|r| r.to == table.history.keys[born].node && !r.declined);
+    let mut applied = to_node.filter_map(|request| leg(request, Leg::Applied)).map(point);
+    applied.any(|at| at >= end)
+}
+
 /// The moment from which on a release referred to the key and was wrong: it reached the key; or,
 /// with one node, no command set the key after the release had returned or arrived.
 fn denied_from(table: &Table, born: usize, owner: u32, of_grant: &[&Op]) -> Option<Point> {
@@ -469,15 +539,7 @@ fn tried_to_free(table: &Table, born: usize, owner: u32, releases: &[u32]) -> bo
             "EVAL" => creator == owner,
             _ => false,
         };
-        let next = |index: &usize| {
-            let change = &table.history.keys[*index];
-            (&change.node, &change.key) == (&key.node, &key.key)
-                && alive_before(table, &key.node, *index) == Some(born)
-        };
-        let gone = (born + 1..table.history.keys.len()).filter(next).find(|index| {
-            let change = table.history.keys[*index].change;
-            !matches!(change, KeyChange::Extended | KeyChange::Changed)
-        });
+        let gone = end_of(table, born);
         let gone = gone.map_or((u64::MAX, u64::MAX), |index| point(table.history.keys[index].at));
         let applied = leg(request, Leg::Applied).map(point);
         let spared = request.to == key.node

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm::history::{Op, OpKind, Outcome};
 use lockstorm_platform::trace::KeyChange;
 
-use crate::brute::damage::passes;
+use crate::brute::damage::{passes, stays};
 use crate::brute::table::{Point, Table, point, stamp};
 
 /// Each expiry of a life, with the operation that set it.
@@ -127,7 +127,7 @@ fn lives(table: &Table) -> Vec<Life> {
         }
         let there = alive.get(key.node.as_str()).copied();
         let end = (key.until_ms, key.by);
-        if let (KeyChange::Extended | KeyChange::Changed, Some(life)) = (key.change, there) {
+        if let Some(life) = there.filter(|life| stays(table, lives[*life].born, index)) {
             lives[life].ends.push(end);
             lives[life].changed = index;
             continue;

@@ -7,7 +7,7 @@ use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::MILLISECOND;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::brute::damage::{births, passes, tenure_of};
+use crate::brute::damage::{births, marked_at, passes, stays, tenure_of};
 use crate::brute::table::{Point, Table, point, stamp};
 
 /// The minimum time from a tenure's last write to the next point at which enough of the queried
@@ -118,13 +118,16 @@ fn gone(table: &Table, began: u32, born: usize) -> Point {
         });
         // A flush deletes by nobody's operation.
         let foreign = whose != Some(began);
-        let is_there = [KeyChange::Extended, KeyChange::Changed].contains(&keys[index].change);
+        let is_there = stays(table, born, index);
         match keys[index].change {
             _ if is_there => (until, set) = (keys[index].until_ms, index),
             KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover => {
                 ended = point(keys[index].at);
             }
             KeyChange::Set | KeyChange::Deleted if foreign => ended = point(keys[index].at),
+            KeyChange::Changed if marked_at(table, born, began).is_none() => {
+                ended = point(keys[index].at)
+            }
             _ => {}
         }
         if !is_there {
@@ -140,9 +143,8 @@ fn over(table: &Table, born: usize) -> Point {
     let keys = &table.history.keys;
     let is_same =
         |index: &usize| keys[*index].node == keys[born].node && keys[*index].key == keys[born].key;
-    let stays = [KeyChange::Extended, KeyChange::Changed];
     let later: Vec<usize> = (born + 1..keys.len()).filter(is_same).collect();
-    let end = later.iter().position(|index| !stays.contains(&keys[*index].change));
+    let end = later.iter().position(|index| !stays(table, born, *index));
     let ended = end.map_or((u64::MAX, 0), |place| point(keys[later[place]].at));
     let set = later[..end.unwrap_or(later.len())].last().copied().unwrap_or(born);
     let until = keys[set].until_ms;

@@ -234,6 +234,7 @@ impl<'a> Facts<'a> {
         for (index, key) in self.keys_on(node).take_while(|(index, _)| *index < before) {
             alive = match (key.change, alive) {
                 (KeyChange::Set, _) | (KeyChange::Changed, None) => Some((index, key.by)),
+                (KeyChange::Changed, Some((_, by))) if self.takes(by, key) => Some((index, key.by)),
                 (KeyChange::Extended, None) => Some((index, None)),
                 (KeyChange::Changed | KeyChange::Extended, alive) => alive,
                 _ => None,
@@ -241,6 +242,25 @@ impl<'a> Facts<'a> {
         }
         let (born, by) = alive?;
         Some((born, by.and_then(|by| self.owner(by))))
+    }
+
+    /// Whether a change in place takes over a key of that creator, on which nobody relies.
+    fn takes(&self, by: Option<OpId>, key: &Key) -> bool {
+        let Some(taker) = key.by.filter(|_| self.finding.promise.holders == 1) else {
+            return false;
+        };
+        let Some(owner) = by.and_then(|by| self.owner(by)) else {
+            return self.owner(taker).is_some();
+        };
+        let taker = self.grant(taker).unwrap_or(taker);
+        let relies = |hold: &Held| {
+            let is_lasting = hold.from <= key.at && key.at < hold.until;
+            let in_lease = self.lease_over(hold.op, hold.from).is_none_or(|over| key.at.at < over);
+            hold.op.caller == self.caller(owner) && is_lasting && in_lease
+        };
+        let comes = |hold: &Held| hold.op.id == owner && key.at < hold.from;
+        let is_kept = self.holds.iter().any(|hold| relies(hold) || comes(hold));
+        taker != owner && !is_kept
     }
 
     /// The acquire that owns the key which an operation makes.

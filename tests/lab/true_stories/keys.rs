@@ -65,6 +65,12 @@ pub const TEMPLATES: &[Template] = &[
     ("{any} overwrites {who}'s key on {list}.", |f, t| {
         removed(f, t, t.words[0], Whose::Of(t.words[1]), t.words[2], KeyChange::Set)
     }),
+    ("{any} takes over its own {word} key on {list}.", |f, t| {
+        removed(f, t, t.words[0], Whose::Own(t.words[1]), t.words[2], KeyChange::Changed)
+    }),
+    ("{any} takes over {who}'s key on {list}.", |f, t| {
+        removed(f, t, t.words[0], Whose::Of(t.words[1]), t.words[2], KeyChange::Changed)
+    }),
     ("{who} prolongs {who}'s key on {node}.", |facts, told| {
         let mut keys = facts.keys_on(told.words[2]);
         let found = keys.find(|(_, key)| key.at == told.at && key.change == KeyChange::Extended);
@@ -121,8 +127,11 @@ fn ended(
         let near = |key: &Key| told.at <= key.at && key.at.at <= told.at.at + TOGETHER;
         let mut why = Err(format!("no key of {whose} ends on {node} then"));
         for (index, key) in facts.keys_on(&node).filter(|(_, key)| near(key)) {
-            let ends = is_removal(key.change) || key.change == KeyChange::Set;
             let owner = facts.standing(&node, index).and_then(|(_, owner)| owner);
+            let passes = || facts.standing(&node, index + 1).and_then(|(_, owner)| owner) != owner;
+            let ends = is_removal(key.change)
+                || key.change == KeyChange::Set
+                || key.change == KeyChange::Changed && passes();
             if !ends || owner.is_none_or(|owner| facts.caller(owner) != whose) {
                 continue;
             }
