@@ -1,7 +1,8 @@
 //! Foreign releases and extends: a command of one caller removed, overwrote or extended the key
-//! that another caller's acquire, or an extend of its grant, had created. An acquire may set or
-//! delete the key of a grant whose lease or caller has ended, and the key of an acquire that was
-//! never granted, on which no caller relies. If several callers may hold, they can share one key,
+//! that another caller's acquire, or an extend of its grant, had created; or a release or an extend
+//! changed it in place while that caller relied on it, and its own acquire had not. An acquire may
+//! set or delete the key of a grant whose lease or caller has ended, and the key of an acquire that
+//! was never granted, on which no caller relies. If several callers may hold, they can share one key,
 //! so it does not show who may change it.
 
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         let incarnation = &case.lives.incarnations[touch.met];
         let victim = incarnation.by.and_then(|creator| case.owner(creator));
         let (Some(by), Some(victim)) = (change.by, victim) else { continue };
-        let Some(kind) = harm(change.change) else { continue };
+        let Some(kind) = harm(case, change, (touch.met, victim)) else { continue };
         if !same_caller(case, by, victim) && !takes_over(case, change, victim) {
             let keys = harms.entry((kind, by, victim)).or_default();
             keys.extend([incarnation.born, touch.change]);
@@ -33,12 +34,30 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     harms.into_iter().map(|(harm, keys)| violation(case, harm, keys)).collect()
 }
 
-fn harm(change: KeyChange) -> Option<Kind> {
-    match change {
+fn harm(case: &Case, change: &Key, (life, victim): (usize, OpId)) -> Option<Kind> {
+    match change.change {
         KeyChange::Set | KeyChange::Deleted => Some(Kind::ForeignRelease),
         KeyChange::Extended => Some(Kind::ForeignExtend),
+        KeyChange::Changed if case.is_given_up(victim, change.at.into()) => None,
+        KeyChange::Changed => {
+            let (grant, kind) = match case.op(change.by?)?.kind {
+                OpKind::Release { grant } => (grant, Kind::ForeignRelease),
+                OpKind::Extend { grant, .. } => (grant, Kind::ForeignExtend),
+                _ => return None,
+            };
+            (!has_entered(case, life, grant)).then_some(kind)
+        }
         _ => None,
     }
+}
+
+/// Whether an acquire changed a key: its caller was let in by another's, as if it were its own.
+fn has_entered(case: &Case, life: usize, acquire: OpId) -> bool {
+    let mut touches = case.lives.touches.iter().filter(|touch| touch.met == life);
+    touches.any(|touch| {
+        let by = case.history.keys[touch.change].by.and_then(|by| case.op(by));
+        by.is_some_and(|by| by.kind == OpKind::Acquire && case.are_one(by.id, acquire))
+    })
 }
 
 /// Whether a change is an acquire that sets or deletes the key of a grant whose lease or caller has

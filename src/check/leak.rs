@@ -5,7 +5,8 @@
 //!   over, or
 //! - it still exists after its owner's release returned as released, or reached the key and
 //!   returned as not mine, or
-//! - an extend set it and its grant was given up: its release returned, or its loss was reported.
+//! - an extend set it and its grant was given up: its release returned, or its loss was reported, or
+//! - a release set it, and returned as released.
 //!
 //! A key is not left over during the tenure in which its acquire was called: the release of an
 //! inner grant may only decrement a counter.
@@ -25,10 +26,16 @@
 //! Only another caller's acquire counts, or one of the owner after its release had reported that
 //! the key was removed.
 //!
-//! A key made an acquire fail if it existed when the acquire's first request to which the node did
-//! not reply with an error was applied, and its reply was not lost. A key that its owner's release
-//! changed in place may say that the lock is free: it made an acquire fail only if every request of
-//! the acquire met it, before another made it its own.
+//! A key made an acquire fail if it existed when one of the acquire's tries was applied, and the
+//! reply to that was not lost. A try begins with the first request that names a key and to which
+//! the node did not reply with an error, and with each later one of the same command; one that went
+//! on, and ended with an error, failed because of that; of an acquire that asks several nodes, only
+//! the first try counts. So it does not matter whether an acquire
+//! that had to wait returns as refused, or is granted in the end, unless by taking over that key. A
+//! key that its owner's release set, or changed in place, may say that the lock is free: it made a
+//! try fail only if every request of the try met it, before another made it its own.
+
+mod tries;
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,9 +44,11 @@ use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::case::Case;
+use crate::check::leak::tries::{KEYLESS, Met, tries};
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
+use crate::reading::index::HistoryIndex;
 use crate::reading::moment::Moment;
 
 /// A key from the moment on at which it had no owner.
@@ -76,12 +85,11 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     if leftovers.is_empty() {
         return Vec::new();
     }
-    let refused = case.acquires().filter(|op| matches!(op.outcome, Outcome::Refused { .. }));
     let mut found: BTreeMap<BTreeSet<OpId>, Violation> = BTreeMap::new();
-    for op in refused {
+    for op in case.acquires() {
         let blocking = blocking(case, &leftovers, requests.of_op(op.id), op);
         if !blocking.is_empty() {
-            let leakers = blocking.iter().map(|leftover| leftover.owner).collect();
+            let leakers = blocking.iter().map(|(leftover, _)| leftover.owner).collect();
             found.entry(leakers).or_insert_with(|| violation(case, &blocking, op));
         }
     }
@@ -94,9 +102,10 @@ fn left_over_from(
     requests: &Requests<'_>,
     key: &Incarnation,
 ) -> Option<(OpId, Moment)> {
-    let owner = case.owner(key.by?)?;
+    let owner = owner(case, key)?;
     let op = case.op(owner)?;
     let told = match op.outcome {
+        _ if case.owner(key.by?).is_none() => released_at(case, key)?,
         Outcome::Refused { .. } | Outcome::Unknown => {
             freed_at(case, requests, key, (owner, op.ret?.into()))
         }
@@ -109,6 +118,23 @@ fn left_over_from(
     let over = case.tenure(owner).map_or(told, |tenure| tenure.whole.end);
     let from = key.from.max(told).max(over);
     (from < key.to).then_some((owner, from))
+}
+
+/// The acquire to which a key belongs: also one whose release set it.
+pub fn owner(case: &HistoryIndex, key: &Incarnation) -> Option<OpId> {
+    let by = case.op(key.by?)?;
+    match by.kind {
+        OpKind::Release { grant } if case.history.keys[key.born].change == KeyChange::Set => {
+            Some(grant)
+        }
+        _ => case.owner(by.id),
+    }
+}
+
+/// When the release that set a key returned as released.
+fn released_at(case: &Case, key: &Incarnation) -> Option<Moment> {
+    let by = case.op(key.by?).filter(|by| by.outcome == Outcome::Released);
+    Some(by?.ret?.into())
 }
 
 /// Whether a release of its owner with an unknown outcome deleted a key.
@@ -142,7 +168,7 @@ fn freed_at(
     case.ops_of(owner).filter(asks).map(over).fold(returned, Moment::max)
 }
 
-/// When a release that gave up its owner's tenure first changed a key in place.
+/// When a release that gave up its owner's tenure set a key, or first changed it in place.
 pub fn marked_at(case: &Case, life: usize, owner: OpId) -> Option<Moment> {
     let touches = case.lives.touches.iter().filter(|touch| touch.met == life);
     let mut changes = touches.map(|touch| &case.history.keys[touch.change]);
@@ -150,7 +176,9 @@ pub fn marked_at(case: &Case, life: usize, owner: OpId) -> Option<Moment> {
         let by = change.by.filter(|_| change.change == KeyChange::Changed);
         by.is_some_and(|by| case.releases(owner).any(|release| release.id == by))
     };
-    changes.find(marks).map(|change| change.at.into())
+    let set = Some(&case.history.keys[case.lives.incarnations[life].born]);
+    let set = set.filter(|set| set.by.is_some_and(|by| case.owner(by).is_none()));
+    set.or_else(|| changes.find(marks)).map(|change| change.at.into())
 }
 
 /// Whether the caller dropped an acquire: a caller that receives unknown from the lock sends a
@@ -214,13 +242,6 @@ fn was_missed(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool 
     let returned = release.ret.is_some_and(|ret| Moment::from(ret) < key.from);
     is_new && (returned || applied(release.id).any(|at| Moment::from(at) < key.from))
 }
-
-/// Commands that name no key and change none: a release that sends one afterwards did not meet a
-/// key by it.
-const KEYLESS: [&str; 12] = [
-    "MULTI", "DISCARD", "UNWATCH", "PING", "WAIT", "WAITAOF", "SCRIPT", "CLIENT", "HELLO", "AUTH",
-    "SELECT", "ROLE",
-];
 
 /// Whether a release reached the node of a key while the key existed, and the reply was no error.
 fn came(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
@@ -328,30 +349,37 @@ fn tried(request: &Request) -> Option<Instant> {
     request.legs.first().map(|(_, at)| *at)
 }
 
-/// The leftovers without which the refused acquire would have reached its quorum.
+/// The leftovers without which the acquire would have reached its quorum with one of its tries, and
+/// how that met each.
 fn blocking<'a>(
     case: &Case,
     leftovers: &'a [Leftover<'a>],
     requests: &[&Request],
     op: &Op,
-) -> Vec<&'a Leftover<'a>> {
-    let Some(ret) = op.ret else { return Vec::new() };
+) -> Vec<(&'a Leftover<'a>, Met)> {
+    let is_refused = matches!(op.outcome, Outcome::Refused { .. });
+    if !is_refused && !case.terms.asks_one_node() {
+        return Vec::new();
+    }
     let mut blocking = leftovers
         .iter()
         .filter(|leftover| {
             let is_denied = leftover.denied.is_some_and(|denied| denied <= op.call.into());
             is_denied || case.caller(leftover.owner) != case.caller(op.id)
         })
-        .filter(|leftover| {
-            met_at(case, leftover, requests, (op.call.into(), ret.into()))
-                .is_some_and(|moment| !is_excused(case, leftover, moment))
+        .filter_map(|leftover| {
+            let mut met = met(case, leftover, requests, op).into_iter();
+            Some((leftover, met.find(|met| !is_excused(case, leftover, met.at))?))
         })
         .collect::<Vec<_>>();
+    if case.terms.asks_one_node() && !is_refused {
+        return blocking;
+    }
     // A node that granted this acquire its key did not block it.
     let mine = case.lives.incarnations.iter().filter(|key| key.by == Some(op.id));
     let mine = mine.map(|key| key.node).collect::<BTreeSet<_>>();
-    blocking.retain(|leftover| !mine.contains(leftover.key.node));
-    let nodes = blocking.iter().map(|leftover| leftover.key.node).collect::<BTreeSet<_>>();
+    blocking.retain(|(leftover, _)| !mine.contains(leftover.key.node));
+    let nodes = blocking.iter().map(|(leftover, _)| leftover.key.node).collect::<BTreeSet<_>>();
     let quorum = case.terms.site.quorum as usize;
     if mine.len() >= quorum || mine.len() + nodes.len() < quorum {
         blocking.clear();
@@ -359,32 +387,47 @@ fn blocking<'a>(
     blocking
 }
 
-/// When an acquire met the leftover; any moment of the acquire if no requests are known at all.
-fn met_at(
-    case: &Case,
-    leftover: &Leftover,
-    requests: &[&Request],
-    op: (Moment, Moment),
-) -> Option<Moment> {
+/// When the tries of an acquire met the leftover and failed; any moment of a refused acquire if no
+/// requests are known at all.
+fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> Vec<Met> {
     let (from, to) = (leftover.from, leftover.key.to);
     let is_marked = |at: Moment| leftover.marked.is_some_and(|marked| marked <= at);
+    let is_refused = matches!(op.outcome, Outcome::Refused { .. });
+    let returned = op.ret.map_or(Moment::NEVER, Moment::from);
     if case.history.requests.is_empty() {
-        let moment = from.max(op.0);
-        let is_met = !is_marked(moment) || from <= op.0 && op.1 < to;
-        return (is_met && moment < to && moment <= op.1).then_some(moment);
+        let moment = from.max(op.call.into());
+        let is_met = !is_marked(moment) || from <= op.call.into() && returned < to;
+        let meets = is_refused && is_met && moment < to && moment <= returned;
+        return meets.then_some(Met { at: moment, was_last: true }).into_iter().collect();
     }
-    let to_node = requests.iter().filter(|request| request.to == leftover.key.node);
-    let mut to_node = to_node.filter(|request| !request.declined);
-    let mut applied = to_node.clone().filter_map(|request| request.at(Leg::Applied));
-    let is_over = applied.any(|at| Moment::from(at) >= to);
-    let first = to_node.next()?;
-    if first.at(Leg::Replied).is_some() && !first.is_answered() {
-        return None;
+    if leftover.key.ended.is_some_and(|end| end.by == Some(op.id)) {
+        return Vec::new();
     }
-    // What a connection sends again after the acquire has returned made no acquire fail.
-    let moment = Moment::from(first.at(Leg::Applied)?);
-    let is_met = !(is_over && is_marked(moment));
-    (is_met && from <= moment && moment < to && moment <= op.1).then_some(moment)
+    let mut tries = tries(requests, leftover.key.node);
+    if !case.terms.asks_one_node() {
+        tries.truncate(1);
+    }
+    let count = tries.len();
+    let meets = |(place, attempt): (usize, Vec<&Request>)| {
+        let was_last = place + 1 == count;
+        // The last try of an acquire that was not refused may have been granted.
+        if was_last && !is_refused {
+            return None;
+        }
+        let first = attempt.first()?;
+        let is_lost = first.at(Leg::Replied).is_some() && !first.is_answered();
+        if is_lost || attempt.iter().any(|request| request.declined) {
+            return None;
+        }
+        let mut applied = attempt.iter().filter_map(|request| request.at(Leg::Applied));
+        let is_over = applied.any(|at| Moment::from(at) >= to);
+        // What a connection sends again after the acquire has returned made no acquire fail.
+        let moment = Moment::from(first.at(Leg::Applied)?);
+        let is_met = !(is_over && is_marked(moment));
+        let meets = is_met && from <= moment && moment < to && moment <= returned;
+        meets.then_some(Met { at: moment, was_last })
+    };
+    tries.into_iter().enumerate().filter_map(meets).collect()
 }
 
 fn is_excused(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
@@ -436,13 +479,18 @@ fn has_ttl(case: &Case, key: &Incarnation, moment: Moment) -> bool {
     own.last().is_some_and(|change| change.until_ms.is_some())
 }
 
-fn violation(case: &Case, blocking: &[&Leftover], victim: &Op) -> Violation {
-    let ops = blocking.iter().map(|leftover| leftover.owner).chain([victim.id]);
+/// From the victim's call to its return as refused; to the try that failed if another followed.
+fn violation(case: &Case, blocking: &[(&Leftover, Met)], victim: &Op) -> Violation {
+    let ops = blocking.iter().map(|(leftover, _)| leftover.owner).chain([victim.id]);
     let mut ops = ops.collect::<Vec<_>>();
     ops.sort_unstable();
     ops.dedup();
-    let keys = blocking.iter().map(|leftover| leftover.key.born).collect();
+    let keys = blocking.iter().map(|(leftover, _)| leftover.key.born).collect();
     let from = victim.call.instant();
-    let to = victim.ret.map_or(case.history.end, |ret| ret.instant());
+    let last = blocking.iter().map(|(_, met)| met).max_by_key(|met| met.at);
+    let to = match (last, victim.ret) {
+        (Some(met), _) if !met.was_last => met.at.instant(case.history),
+        (_, ret) => ret.map_or(case.history.end, |ret| ret.instant()),
+    };
     Violation { ops, keys, ..Violation::new(Kind::Leak, from, to) }
 }

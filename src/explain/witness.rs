@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
 
+use crate::check::leak;
 use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
 use crate::explain::hold::{StoryHold, grant_of, holds, op, tenures};
@@ -175,9 +176,22 @@ impl<'a> Witness<'a> {
         let stuck = self.of_kind(Kind::Stuck).next().map(|stuck| stuck.to);
         let lives = self.lives.iter().filter(move |life| {
             let outlasts = |at| self.is_there(life, self.healed()) && self.is_there(life, at);
-            named.contains(&life.born) || stuck.is_some_and(outlasts)
+            named.contains(&life.born) || life.owner.is_some() && stuck.is_some_and(outlasts)
         });
-        lives.filter_map(|life| Some((life, op(self.history(), life.owner?)?)))
+        lives.filter_map(|life| Some((life, op(self.history(), self.owner_of(life)?)?)))
+    }
+
+    /// The acquire to which a key belongs, also one whose release set it.
+    fn owner_of(&self, life: &KeyLife) -> Option<OpId> {
+        let mut lives = self.reading.lives.incarnations.iter();
+        let life = lives.find(|own| own.born == life.born)?;
+        leak::owner(&self.reading, life)
+    }
+
+    /// The release that set a key, if one did.
+    pub fn set_by_release(&self, life: &KeyLife) -> Option<&'a Op> {
+        let by = op(self.history(), self.history().keys[life.born].by?)?;
+        matches!(by.kind, OpKind::Release { .. }).then_some(by)
     }
 
     /// How many nodes have to grant: with several independent nodes, of those that one acquire

@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use lockstorm_platform::time::{Clock, MILLISECOND};
 
-use crate::history::{History, Key, Op, OpId, OpKind};
+use crate::history::{History, Key, Op, OpId, OpKind, Outcome};
 use crate::reading::hold::{self, Hold, HoldEnd, HoldEnding};
 use crate::reading::incarnation::{Incarnation, Lives};
 use crate::reading::index::HistoryIndex;
@@ -76,10 +76,19 @@ impl<'a> Reading<'a> {
     }
 
     /// Whether no caller relies on an acquire's grant at a moment: its lease or its caller has
-    /// ended, or it was never granted.
+    /// ended, or it was never granted. The lease of a grant whose reply is still on its way ends by
+    /// the caller's clock as well.
     pub fn is_given_up(&self, acquire: OpId, at: Moment) -> bool {
-        let is_over = |tenure: &Tenure| tenure.whole.start <= at && !tenure.covers(at);
-        self.tenure(acquire).is_none_or(is_over)
+        let Some(tenure) = self.tenure(acquire) else { return true };
+        if tenure.whole.start <= at {
+            return !tenure.covers(at);
+        }
+        let Some(op) = self.op(tenure.whole.grant) else { return false };
+        let Outcome::Granted { deadline: Some((clock, until)), .. } = op.outcome else {
+            return false;
+        };
+        let line = self.clocks.line(&op.process, clock, at);
+        line.is_some_and(|line| line.at(at.at) >= until)
     }
 
     /// The tenure that an acquire began, or in which it was called.

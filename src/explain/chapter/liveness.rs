@@ -41,10 +41,17 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 
 /// How a leftover key was created.
 fn left_by(witness: &Witness<'_>, life: &KeyLife, owner: &Op) -> Option<Beat> {
-    if witness.hold(owner.id).is_some() {
+    let releases = witness.set_by_release(life);
+    if witness.hold(owner.id).is_some() && releases.is_none() {
         return granted(witness, owner);
     }
     let term = if life.until_ms.is_none() { ", with no time to live" } else { "" };
+    if let Some(release) = releases {
+        let who = &release.caller;
+        let text = format!("{who}'s release sets the key on {}{term}.", life.node);
+        let evidence = vec![Evidence::Op(release.id), Evidence::Key(life.born)];
+        return Some(Beat::new(Weight::Crux, life.from, text, evidence));
+    }
     let end = match owner.outcome {
         Outcome::Pending => "never returns",
         Outcome::Unknown => "ends without an answer",
@@ -77,19 +84,22 @@ fn first_refused(witness: &Witness<'_>) -> Option<(Evidence, Beat)> {
     let leak = witness.of_kind(Kind::Leak).next()?;
     let (life, owner) = witness.left().find(|(life, _)| leak.keys.contains(&life.born))?;
     let mut ops = leak.ops.iter().filter_map(|id| op(witness.history(), *id));
-    let victim =
-        ops.find(|op| op.id != owner.id && op.ret.is_some_and(|ret| ret.at == leak.to.at))?;
+    let victim = ops.find(|op| op.id != owner.id && op.call.instant() == leak.from)?;
     let mut requests = witness.history().requests.iter();
     if !requests.any(|request| request.op == victim.id && life.is_met_by(request)) {
         return None;
     }
-    let is = if life.until < victim.ret?.instant() { "was" } else { "is" };
-    let text = format!(
-        "{}'s acquire is refused: {}'s key {is} on {}.",
-        victim.caller, owner.caller, life.node
-    );
+    let (who, whose, node) = (&victim.caller, &owner.caller, &life.node);
+    let refused = victim.ret.map(|ret| ret.instant()).filter(|ret| *ret == leak.to);
+    let text = match refused {
+        Some(ret) if life.until < ret => {
+            format!("{who}'s acquire is refused: {whose}'s key was on {node}.")
+        }
+        Some(_) => format!("{who}'s acquire is refused: {whose}'s key is on {node}."),
+        None => format!("{who}'s acquire finds {whose}'s key on {node}, and has to ask again."),
+    };
     let evidence = vec![Evidence::Op(victim.id), Evidence::Op(owner.id), Evidence::Key(life.born)];
-    let beat = Beat::new(Weight::Cause, victim.ret?.instant(), text, evidence);
+    let beat = Beat::new(Weight::Cause, leak.to, text, evidence);
     Some((Evidence::Op(victim.id), beat))
 }
 

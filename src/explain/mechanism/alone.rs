@@ -148,6 +148,10 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
 /// Why a key was there although its owner's release had returned as released.
 fn given_back(witness: &Witness<'_>, (life, who): (&KeyLife, &str), release: &Op) -> (How, String) {
     let node = &life.node;
+    if witness.set_by_release(life).is_some() {
+        let text = format!("{who}'s release set the key on {node} where it had to remove it.");
+        return (How::NothingDeleted, text);
+    }
     let is_later = release.ret.is_some_and(|ret| life.from > ret.instant());
     let put_back = life.from > release.call.instant() && was_there(witness, life);
     let keys = witness.history().keys.iter();

@@ -168,9 +168,24 @@ fn takes_over(table: &Table, born: usize, index: usize) -> bool {
     let Some(owner) = creator(table, born).and_then(|by| owner_of(table, by)) else {
         return !matches!(by.kind, OpKind::Release { .. });
     };
-    let (began, at) = (table.began(owner), point(key.at));
-    let told = table.tenure(began).first().and_then(|op| op.ret).map(stamp);
-    told.is_none_or(|told| told <= at) && table.began(taker) != began && !table.keeps(began, at)
+    let began = table.began(owner);
+    table.began(taker) != began && relies_no_more(table, began, point(key.at))
+}
+
+/// Whether nobody counts on a tenure's grant at a point: there was none, or it is not covered; if
+/// its caller has not been told yet, its clock is past the deadline all the same.
+fn relies_no_more(table: &Table, began: u32, at: Point) -> bool {
+    let grants = table.tenure(began);
+    let Some(first) = grants.first() else { return true };
+    if first.ret.map(stamp).is_some_and(|told| told <= at) {
+        return !table.keeps(began, at);
+    }
+    match first.outcome {
+        Outcome::Granted { deadline: Some((clock, until)), .. } => {
+            table.reading(&first.process, clock, at) >= i128::from(until)
+        }
+        _ => false,
+    }
 }
 
 /// Whether the key that this change created is there after a later change on its node.
@@ -188,20 +203,32 @@ pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
     let own = (0..keys.len()).filter(|index| keys[*index].key == table.terms.lock_key);
     let own = own.filter(|_| table.terms.holders == 1);
     let harms = own.filter_map(|index| {
-        let kind = match keys[index].change {
-            KeyChange::Set | KeyChange::Deleted => Kind::ForeignRelease,
-            KeyChange::Extended => Kind::ForeignExtend,
-            _ => return None,
-        };
         let born = alive_before(table, &keys[index].node, index)?;
         let (by, victim) = (keys[index].by?, owner_of(table, creator(table, born)?)?);
         let foreign = table.op(by).caller != table.op(victim).caller;
         // A key on which no caller relies any more may be taken.
-        let (began, at) = (table.began(victim), point(keys[index].at));
-        let grants = table.tenure(began);
-        let told = grants.first().and_then(|op| op.ret).map(stamp);
-        let was_told = grants.is_empty() || told.is_some_and(|told| told <= at);
-        let free = was_told && !table.keeps(began, at);
+        let free = relies_no_more(table, table.began(victim), point(keys[index].at));
+        let entered = |acquire: u32| {
+            (born + 1..keys.len()).any(|other| {
+                let own = keys[other].by.map(|by| table.op(by));
+                let own = own.filter(|own| own.kind == OpKind::Acquire);
+                own.is_some_and(|own| table.began(own.id) == table.began(acquire))
+                    && keys[other].node == keys[index].node
+                    && keys[other].key == keys[index].key
+                    && alive_before(table, &keys[index].node, other) == Some(born)
+            })
+        };
+        let kind = match (keys[index].change, &table.op(by).kind) {
+            (KeyChange::Set | KeyChange::Deleted, _) => Kind::ForeignRelease,
+            (KeyChange::Extended, _) => Kind::ForeignExtend,
+            (KeyChange::Changed, OpKind::Release { grant }) if !free && !entered(*grant) => {
+                Kind::ForeignRelease
+            }
+            (KeyChange::Changed, OpKind::Extend { grant, .. }) if !free && !entered(*grant) => {
+                Kind::ForeignExtend
+            }
+            _ => return None,
+        };
         let takes = kind == Kind::ForeignRelease && table.op(by).kind == OpKind::Acquire;
         (foreign && !(free && takes)).then_some((kind, by, victim))
     });
@@ -236,26 +263,42 @@ pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
         return found;
     }
     for op in &table.history.ops {
-        if op.kind != OpKind::Acquire || !matches!(op.outcome, Outcome::Refused { .. }) {
+        let (is_one, refused) = (table.terms.site.asked == 1, is_refused(op));
+        if op.kind != OpKind::Acquire || op.object != table.terms.lock_key || !refused && !is_one {
             continue;
         }
         let mine = births(table).filter(|born| table.history.keys[*born].by == Some(op.id));
         let mine = mine.map(|born| table.history.keys[born].node.as_str()).collect::<BTreeSet<_>>();
         let blocking = births(table).filter(|born| {
-            !mine.contains(table.history.keys[*born].node.as_str())
-                && leaked_at(table, *born, op.id)
+            let got = refused && mine.contains(table.history.keys[*born].node.as_str());
+            !got && leaked_at(table, *born, op.id)
         });
         let blocking = blocking.collect::<Vec<_>>();
         let nodes = blocking.iter().map(|born| &table.history.keys[*born].node);
         let nodes = nodes.collect::<BTreeSet<_>>();
         let quorum = table.terms.site.quorum as usize;
-        if !blocking.is_empty() && mine.len() < quorum && mine.len() + nodes.len() >= quorum {
-            let leakers = blocking.iter();
-            let leakers = leakers.filter_map(|born| owner_of(table, creator(table, *born)?));
+        let decides = mine.len() < quorum && mine.len() + nodes.len() >= quorum;
+        if !blocking.is_empty() && (decides || !refused) {
+            let leakers = blocking.iter().filter_map(|born| left_by(table, *born));
             found.entry(leakers.collect()).or_insert(op.id);
         }
     }
     found
+}
+
+fn is_refused(op: &Op) -> bool {
+    matches!(op.outcome, Outcome::Refused { .. })
+}
+
+/// The acquire that left a key: its owner, or that whose release set it.
+pub fn left_by(table: &Table, born: usize) -> Option<u32> {
+    let by = creator(table, born)?;
+    match table.op(by).kind {
+        OpKind::Release { grant } if table.history.keys[born].change == KeyChange::Set => {
+            Some(grant)
+        }
+        _ => owner_of(table, by),
+    }
 }
 
 pub fn births<'a>(table: &'a Table) -> impl Iterator<Item = usize> + 'a {
@@ -348,10 +391,10 @@ fn fell(table: &Table, op: &Op, end: Point) -> Point {
 fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let keys = &table.history.keys;
     let (node, victim) = (&keys[born].node, table.op(refused));
-    let Some(owner) = creator(table, born).and_then(|by| owner_of(table, by)) else {
-        return false;
-    };
+    let Some(owner) = left_by(table, born) else { return false };
     let owner = table.op(owner);
+    let by_release = keys[born].by.map(|by| table.op(by));
+    let by_release = by_release.filter(|by| matches!(by.kind, OpKind::Release { .. }));
     let began = table.began(owner.id);
     let left = table.left(began);
     // Operations before the end of the tenure released nothing.
@@ -372,6 +415,9 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
             || gives(op, owner.id) && op.outcome == Outcome::NotMine && met(op)
     });
     let over = match owner.outcome {
+        _ if by_release.is_some() => {
+            by_release.filter(|by| by.outcome == Outcome::Released).and_then(|by| by.ret).map(stamp)
+        }
         Outcome::Refused { .. } | Outcome::Unknown => freed_at(table, owner, node),
         Outcome::Granted { .. } if keys[born].by == Some(owner.id) => answered,
         Outcome::Granted { .. } => first(&of_grant, |op| match op.kind {
@@ -381,12 +427,19 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         _ => None,
     };
     let Some(over) = over.map(|over| over.max(left)) else { return false };
-    let Some(moment) = met_at(table, born, over, victim) else { return false };
-    // A key that says that it is free refuses nobody who saw nothing else.
-    let is_marked = marked_at(table, born, began).is_some_and(|marked| marked <= moment);
-    if is_marked && saw_its_end(table, born, over, victim) {
-        return false;
-    }
+    let mut met = met_at(table, born, over, victim).into_iter();
+    met.any(|moment| is_left_at(table, born, (owner, victim, &of_grant), moment))
+}
+
+/// Whether nothing excuses a key that a try of the refused acquire met at a point.
+fn is_left_at(
+    table: &Table,
+    born: usize,
+    (owner, victim, of_grant): (&Op, &Op, &[&Op]),
+    moment: Point,
+) -> bool {
+    let keys = &table.history.keys;
+    let node = &keys[born].node;
     let last = keys.iter().rfind(|key| {
         point(key.at) <= moment && key.node == *node && key.key == table.terms.lock_key
     });
@@ -397,7 +450,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     let asked = table.history.ops.iter().any(|op| gives(op, owner.id));
     let dropped = owner.outcome == Outcome::Unknown && !asked;
     let cleaned = dropped || tried_to_free(table, born, owner.id, &[]);
-    let denied = denied_from(table, born, owner.id, &of_grant);
+    let denied = denied_from(table, born, owner.id, of_grant);
     // Its own key may keep a caller out once its release has said that it is gone.
     let is_gone = !cleaned && denied.is_some_and(|at| at <= stamp(victim.call));
     if owner.caller == victim.caller && !is_gone {
@@ -433,42 +486,56 @@ fn first(ops: &[&Op], of: impl Fn(&Op) -> bool) -> Option<Point> {
     returned.map(stamp).min()
 }
 
-/// When a refused acquire met a key that had no owner from `over` on.
-fn met_at(table: &Table, born: usize, over: Point, victim: &Op) -> Option<Point> {
+/// When tries of an acquire met a key that had no owner from `over` on, and failed.
+fn met_at(table: &Table, born: usize, over: Point, victim: &Op) -> Vec<Point> {
     let keys = &table.history.keys;
-    let (node, refused) = (&keys[born].node, victim.id);
+    let node = &keys[born].node;
     // Alive just after a position in the trace: what the next change would meet.
     let lives = |at: Point| {
         let next = keys.iter().position(|key| point(key.at) > at).unwrap_or(keys.len());
         alive_before(table, node, next) == Some(born)
     };
     let leaked = |at: &Point| *at >= over && lives(*at);
+    let began = left_by(table, born).map(|owner| table.began(owner));
+    let marked = match keys[born].by.map(|by| &table.op(by).kind) {
+        Some(OpKind::Release { .. }) => Some(point(keys[born].at)),
+        _ => began.and_then(|began| marked_at(table, born, began)),
+    };
+    let end = end_of(table, born).map_or((u64::MAX, 0), |end| point(keys[end].at));
+    // A key that says that it is free refuses nobody who saw anything else as well.
+    let says_so = |at: &Point| marked.is_some_and(|marked| marked <= *at);
+    let returned = victim.ret.map_or((u64::MAX, 0), stamp);
     if table.history.requests.is_empty() {
-        let during = stamp(victim.call)..=stamp(victim.ret.expect("refused"));
-        table.points.iter().copied().filter(|at| during.contains(at)).find(leaked)
-    } else {
-        let mut mine = table.history.requests.iter().filter(|request| request.op == refused);
-        let first = mine.find(|request| request.to == *node && !request.declined);
-        let is_lost =
-            |r: &Request| leg(r, Leg::Replied).is_some() && leg(r, Leg::Delivered).is_none();
-        let first = first.filter(|request| !is_lost(request));
-        let applied = first.and_then(|request| leg(request, Leg::Applied)).map(point);
-        let returned = stamp(victim.ret.expect("refused"));
-        applied.filter(leaked).filter(|at| *at <= returned)
+        let during = stamp(victim.call)..=returned;
+        let first = table.points.iter().copied().filter(|at| during.contains(at)).find(leaked);
+        let since = over.max(point(keys[born].at));
+        let only = stamp(victim.call) >= since && returned < end;
+        let first = first.filter(|at| is_refused(victim) && (only || !says_so(at)));
+        return first.into_iter().collect();
     }
-}
-
-/// Whether a refused acquire saw more than a key that had no owner from `over` on.
-fn saw_its_end(table: &Table, born: usize, over: Point, victim: &Op) -> bool {
-    let end = end_of(table, born).map_or((u64::MAX, 0), |end| point(table.history.keys[end].at));
-    if table.history.requests.is_empty() {
-        let over = over.max(point(table.history.keys[born].at));
-        return stamp(victim.call) < over || stamp(victim.ret.expect("refused")) >= end;
+    if end_of(table, born).is_some_and(|end| keys[end].by == Some(victim.id)) {
+        return Vec::new();
     }
     let mine = table.history.requests.iter().filter(|request| request.op == victim.id);
-    let to_node = mine.filter(|r| r.to == table.history.keys[born].node && !r.declined);
-    let mut applied = to_node.filter_map(|request| leg(request, Leg::Applied)).map(point);
-    applied.any(|at| at >= end)
+    let mine = mine.filter(|request| request.to == *node);
+    let mine = mine.skip_while(|request| request.declined).collect::<Vec<_>>();
+    let starts = |index: &usize| mine[*index].command == mine[0].command;
+    let starts = (0..mine.len()).filter(starts).collect::<Vec<_>>();
+    let fails = starts.iter().enumerate().filter_map(|(nth, start)| {
+        let next = starts.get(nth + 1).copied();
+        let counts = is_refused(victim) || next.is_some();
+        let first = nth == 0 || table.terms.site.asked == 1;
+        let attempt = &mine[*start..next.unwrap_or(mine.len())];
+        let replied = leg(attempt[0], Leg::Replied).is_some();
+        let is_lost = replied && leg(attempt[0], Leg::Delivered).is_none();
+        let at = point(leg(attempt[0], Leg::Applied)?);
+        let mut applied = attempt.iter().filter_map(|request| leg(request, Leg::Applied));
+        let saw_more = applied.any(|at| point(at) >= end);
+        let is_met = leaked(&at) && at <= returned && !(saw_more && says_so(&at));
+        let fails = attempt.iter().any(|request| request.declined);
+        (counts && first && !is_lost && !fails && is_met).then_some(at)
+    });
+    fails.collect()
 }
 
 /// The moment from which on a release referred to the key and was wrong: it reached the key; or,

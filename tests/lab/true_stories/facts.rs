@@ -244,6 +244,18 @@ impl<'a> Facts<'a> {
         Some((born, by.and_then(|by| self.owner(by))))
     }
 
+    /// The acquire whose key exists on a node before the change at that index, also one whose release
+    /// set it.
+    pub fn leaver(&self, node: &str, before: usize) -> Option<OpId> {
+        let (born, owner) = self.standing(node, before)?;
+        let by = self.history.keys[born].by.and_then(|by| self.op(by));
+        let released = by.and_then(|by| match by.kind {
+            OpKind::Release { grant } => Some(grant),
+            _ => None,
+        });
+        owner.or(released)
+    }
+
     /// Whether a change in place takes over a key of that creator, on which nobody relies.
     fn takes(&self, by: Option<OpId>, key: &Key) -> bool {
         let Some(taker) = key.by.filter(|_| self.finding.promise.holders == 1) else {

@@ -1,7 +1,8 @@
 //! Predicates of sentences about keys that block others, operations without a return, late losses.
 
-use lockstorm::history::{Op, OpKind, Outcome, PROBE};
+use lockstorm::history::{Op, OpKind, Outcome, PROBE, Request};
 use lockstorm_platform::time::{Clock, MILLISECOND};
+use lockstorm_platform::trace::Leg;
 
 use crate::true_stories::facts::{Facts, How, Truth, ensure, is_granted, is_removal};
 use crate::true_stories::grants::is_acquire;
@@ -24,6 +25,8 @@ pub const TEMPLATES: &[Template] = &[
             asked(f, t, &list(t.words[5]), 3, 6)
         },
     ),
+    ("{who}'s release sets the key on {node}{any}.", set_by_release),
+    ("{who}'s acquire finds {whose}'s key on {node}, and has to ask again.", asks_again),
     ("{who}'s acquire is refused: {whose}'s key is on {node}.", |f, t| barred(f, t, true)),
     ("{who}'s acquire is refused: {whose}'s key was on {node}.", |f, t| barred(f, t, false)),
     (
@@ -89,12 +92,38 @@ fn left_by(facts: &Facts, told: &Told) -> Truth {
     ensure(!forever || key.until_ms.is_none() && !prolonged, "it has a time to live")
 }
 
+fn set_by_release(facts: &Facts, told: &Told) -> Truth {
+    let mut keys = facts.keys_on(told.words[1]).filter(|(_, key)| key.at == told.at);
+    let (_, key) = keys.next().ok_or("no key is set then")?;
+    let by = key.by.and_then(|by| facts.op(by)).ok_or("by nobody")?;
+    let releases = matches!(by.kind, OpKind::Release { .. }) && by.caller == told.words[0];
+    ensure(releases, "it is not set by a release of it")?;
+    let term = if key.until_ms.is_none() { ", with no time to live" } else { "" };
+    ensure(told.words[2] == term, "its time to live is otherwise")
+}
+
+/// A try of an acquire comes to a node on which such a key is, and another try follows.
+fn asks_again(facts: &Facts, told: &Told) -> Truth {
+    let mut requests = facts.history.requests.iter().enumerate();
+    let comes = |(_, request): &(usize, &Request)| {
+        let op = facts.op(request.op).filter(|op| is_acquire(facts, op));
+        let now = request.legs.iter().any(|leg| *leg == (Leg::Applied, told.at));
+        now && request.to == told.words[2] && op.is_some_and(|op| op.caller == told.words[0])
+    };
+    let (index, request) = requests.find(comes).ok_or("no request of it comes there then")?;
+    let mut later = facts.history.requests[index + 1..].iter();
+    let again = later.any(|other| other.op == request.op && other.command == request.command);
+    ensure(again, "it does not ask again")?;
+    let before = facts.history.keys.partition_point(|key| key.at <= told.at);
+    let owner = facts.leaver(told.words[2], before).ok_or("there is no key, or nobody's")?;
+    ensure(facts.caller(owner) == told.words[1], "it is another's key")
+}
+
 /// The named key exists there from now until the last try, and it does not belong to a hold of its
 /// own caller.
 fn kept_out(facts: &Facts, told: &Told) -> Truth {
     let before = facts.history.keys.partition_point(|key| key.at <= told.at);
-    let (_, owner) = facts.standing(told.words[2], before).ok_or("there is no key")?;
-    let owner = owner.ok_or("the key is nobody's")?;
+    let owner = facts.leaver(told.words[2], before).ok_or("there is no key, or nobody's")?;
     ensure(facts.caller(owner) == told.words[1], "it is another's key")?;
     let held = facts.holds.iter().find(|hold| hold.op.id == owner);
     let rightful = held.is_some_and(|h| told.at < h.until && h.op.process != told.words[0]);
@@ -152,10 +181,8 @@ fn barred(facts: &Facts, told: &Told, is_there: bool) -> Truth {
     let changes = &facts.history.keys;
     let first = changes.partition_point(|key| key.at < op.call.instant());
     let last = changes.partition_point(|key| key.at <= told.at);
-    let is_its = |at: usize| {
-        let owner = facts.standing(node, at).and_then(|(_, owner)| owner);
-        owner.is_some_and(|owner| facts.caller(owner) == whose)
-    };
+    let is_its =
+        |at: usize| facts.leaver(node, at).is_some_and(|owner| facts.caller(owner) == whose);
     ensure((first..=last).any(is_its), "no key of it was there")?;
     // Its owner may have set another one in the meantime.
     let is_true = if is_there { is_its(last) } else { !(first..=last).all(is_its) };
@@ -168,7 +195,8 @@ fn still(facts: &Facts, told: &Told, forever: bool) -> Truth {
     ensure(told.at == healed, "the faults are not healed then")?;
     ensure(!facts.is_down(node, told.at.at), "its node is down")?;
     let before = facts.history.keys.partition_point(|key| key.at <= told.at);
-    let (born, owner) = facts.standing(node, before).ok_or("there is no key")?;
+    let (born, _) = facts.standing(node, before).ok_or("there is no key")?;
+    let owner = facts.leaver(node, before);
     ensure(owner.is_some_and(|o| facts.caller(o) == told.words[0]), "it is another's")?;
     let last = facts.keys_on(node).rfind(|(index, _)| *index >= born && *index < before);
     let until = last.and_then(|(_, key)| key.until_ms);

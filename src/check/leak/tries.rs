@@ -1,0 +1,50 @@
+//! The tries of an acquire: each begins with its first command.
+
+use crate::history::Request;
+use crate::reading::moment::Moment;
+
+/// Commands that name no key and change none: a release that sends one afterwards did not meet a
+/// key by it.
+pub const KEYLESS: [&str; 14] = [
+    "MULTI",
+    "DISCARD",
+    "UNWATCH",
+    "PING",
+    "WAIT",
+    "WAITAOF",
+    "SCRIPT",
+    "CLIENT",
+    "HELLO",
+    "AUTH",
+    "SELECT",
+    "ROLE",
+    "SUBSCRIBE",
+    "PUBLISH",
+];
+
+/// How a try met a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Met {
+    /// When its first request was applied.
+    pub at: Moment,
+    /// Whether no try of the acquire followed.
+    pub was_last: bool,
+}
+
+/// The requests of an acquire to a node, by its tries.
+pub fn tries<'a>(requests: &[&'a Request], node: &str) -> Vec<Vec<&'a Request>> {
+    let to_node = requests.iter().copied().filter(|request| request.to == node);
+    let named = to_node.filter(|request| !KEYLESS.contains(&&*request.command));
+    let mut named = named.skip_while(|request| request.declined).peekable();
+    let Some(first) = named.peek().map(|request| request.command.as_str()) else {
+        return Vec::new();
+    };
+    let mut tries: Vec<Vec<&Request>> = Vec::new();
+    for request in named {
+        match tries.last_mut() {
+            Some(attempt) if request.command != first => attempt.push(request),
+            _ => tries.push(vec![request]),
+        }
+    }
+    tries
+}
