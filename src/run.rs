@@ -183,7 +183,7 @@ impl Lab {
                 WorkloadKind::Stock => Invariant::Stock { items: plan.workload.items },
                 WorkloadKind::Ledger => Invariant::Ledger,
             },
-            contends: plan.workload.clients > 1,
+            contends: true,
             faults: self.to_strike(plan),
             reenters: plan.workload.reenter,
             site: Site {

@@ -2,8 +2,8 @@
 //! that another caller's acquire, or an extend of its grant, had created; or a release or an extend
 //! changed it in place while that caller relied on it, and its own acquire had not. An acquire may
 //! set or delete the key of a grant whose lease or caller has ended, and the key of an acquire that
-//! was never granted, on which no caller relies. If several callers may hold, they can share one key,
-//! so it does not show who may change it.
+//! was never granted, on which no caller relies. If several callers may hold, they can share one
+//! key, so it does not show who may change it.
 
 use std::collections::BTreeMap;
 

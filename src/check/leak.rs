@@ -5,7 +5,8 @@
 //!   over, or
 //! - it still exists after its owner's release returned as released, or reached the key and
 //!   returned as not mine, or
-//! - an extend set it and its grant was given up: its release returned, or its loss was reported, or
+//! - an extend set it and its grant was given up: its release returned, or its loss was reported,
+//!   or
 //! - a release set it, and returned as released.
 //!
 //! A key is not left over during the tenure in which its acquire was called: the release of an
@@ -458,8 +459,9 @@ fn shares(case: &Case, key: &Incarnation, acquire: OpId) -> bool {
     touches.any(|touch| case.history.keys[touch.change].by == Some(acquire))
 }
 
-/// Whether another acquire, of any caller, set the key over this one, or made it its own: it was granted the lock, or
-/// did not learn of it. What its owner set over it in the meantime, with an extend, is followed.
+/// Whether another acquire, of any caller, set the key over this one, or made it its own: it was
+/// granted the lock, or did not learn of it. What its owner set over it in the meantime, with an
+/// extend, is followed.
 fn is_taken_over(case: &Case, key: &Incarnation, owner: OpId) -> bool {
     let takes = |change| matches!(change, KeyChange::Set | KeyChange::Changed);
     let Some(end) = key.ended.filter(|end| takes(end.change)) else { return false };

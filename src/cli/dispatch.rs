@@ -14,7 +14,7 @@ use crate::cli::comparing;
 use crate::cli::{confirming, serving};
 use crate::cli::{explaining, hunting, listing, replaying, running};
 use crate::edge::ending::Exit;
-use crate::edge::terminal::complain;
+use crate::edge::terminal::{self, complain};
 use crate::refusal::Refusal;
 
 /// Runs the command of these arguments.
@@ -30,7 +30,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             if usage.use_stderr() { Exit::Refused } else { Exit::Held }
         }
     };
-    ending.into()
+    match terminal::lost() {
+        Some(why) => {
+            complain(&format!("standard output could not be written: {why}\n"));
+            Exit::Refused.into()
+        }
+        None => ending.into(),
+    }
 }
 
 fn obey(arguments: &Arguments) -> Result<Exit, Refusal> {

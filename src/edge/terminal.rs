@@ -1,10 +1,24 @@
 //! Standard output and standard error.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::sync::OnceLock;
 
-/// Writes a line to standard output. A closed pipe is no error.
+/// Why standard output lost a line, the first time.
+static LOST: OnceLock<String> = OnceLock::new();
+
+/// Writes a line to standard output. A closed pipe is no error; what else is lost, [`lost`] tells.
 pub fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
+    match writeln!(std::io::stdout(), "{line}") {
+        Err(why) if why.kind() != ErrorKind::BrokenPipe => {
+            LOST.get_or_init(|| why.to_string());
+        }
+        _ => {}
+    }
+}
+
+/// Why a line could not be written to standard output, if one could not: a full disk.
+pub fn lost() -> Option<&'static str> {
+    LOST.get().map(String::as_str)
 }
 
 /// Writes a text to standard error. A closed pipe is no error.

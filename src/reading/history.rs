@@ -36,8 +36,8 @@ impl<'a> Deref for Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Reads a history for the lock with that key, which so many callers may hold at once, and which
-    /// they re-enter or not.
+    /// Reads a history for the lock with that key, which so many callers may hold at once, and
+    /// which they re-enter or not.
     pub fn of(
         history: &'a History,
         lock_key: &'a str,
