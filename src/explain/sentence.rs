@@ -11,6 +11,7 @@ use crate::explain::mechanism::how::How;
 use crate::explain::witness::{Witness, kinds};
 use crate::history::{Outcome, PROBE};
 use crate::ledger::breach::Breach;
+use crate::ledger::part::{lasting, strikes};
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
 use crate::quantity::{count, length, list, moment, row, span};
@@ -81,9 +82,9 @@ fn bug(finding: &Finding, class: &Class) -> Option<String> {
     let tried = class.in_model.iter().filter(|kind| **kind != Kind::BrokenContract);
     let in_model: Vec<Kind> = tried.copied().collect();
     let others = class.in_model.len() + class.out_of_model.len() - in_model.len();
-    let needless = list(
-        &class.without.iter().map(|part| part_words(&finding.plan, *part)).collect::<Vec<_>>(),
-    );
+    let plan = lasting(&finding.plan, &strikes(&finding.history));
+    let without = class.without.iter().map(|part| part_words(&plan, *part));
+    let needless = list(&without.collect::<Vec<_>>());
     let (what, why) = match (class.without.is_empty(), finding.plan.faults.is_empty()) {
         (false, _) => ("none is needed", format!("without {needless} it goes wrong as well")),
         (true, true) => ("none broke", "it goes wrong without any fault".to_owned()),

@@ -161,7 +161,8 @@ pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> 
     }
     let found = thresholds(lab, plan, &strikes(&finding.history), false, &knobs, &spending);
     let runs = found.iter().map(|(.., runs)| runs).sum();
-    let nearest = |threshold: &Threshold| threshold.breaks.saturating_mul(1_000) / threshold.own;
+    let nearest =
+        |threshold: &Threshold| threshold.breaks.saturating_mul(1_000) / threshold.own.max(1);
     let mut thresholds: Vec<Threshold> = found
         .into_iter()
         .flat_map(|(_, found, _)| match found {
@@ -239,7 +240,7 @@ fn instead(
     (told, how): (Kind, How),
 ) -> Option<String> {
     let knob = knobs(plan).into_iter().find(|knob| knob.name(plan) == threshold.of)?;
-    let plan = turned(lab, (plan, struck), &knob, threshold.breaks)?;
+    let plan = breaking(lab, (plan, struck), &knob, threshold)?;
     let finding = without_calm(lab, &plan, attempt(lab, &plan), None);
     let kinds = Signature::of(&finding.judgement.verdict).kinds;
     if !kinds.contains(&told) {
@@ -247,6 +248,20 @@ fn instead(
     }
     let other = mechanism(&Witness::of(&finding))?.how;
     (other != how).then(|| other.word())
+}
+
+/// The plan with the value of a threshold that breaks, and the heal with which it does.
+fn breaking(
+    lab: &Lab,
+    (plan, struck): (&Plan, &Strikes),
+    knob: &Knob,
+    threshold: &Threshold,
+) -> Option<Plan> {
+    let mut plan = plan.clone();
+    if let Some(later) = threshold.later {
+        (plan.heal_at, plan.until) = (later.heal_at, later.until);
+    }
+    turned(lab, (&plan, struck), knob, threshold.breaks)
 }
 
 /// The maximum time from the call of an acquire to the end of its hold by its caller.

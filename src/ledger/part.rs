@@ -105,6 +105,25 @@ pub fn strikes(history: &History) -> Strikes {
     strikes
 }
 
+/// How long a fault lasts in the plan's own run, given when it struck: to the heal at most. `None`
+/// if it has no length and never struck.
+pub fn lasts(plan: &Plan, fault: &Fault, struck: &Strikes) -> Option<Nanos> {
+    let room = struck.get(&fault.id).map(|at| plan.heal_at.saturating_sub(*at));
+    match (fault.length, room) {
+        (Some(length), Some(room)) => Some(length.min(room)),
+        (length, room) => length.or(room),
+    }
+}
+
+/// The plan with the lengths that count: a fault that the heal cuts short is as long as it lasts.
+pub fn lasting(plan: &Plan, struck: &Strikes) -> Plan {
+    let mut lasting = plan.clone();
+    for fault in lasting.faults.iter_mut().filter(|fault| fault.length.is_some()) {
+        fault.length = lasts(plan, fault, struck);
+    }
+    lasting
+}
+
 /// The plan without these parts. The other faults keep their numbers and their draws; a fault that
 /// is anchored to a removed fault strikes when it did in the plan's own run, as given by `struck`.
 pub fn without(plan: &Plan, out: &BTreeSet<Part>, struck: &Strikes) -> Plan {

@@ -61,6 +61,11 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
             section(&mut out, title, pen);
             columns(&mut out, &table);
         }
+        if title == "Thresholds" {
+            for note in causes::heal_note(finding) {
+                wrapped(&mut out, "  ", &note);
+            }
+        }
         if title == "Violations" {
             for more in content::more_violations(finding).iter().chain(&explanation.arguments) {
                 wrapped(&mut out, "  ", more);
@@ -93,6 +98,9 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     for (index, row) in thresholds.iter().enumerate() {
         let lead = if index == 0 { "  from:   " } else { "          " };
         wrapped(&mut out, lead, &format!("{} ({} here): {}", row[0], row[1], row[2]));
+    }
+    for note in causes::heal_note(finding) {
+        wrapped(&mut out, "          ", &note);
     }
     if let (Verdict::Violated(_), Some(miss)) =
         (&finding.judgement.verdict, finding.judgement.nearest_miss)

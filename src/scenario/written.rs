@@ -56,8 +56,10 @@ pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
     if !says_it(&lines) {
         return None;
     }
-    // Backwards: later lines of a table depend on earlier ones.
-    for index in (0..lines.len()).rev() {
+    // Backwards: later lines of a table depend on earlier ones. The heal stays: its default would
+    // move with the length of a fault, and the thresholds of a report do not.
+    let can_go = |line: &WrittenLine| line.key != "heal_at" || wanted.faults.is_empty();
+    for index in (0..lines.len()).rev().filter(|index| can_go(&lines[*index])).collect::<Vec<_>>() {
         let line = lines.remove(index);
         if !says_it(&lines) {
             lines.insert(index, line);
