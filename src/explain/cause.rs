@@ -8,8 +8,10 @@ use lockstorm_platform::time::MILLISECOND;
 use crate::check::verdict::Kind;
 use crate::explain::experiment::{Causes, Changed, LaterHeal, PlanChange, Steady, Threshold, Unit};
 use crate::explain::finding::Finding;
+use crate::ledger::overwork::works;
 use crate::ledger::part::{Part, lasting, strikes};
 use crate::plan::Plan;
+use crate::plan::extend::Extend;
 use crate::quantity::{figure, length, list, signed, ten_thousandths};
 use crate::scenario::tables::PERSISTENCES;
 
@@ -88,8 +90,12 @@ pub fn part_words(plan: &Plan, part: Part) -> String {
         }
         Part::Clocks => "clocks at wrong rates".to_owned(),
         Part::Loss => "lost messages".to_owned(),
-        Part::Work(0) => "requests too slow for the time-out or the lease".to_owned(),
-        Part::Work(bound) => format!("work for more than {}", length(bound)),
+        Part::Work(0) => "time-outs, messages and work that leave nothing of the lease".to_owned(),
+        Part::Work(_) => work_words(plan),
+        Part::Timeout => {
+            let timeout = plan.lock.timeout.map_or_else(String::new, length);
+            format!("a time-out of {timeout}, and not the default one")
+        }
         Part::Offsets => offsets(plan),
         Part::Jitter => match plan.links.latency {
             Latency::Uniform { min, max } => {
@@ -114,6 +120,14 @@ pub fn part_words(plan: &Plan, part: Part) -> String {
             format!("persistence {}", kept.map_or("", |(word, _)| word))
         }
         Part::Compat => "another server than Redis 7.0".to_owned(),
+    }
+}
+
+fn work_words(plan: &Plan) -> String {
+    let works = length(works(plan));
+    match plan.workload.extend {
+        Extend::Never => format!("work of {works}"),
+        _ => format!("work for {works} without an extend"),
     }
 }
 

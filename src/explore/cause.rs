@@ -12,7 +12,7 @@ use crate::explore::class::subsets;
 use crate::explore::knob::with_later_heal;
 use crate::explore::rerun::{Reruns, RunOutcome};
 use crate::history::History;
-use crate::ledger::part::{Part, Parts, Strikes, every_part_of, lasts, strikes, without};
+use crate::ledger::part::{Part, Parts, Strikes, lasts, single_parts_of, strikes, without};
 use crate::plan::Plan;
 
 /// The maximum number of parts of a minimal set in the search.
@@ -25,7 +25,7 @@ const SHIFT: Nanos = 500 * MILLISECOND;
 /// What made the difference to a violation of the kind `told` in the run of a plan with this
 /// history.
 pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -> Causes {
-    let parts = every_part_of(plan, &reruns.lab().promise(plan));
+    let parts = single_parts_of(plan, &reruns.lab().promise(plan));
     let struck = strikes(history);
     let mut trials = Trials { reruns, plan, told, struck };
     // Parts whose removal makes no valid plan cannot be tried.
