@@ -236,6 +236,22 @@ pub struct Fresh {
     pub unknown: u32,
 }
 
+impl Fresh {
+    /// The runs with a verdict.
+    fn decided(self) -> u64 {
+        self.runs.saturating_sub(self.unknown).into()
+    }
+
+    /// Whether a remedy cures a plan with these results: with it every run with a verdict holds,
+    /// and there are so many of them that, were they violated as often as without it, one of them
+    /// would be in 19 of 20 cases (three expected violations).
+    pub fn is_cured_by(self, with: Fresh) -> bool {
+        let violated = self.decided().saturating_sub(self.held.into());
+        let holds = with.decided() > 0 && u64::from(with.held) == with.decided();
+        holds && violated * with.decided() >= 3 * self.decided()
+    }
+}
+
 /// How callers were served, as far as remedies are compared by it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -262,5 +278,22 @@ impl ServiceLevel {
             requests_per_grant: measured.requests_per_grant,
             refused: measured.refused,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Fresh;
+
+    #[test]
+    fn a_remedy_cures_what_often_fails_without_it_and_never_with_it() {
+        let fresh = |held, unknown| Fresh { runs: 50, held, unknown };
+        assert!(fresh(31, 0).is_cured_by(fresh(50, 0)));
+        assert!(fresh(0, 40).is_cured_by(fresh(10, 40)));
+        // Two violations more or less are chance.
+        assert!(!fresh(24, 24).is_cured_by(fresh(26, 24)));
+        assert!(!fresh(50, 0).is_cured_by(fresh(50, 0)));
+        assert!(!fresh(0, 0).is_cured_by(fresh(49, 0)));
+        assert!(!fresh(0, 0).is_cured_by(fresh(0, 50)));
     }
 }

@@ -10,7 +10,6 @@ use crate::explain::hold::op;
 use crate::explain::mechanism::how::How;
 use crate::explain::witness::{Witness, kinds};
 use crate::history::{Outcome, PROBE};
-use crate::ledger::breach::Breach;
 use crate::ledger::part::{lasting, strikes};
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
@@ -119,14 +118,21 @@ pub fn ledger(finding: &Finding) -> Vec<String> {
     };
     let mut sentences: Vec<String> = assumes.map(sentence).collect();
     // What every lock assumes of its topology is named where a run went beyond it.
-    let is_listed = |breach: &Breach| {
-        finding.promise.assumes.iter().any(|assumption| assumption.what == breach.what)
-    };
-    let others = finding.breaches.iter().filter(|breach| holds && !is_listed(breach));
-    sentences.extend(others.map(|breach| {
+    let beyond = beyond(finding).into_iter();
+    let others: Vec<String> = beyond.filter(|said| !sentences.contains(said)).collect();
+    sentences.extend(others);
+    sentences
+}
+
+/// The assumptions that a run exceeded although it held, one sentence each.
+pub fn beyond(finding: &Finding) -> Vec<String> {
+    let holds = finding.judgement.verdict == Verdict::Holds;
+    let beyond = finding.breaches.iter().filter(|_| holds).map(|breach| {
         let said = bound(breach.what, breach.bound);
         format!("{said}: this run went beyond it, and came to no harm.")
-    }));
+    });
+    let mut sentences: Vec<String> = beyond.collect();
+    sentences.dedup();
     sentences
 }
 
