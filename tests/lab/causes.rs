@@ -213,6 +213,17 @@ fn what_a_report_says_about_lengths_an_edited_plan_shows() {
     }
 }
 
+/// Of a plan that holds, a length of the setup may be too short as well as too long.
+#[test]
+fn a_lease_is_searched_both_ways_where_the_lock_holds() {
+    let plan = ground("token-lua", TopologyKind::Single);
+    let found = examine::thresholds_of(&Lab::default(), &plan, &[Knob::Set("lock.ttl")]);
+    let Ok([(_, Located::Thresholds(found))]) = found.as_deref() else {
+        panic!("work of 600 ms outlasts some lease: {:?}", found.is_ok());
+    };
+    assert!(found[0].breaks < found[0].holds && found[0].holds < 3_000_000_000, "{found:?}");
+}
+
 /// Figures in milliseconds: the theoretical value, and the tolerance, since waiting clients poll
 /// from time to time and messages take their time.
 #[test]
