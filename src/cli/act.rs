@@ -6,8 +6,7 @@ use crate::cli::args::REPORTS;
 use crate::cli::kept::Kept;
 use crate::edge::page::Page;
 use crate::edge::watchdog;
-use crate::explain::cause::{amount, threshold_words};
-use crate::explain::experiment::Steady;
+use crate::explain::cause::{range_words, threshold_words};
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::explore::agree::EngineAgreement;
@@ -183,9 +182,8 @@ fn words((name, found): &(String, Located)) -> Vec<String> {
             .iter()
             .map(|threshold| format!("{name}: {}", threshold_words(threshold)))
             .collect(),
-        Located::Everywhere(Steady { unit, between: (from, to), .. }) => {
-            let (from, to) = (amount(*unit, *from), amount(*unit, *to));
-            vec![format!("{name}: no threshold, the same from {from} to {to}")]
+        Located::Everywhere(steady) => {
+            vec![format!("{name}: no threshold, the same {}", range_words(steady))]
         }
     }
 }

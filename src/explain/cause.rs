@@ -6,17 +6,20 @@ use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::MILLISECOND;
 
 use crate::check::verdict::Kind;
-use crate::explain::experiment::{Causes, Changed, PlanChange, Threshold, Unit};
+use crate::explain::experiment::{Causes, Changed, LaterHeal, PlanChange, Steady, Threshold, Unit};
 use crate::explain::finding::Finding;
-use crate::ledger::part::Part;
+use crate::ledger::overwork::works;
+use crate::ledger::part::{Part, lasting, strikes};
 use crate::plan::Plan;
+use crate::plan::extend::Extend;
 use crate::quantity::{figure, length, list, signed, ten_thousandths};
 use crate::scenario::tables::PERSISTENCES;
 
 /// What is necessary, what suffices, and what made no difference: one sentence each.
 pub fn sentences(finding: &Finding) -> Vec<String> {
     let Some(experiments) = &finding.experiments else { return Vec::new() };
-    let (plan, causes) = (&finding.plan, &experiments.causes);
+    let plan = &lasting(&finding.plan, &strikes(&finding.history));
+    let causes = &experiments.causes;
     let mut sentences: Vec<String> = needed(plan, causes).into_iter().collect();
     sentences.extend(enough(plan, causes));
     sentences.extend(idle(plan, causes));
@@ -73,7 +76,8 @@ fn untested(plan: &Plan, causes: &Causes) -> Option<String> {
     })
 }
 
-/// A part of a plan in words: `c1's pause of 15 s`.
+/// A part of a plan in words: `c1's pause of 15 s`. The lengths of faults should be those that
+/// count: see [`lasting`].
 pub fn part_words(plan: &Plan, part: Part) -> String {
     match part {
         Part::Fault(id) => {
@@ -86,8 +90,12 @@ pub fn part_words(plan: &Plan, part: Part) -> String {
         }
         Part::Clocks => "clocks at wrong rates".to_owned(),
         Part::Loss => "lost messages".to_owned(),
-        Part::Work(0) => "requests too slow for the time-out or the lease".to_owned(),
-        Part::Work(bound) => format!("work for more than {}", length(bound)),
+        Part::Work(0) => "time-outs, messages and work that leave nothing of the lease".to_owned(),
+        Part::Work(_) => work_words(plan),
+        Part::Timeout => {
+            let timeout = plan.lock.timeout.map_or_else(String::new, length);
+            format!("a time-out of {timeout}, and not the default one")
+        }
         Part::Offsets => offsets(plan),
         Part::Jitter => match plan.links.latency {
             Latency::Uniform { min, max } => {
@@ -112,6 +120,14 @@ pub fn part_words(plan: &Plan, part: Part) -> String {
             format!("persistence {}", kept.map_or("", |(word, _)| word))
         }
         Part::Compat => "another server than Redis 7.0".to_owned(),
+    }
+}
+
+fn work_words(plan: &Plan) -> String {
+    let works = length(works(plan));
+    match plan.workload.extend {
+        Extend::Never => format!("work of {works}"),
+        _ => format!("work for {works} without an extend"),
     }
 }
 
@@ -140,8 +156,19 @@ fn fault_words(fault: &Fault) -> String {
     }
 }
 
-/// A change of a plan in words.
-pub fn change_words(plan: &Plan, change: PlanChange) -> String {
+/// A change of the plan of a finding in words.
+pub fn change_words(finding: &Finding, changed: &Changed) -> String {
+    let plan = &lasting(&finding.plan, &strikes(&finding.history));
+    let later = changed.later.map_or_else(String::new, |later| format!(" ({})", healed(later)));
+    words_of(plan, changed.change) + &later
+}
+
+/// A later heal in words.
+fn healed(LaterHeal { heal_at, until }: LaterHeal) -> String {
+    format!("with heal_at {} and until {}", length(heal_at), length(until))
+}
+
+fn words_of(plan: &Plan, change: PlanChange) -> String {
     let of = |id| part_words(plan, Part::Fault(id));
     match change {
         PlanChange::Without(part) => format!("without {}", part_words(plan, part)),
@@ -209,5 +236,14 @@ pub fn threshold_words(threshold: &Threshold) -> String {
         "" => String::new(),
         instead => format!(" (there: {instead})"),
     };
-    format!("{holds} {tests}, {breaks} breaks{way}{more}{bound}")
+    let later = threshold.later.map_or_else(String::new, |later| format!(", {}", healed(later)));
+    format!("{holds} {tests}, {breaks} breaks{way}{later}{more}{bound}")
+}
+
+/// The range in which a figure makes no difference: `from 100 ms to 60 s`.
+pub fn range_words(steady: &Steady) -> String {
+    let amount = |value| amount(steady.unit, value);
+    let (from, to) = (amount(steady.between.0), amount(steady.between.1));
+    let later = |room| format!(" (beyond {} with a heal that is as much later)", amount(room));
+    format!("from {from} to {to}{}", steady.room.map_or_else(String::new, later))
 }

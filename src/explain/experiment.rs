@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::availability::Availability;
 use crate::check::verdict::Kind;
 use crate::ledger::part::Part;
+use crate::plan::Plan;
 
 /// The results of all experiments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +89,9 @@ pub struct Changed {
     pub kinds: Vec<Kind>,
     /// Whether the headline violation still occurs.
     pub stays: bool,
+    /// The later heal that the change needs; the headline violation occurs with it alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub later: Option<LaterHeal>,
     /// Whether that run tested nothing, because nobody was granted the lock.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_untested: bool,
@@ -109,6 +113,25 @@ pub enum PlanChange {
     Later(u32, Nanos),
 }
 
+/// A heal that is later than in the plan, since it would cut a longer fault short, and the end of
+/// the run that goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaterHeal {
+    /// When all faults end, ns.
+    pub heal_at: Nanos,
+    /// When the run ends, ns.
+    pub until: Nanos,
+}
+
+impl LaterHeal {
+    /// Of `with`, if its heal is not that of the plan.
+    pub fn of(plan: &Plan, with: &Plan) -> Option<LaterHeal> {
+        let is_later = with.heal_at != plan.heal_at;
+        is_later.then_some(LaterHeal { heal_at: with.heal_at, until: with.until })
+    }
+}
+
 /// A figure of a plan, and the value at which the verdict changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -117,7 +140,7 @@ pub struct Threshold {
     pub of: String,
     /// Its unit.
     pub unit: Unit,
-    /// Its value in the plan.
+    /// Its value in the plan; of a fault that the heal cuts short, how long it lasts.
     pub own: i64,
     /// The value next to `breaks` with which nothing is violated.
     pub holds: i64,
@@ -141,6 +164,10 @@ pub struct Threshold {
     /// for a down time the minimum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<i64>,
+    /// The later heal with which all of these values were run, if the plan's own would cut such a
+    /// fault short. With it, the plan's own value has the same result as in the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub later: Option<LaterHeal>,
 }
 
 /// A figure of a plan that makes no difference within the searched range.
@@ -155,6 +182,9 @@ pub struct Steady {
     pub own: i64,
     /// The range in which the result is as in the plan.
     pub between: (i64, i64),
+    /// The value beyond which the heal was as much later as the fault was longer, if some were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<i64>,
 }
 
 /// The unit of a figure.
@@ -206,6 +236,22 @@ pub struct Fresh {
     pub unknown: u32,
 }
 
+impl Fresh {
+    /// The runs with a verdict.
+    fn decided(self) -> u64 {
+        self.runs.saturating_sub(self.unknown).into()
+    }
+
+    /// Whether a remedy cures a plan with these results: with it every run with a verdict holds,
+    /// and there are so many of them that, were they violated as often as without it, one of them
+    /// would be in 19 of 20 cases (three expected violations).
+    pub fn is_cured_by(self, with: Fresh) -> bool {
+        let violated = self.decided().saturating_sub(self.held.into());
+        let holds = with.decided() > 0 && u64::from(with.held) == with.decided();
+        holds && violated * with.decided() >= 3 * self.decided()
+    }
+}
+
 /// How callers were served, as far as remedies are compared by it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -232,5 +278,22 @@ impl ServiceLevel {
             requests_per_grant: measured.requests_per_grant,
             refused: measured.refused,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Fresh;
+
+    #[test]
+    fn a_remedy_cures_what_often_fails_without_it_and_never_with_it() {
+        let fresh = |held, unknown| Fresh { runs: 50, held, unknown };
+        assert!(fresh(31, 0).is_cured_by(fresh(50, 0)));
+        assert!(fresh(0, 40).is_cured_by(fresh(10, 40)));
+        // Two violations more or less are chance.
+        assert!(!fresh(24, 24).is_cured_by(fresh(26, 24)));
+        assert!(!fresh(50, 0).is_cured_by(fresh(50, 0)));
+        assert!(!fresh(0, 0).is_cured_by(fresh(49, 0)));
+        assert!(!fresh(0, 0).is_cured_by(fresh(0, 50)));
     }
 }

@@ -10,7 +10,7 @@ use crate::explain::hold::op;
 use crate::explain::mechanism::how::How;
 use crate::explain::witness::{Witness, kinds};
 use crate::history::{Outcome, PROBE};
-use crate::ledger::breach::Breach;
+use crate::ledger::part::{lasting, strikes};
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
 use crate::quantity::{count, length, list, moment, row, span};
@@ -81,9 +81,9 @@ fn bug(finding: &Finding, class: &Class) -> Option<String> {
     let tried = class.in_model.iter().filter(|kind| **kind != Kind::BrokenContract);
     let in_model: Vec<Kind> = tried.copied().collect();
     let others = class.in_model.len() + class.out_of_model.len() - in_model.len();
-    let needless = list(
-        &class.without.iter().map(|part| part_words(&finding.plan, *part)).collect::<Vec<_>>(),
-    );
+    let plan = lasting(&finding.plan, &strikes(&finding.history));
+    let without = class.without.iter().map(|part| part_words(&plan, *part));
+    let needless = list(&without.collect::<Vec<_>>());
     let (what, why) = match (class.without.is_empty(), finding.plan.faults.is_empty()) {
         (false, _) => ("none is needed", format!("without {needless} it goes wrong as well")),
         (true, true) => ("none broke", "it goes wrong without any fault".to_owned()),
@@ -118,14 +118,21 @@ pub fn ledger(finding: &Finding) -> Vec<String> {
     };
     let mut sentences: Vec<String> = assumes.map(sentence).collect();
     // What every lock assumes of its topology is named where a run went beyond it.
-    let is_listed = |breach: &Breach| {
-        finding.promise.assumes.iter().any(|assumption| assumption.what == breach.what)
-    };
-    let others = finding.breaches.iter().filter(|breach| holds && !is_listed(breach));
-    sentences.extend(others.map(|breach| {
+    let beyond = beyond(finding).into_iter();
+    let others: Vec<String> = beyond.filter(|said| !sentences.contains(said)).collect();
+    sentences.extend(others);
+    sentences
+}
+
+/// The assumptions that a run exceeded although it held, one sentence each.
+pub fn beyond(finding: &Finding) -> Vec<String> {
+    let holds = finding.judgement.verdict == Verdict::Holds;
+    let beyond = finding.breaches.iter().filter(|_| holds).map(|breach| {
         let said = bound(breach.what, breach.bound);
         format!("{said}: this run went beyond it, and came to no harm.")
-    }));
+    });
+    let mut sentences: Vec<String> = beyond.collect();
+    sentences.dedup();
     sentences
 }
 

@@ -7,11 +7,12 @@ use lockstorm_platform::fault::{Anchor, Fault};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::check::verdict::Kind;
-use crate::explain::experiment::{Causes, Changed, PlanChange};
+use crate::explain::experiment::{Causes, Changed, LaterHeal, PlanChange};
 use crate::explore::class::subsets;
+use crate::explore::knob::with_later_heal;
 use crate::explore::rerun::{Reruns, RunOutcome};
 use crate::history::History;
-use crate::ledger::part::{Part, Parts, Strikes, every_part_of, strikes, without};
+use crate::ledger::part::{Part, Parts, Strikes, lasts, single_parts_of, strikes, without};
 use crate::plan::Plan;
 
 /// The maximum number of parts of a minimal set in the search.
@@ -24,7 +25,7 @@ const SHIFT: Nanos = 500 * MILLISECOND;
 /// What made the difference to a violation of the kind `told` in the run of a plan with this
 /// history.
 pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -> Causes {
-    let parts = every_part_of(plan, &reruns.lab().promise(plan));
+    let parts = single_parts_of(plan, &reruns.lab().promise(plan));
     let struck = strikes(history);
     let mut trials = Trials { reruns, plan, told, struck };
     // Parts whose removal makes no valid plan cannot be tried.
@@ -163,22 +164,33 @@ impl Trials<'_, '_> {
         }
     }
 
-    /// What is violated after each single change.
+    /// What is violated after each single change. A change that needs a later heal counts only if
+    /// the violation occurs with that heal alone: otherwise the heal makes the difference.
     fn changes(&mut self, acting: &[Part]) -> Vec<Changed> {
         let changes = acting.iter().flat_map(|part| changes_of(self.plan, *part));
-        let tried: Vec<(PlanChange, Plan)> = changes
+        let mut tried: Vec<(PlanChange, Plan)> = changes
             .filter_map(|change| Some((change, changed(self.plan, change, &self.struck)?)))
             .filter(|(_, plan)| plan.validate_with(&self.reruns.lab().locks).is_ok())
             .collect();
+        let healed: Vec<Plan> = tried.iter().map(|(_, plan)| self.healed_as(plan)).collect();
+        let there = self.reruns.outcomes(&healed);
+        let mut there = there.iter().map(|outcome| outcome.kinds.contains(&self.told));
+        tried.retain(|_| there.next() == Some(true));
         let plans: Vec<Plan> = tried.iter().map(|(_, plan)| plan.clone()).collect();
         let outcomes = self.reruns.outcomes(&plans);
-        let come_to = |(change, outcome): (PlanChange, RunOutcome)| Changed {
+        let come_to = |((change, plan), outcome): ((PlanChange, Plan), RunOutcome)| Changed {
             change,
             stays: outcome.kinds.contains(&self.told),
+            later: LaterHeal::of(self.plan, &plan),
             is_untested: self.is_untested(&outcome),
             kinds: outcome.kinds,
         };
-        tried.into_iter().map(|(change, _)| change).zip(outcomes).map(come_to).collect()
+        tried.into_iter().zip(outcomes).map(come_to).collect()
+    }
+
+    /// The plan with the heal of another.
+    fn healed_as(&self, other: &Plan) -> Plan {
+        Plan { heal_at: other.heal_at, until: other.until, ..self.plan.clone() }
     }
 }
 
@@ -199,19 +211,26 @@ fn changes_of(plan: &Plan, part: Part) -> Vec<PlanChange> {
 pub fn changed(plan: &Plan, change: PlanChange, struck: &Strikes) -> Option<Plan> {
     let mut changed = plan.clone();
     let heal_at = plan.heal_at;
+    let lasted = |fault: &Fault| lasts(plan, fault, struck);
     let mut faults = changed.faults.iter_mut();
     let mut fault = |id: u32| faults.find(|fault| fault.id == id);
     match change {
         PlanChange::Without(part) => return Some(without(plan, &[part].into(), struck)),
-        PlanChange::Halved(id) => scale(fault(id)?, (1, 2), heal_at, struck)?,
+        PlanChange::Halved(id) => {
+            let fault = fault(id)?;
+            let lasted = lasted(fault);
+            scale(fault, (1, 2), lasted)?;
+        }
         PlanChange::Doubled(id) => {
             let fault = fault(id)?;
-            let own = fault.length.unwrap_or(0);
-            scale(fault, (2, 1), heal_at, struck)?;
-            let longer = fault.length.unwrap_or(0).saturating_sub(own);
-            // Otherwise the heal would cut it short, or come sooner after it than in the plan.
-            changed.heal_at += longer;
-            changed.until += longer;
+            let lasted = lasted(fault);
+            scale(fault, (2, 1), lasted)?;
+            let over = struck.get(&id).and_then(|at| at.checked_add(fault.length?));
+            let longer = fault.length.unwrap_or(0).saturating_sub(lasted.unwrap_or(0));
+            // Otherwise the heal would cut it short. It comes as long after it as in the plan.
+            if longer > 0 && over.is_some_and(|over| over > heal_at) {
+                changed = with_later_heal(&changed, longer);
+            }
         }
         PlanChange::Earlier(id, by) => match &mut fault(id)?.anchor {
             Anchor::At(at) => *at = at.checked_sub(by)?,
@@ -228,13 +247,8 @@ pub fn changed(plan: &Plan, change: PlanChange, struck: &Strikes) -> Option<Plan
     Some(changed)
 }
 
-/// Scales a fault's figure, or its length if it has no scalable figure.
-fn scale(
-    fault: &mut Fault,
-    (times, parts): (u32, u32),
-    heal_at: Nanos,
-    struck: &Strikes,
-) -> Option<()> {
+/// Scales a fault's figure, or if it has no scalable figure, the length that it lasted.
+fn scale(fault: &mut Fault, (times, parts): (u32, u32), lasted: Option<Nanos>) -> Option<()> {
     let long = |ns: Nanos| ns.saturating_mul(times.into()) / Nanos::from(parts);
     let figure = match fault.verb.figure() {
         Figure::Length(ns) => Some(Figure::Length(long(ns))),
@@ -257,7 +271,7 @@ fn scale(
     if fault.verb.is_momentary() {
         return None;
     }
-    let lasts = fault.length.or_else(|| heal_at.checked_sub(*struck.get(&fault.id)?))?;
+    let lasted = lasted?;
     // A fault that lasts to the heal cannot last longer.
-    (fault.length.is_some() || times < parts).then(|| fault.length = Some(long(lasts)))
+    (fault.length == Some(lasted) || times < parts).then(|| fault.length = Some(long(lasted)))
 }

@@ -8,7 +8,7 @@ use crate::check::idle;
 use crate::check::judge::Judgement;
 use crate::check::signature::Signature;
 use crate::check::verdict::{Kind, Verdict};
-use crate::explain::experiment::{Causes, Experiments, Threshold};
+use crate::explain::experiment::{Experiments, Threshold};
 use crate::explain::explanation::explain;
 use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
 use crate::explain::mechanism::by_kind::mechanism;
@@ -122,8 +122,8 @@ pub fn explained(
             Located::Thresholds(found) => {
                 thresholds.extend(with_bounds(finding.class.as_ref(), &knob, found));
             }
-            // An unnecessary knob that makes no difference is not worth reporting.
-            Located::Everywhere(_) if !is_necessary(&knob, &causes) => {}
+            // A reader asks for the figures of the faults and for the lease.
+            Located::Everywhere(_) if matches!(knob, Knob::Set(name) if name != "lock.ttl") => {}
             Located::Everywhere(found) => steady.push(found),
         }
     }
@@ -161,17 +161,21 @@ pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> 
     }
     let found = thresholds(lab, plan, &strikes(&finding.history), false, &knobs, &spending);
     let runs = found.iter().map(|(.., runs)| runs).sum();
-    let nearest = |threshold: &Threshold| threshold.breaks.saturating_mul(1_000) / threshold.own;
-    let mut thresholds: Vec<Threshold> = found
-        .into_iter()
-        .flat_map(|(_, found, _)| match found {
-            Located::Thresholds(thresholds) => thresholds,
-            Located::Everywhere(..) => Vec::new(),
-        })
-        .collect();
+    let nearest =
+        |threshold: &Threshold| threshold.breaks.saturating_mul(1_000) / threshold.own.max(1);
+    let struck = strikes(&finding.history);
+    let (mut thresholds, mut steady) = (Vec::new(), Vec::new());
+    for (knob, found, _) in found {
+        match found {
+            Located::Thresholds(found) => {
+                thresholds.extend(with_bounds_there(lab, (plan, &struck), &knob, found));
+            }
+            Located::Everywhere(found) => steady.push(found),
+        }
+    }
     thresholds.sort_by_key(nearest);
     let undone = spending.undone();
-    let experiments = Experiments { thresholds, runs, undone, ..Experiments::default() };
+    let experiments = Experiments { thresholds, steady, runs, undone, ..Experiments::default() };
     finding.experiments = Some(experiments);
     finding
 }
@@ -202,7 +206,7 @@ pub fn thresholds_of(
     let found = thresholds(lab, plan, &struck, is_violated, knobs, &all);
     let told = violations(&finding.judgement.verdict).first().map(|violation| violation.kind);
     let how = mechanism(&Witness::of(&finding)).map_or(How::Unclear, |found| found.how);
-    let class = finding.class.clone().unwrap_or_default();
+    let class = finding.class.clone();
     let named = found.into_iter().map(|(knob, found, _)| {
         let found = match found {
             Located::Thresholds(mut found) => {
@@ -211,24 +215,16 @@ pub fn thresholds_of(
                         told.and_then(|told| instead(lab, (plan, &struck), threshold, (told, how)));
                     threshold.instead = other.unwrap_or_default();
                 }
-                Located::Thresholds(with_bounds(Some(&class), &knob, found).collect())
+                Located::Thresholds(match &class {
+                    Some(class) => with_bounds(Some(class), &knob, found).collect(),
+                    None => with_bounds_there(lab, (plan, &struck), &knob, found),
+                })
             }
             everywhere => everywhere,
         };
         (knob.name(plan), found)
     });
     Ok(named.collect())
-}
-
-fn is_necessary(knob: &Knob, causes: &Causes) -> bool {
-    let part = match knob {
-        Knob::Lasts(id) | Knob::Figure(id) => Part::Fault(*id),
-        Knob::Offset(_) => Part::Offsets,
-        Knob::Rate(_) => Part::Clocks,
-        Knob::Loss => Part::Loss,
-        Knob::Set(_) => return false,
-    };
-    causes.necessary.contains(&part)
 }
 
 /// What is violated next to a threshold, or by which mechanism, if that differs from the plan.
@@ -239,7 +235,7 @@ fn instead(
     (told, how): (Kind, How),
 ) -> Option<String> {
     let knob = knobs(plan).into_iter().find(|knob| knob.name(plan) == threshold.of)?;
-    let plan = turned(lab, (plan, struck), &knob, threshold.breaks)?;
+    let plan = breaking(lab, (plan, struck), &knob, threshold)?;
     let finding = without_calm(lab, &plan, attempt(lab, &plan), None);
     let kinds = Signature::of(&finding.judgement.verdict).kinds;
     if !kinds.contains(&told) {
@@ -247,6 +243,20 @@ fn instead(
     }
     let other = mechanism(&Witness::of(&finding))?.how;
     (other != how).then(|| other.word())
+}
+
+/// The plan with the value of a threshold that breaks, and the heal with which it does.
+fn breaking(
+    lab: &Lab,
+    (plan, struck): (&Plan, &Strikes),
+    knob: &Knob,
+    threshold: &Threshold,
+) -> Option<Plan> {
+    let mut plan = plan.clone();
+    if let Some(later) = threshold.later {
+        (plan.heal_at, plan.until) = (later.heal_at, later.until);
+    }
+    turned(lab, (&plan, struck), knob, threshold.breaks)
 }
 
 /// The maximum time from the call of an acquire to the end of its hold by its caller.
@@ -285,6 +295,23 @@ fn with_bounds(
     })
 }
 
+/// The same for a plan that holds: the bound is that of the run with the value that breaks.
+fn with_bounds_there(
+    lab: &Lab,
+    (plan, struck): (&Plan, &Strikes),
+    knob: &Knob,
+    found: Vec<Threshold>,
+) -> Vec<Threshold> {
+    let bounded = |threshold: Threshold| {
+        let class = breaking(lab, (plan, struck), knob, &threshold).map(|plan| {
+            let trial = attempt(lab, &plan);
+            classify_in(&mut Reruns::new(lab), &plan, &trial)
+        });
+        with_bounds(class.as_ref(), knob, vec![threshold]).collect::<Vec<_>>()
+    };
+    found.into_iter().flat_map(bounded).collect()
+}
+
 /// The bound of a figure by the lock's promise, if the figure breached it, and whether it is a
 /// minimum.
 fn bound(class: &Class, knob: &Knob) -> Option<(i64, bool)> {
@@ -293,7 +320,8 @@ fn bound(class: &Class, knob: &Knob) -> Option<(i64, bool)> {
         | (Knob::Figure(id), Bounded::NodeClockStep | Bounded::ClientClockStep | Bounded::Drift)
         | (Knob::Figure(id), Bounded::AccessDelay) => broken.faults == [*id],
         (Knob::Rate(_), Bounded::Drift) => broken.initial == [Part::Clocks],
-        (Knob::Set("workload.hold"), Bounded::Work) => true,
+        // A bound of zero says that requests leave nothing of the lease: no work has that length.
+        (Knob::Set("workload.hold"), Bounded::Work) => broken.bound > 0,
         _ => false,
     };
     let broken = class.broken.iter().find(speaks)?;
@@ -364,8 +392,7 @@ pub fn word(finding: &Finding) -> Option<expectation::ExpectedClass> {
 }
 
 /// The scenario file that describes the found plan as a person would write it. `None` if no
-/// scenario describes it, or if the scenario's run has another result: a file renumbers the faults,
-/// and a fault's draws depend on its number.
+/// scenario describes it, or if the scenario's run has another result.
 pub fn as_scenario(lab: &Lab, finding: &Finding) -> Option<String> {
     let lock = &finding.plan.lock.algorithm;
     let kinds = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);

@@ -67,10 +67,13 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tally { runs, unknown, outside, with_faults, struck_in_hold, grants, .. } = self;
-        let share = struck_in_hold * 100 / (*runs).max(1);
+        // Plans outside count for nothing else here.
+        let share = struck_in_hold * 100 / runs.saturating_sub(*outside).max(1);
         let beyond = match outside {
             0 => String::new(),
-            _ => format!(", {outside} in which an assumption was broken that no fault foresaw"),
+            _ => format!(
+                ", {outside} left out because an assumption was broken that no fault foresaw"
+            ),
         };
         write!(
             f,
@@ -272,5 +275,16 @@ fn unrepeatable(hunt: &Hunt, seed: u64, drawn: Plan, trial: Trial) -> HuntFound 
         signature,
         shrink_runs: 0,
         is_minimal: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tally;
+
+    #[test]
+    fn the_share_of_strikes_is_of_the_plans_that_count() {
+        let tally = Tally { runs: 10, outside: 6, struck_in_hold: 3, ..Tally::default() };
+        assert!(tally.to_string().contains("3 = 75 % with a fault"), "{tally}");
     }
 }

@@ -158,7 +158,15 @@ pub fn fault(plan: &Plan, id: u32) -> Option<&Fault> {
     plan.faults.iter().find(|fault| fault.id == id)
 }
 
-/// A plan with a knob at this value, if there is such a plan.
+/// The plan with a heal and an end that are later by this much, rounded up to whole seconds.
+pub fn with_later_heal(plan: &Plan, by: Nanos) -> Plan {
+    let by = by.div_ceil(SECOND).saturating_mul(SECOND);
+    let (heal_at, until) = (plan.heal_at.saturating_add(by), plan.until.saturating_add(by));
+    Plan { heal_at, until, ..plan.clone() }
+}
+
+/// A plan with a knob at this value, if there is such a plan. A fault that the heal would cut short
+/// needs a later heal first.
 pub fn turned(lab: &Lab, (plan, struck): (&Plan, &Strikes), knob: &Knob, to: i64) -> Option<Plan> {
     if let (Knob::Lasts(id) | Knob::Figure(id), 0) = (knob, to) {
         // A fault that is anchored to the removed one strikes when it did before.
@@ -171,14 +179,10 @@ pub fn turned(lab: &Lab, (plan, struck): (&Plan, &Strikes), knob: &Knob, to: i64
         Knob::Lasts(id) => {
             let fault = plan.faults.iter_mut().find(|fault| fault.id == *id)?;
             let length = length.ok()?;
-            let own = fault.length.replace(length);
-            // The heal is postponed: otherwise it would cut the fault short, or come sooner after
-            // it than in the plan.
+            fault.length = Some(length);
+            // The heal would cut it short: that is another length.
             let over = struck.get(id)?.saturating_add(length);
-            let late = own.map_or(0, |own| length.saturating_sub(own));
-            let late = late.max(over.saturating_sub(plan.heal_at));
-            plan.heal_at += late;
-            plan.until += late;
+            (over <= plan.heal_at).then_some(())?;
         }
         Knob::Figure(id) => {
             let fault = plan.faults.iter_mut().find(|fault| fault.id == *id)?;

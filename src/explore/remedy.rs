@@ -167,7 +167,7 @@ static REMEDIES: [Remedy; 19] = [
     },
     Remedy {
         name: "a master that refuses writes without a replica",
-        heals: &[How::OldMaster, How::DeleteNeverReached],
+        heals: &[How::OldMaster, How::NeverReached, How::DeleteNeverReached],
         apply: |plan, _| min_replicas(plan),
     },
     Remedy {

@@ -8,11 +8,11 @@ use lockstorm_platform::time::{MILLISECOND, SECOND};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::verdict::Verdict;
-use crate::explain::experiment::{Steady, Threshold, Unit};
+use crate::explain::experiment::{LaterHeal, Steady, Threshold, Unit};
 use crate::explore::budget::Spending;
-use crate::explore::knob::{Knob, LENGTHS, fault, turned};
+use crate::explore::knob::{Knob, LENGTHS, fault, turned, with_later_heal};
 use crate::explore::trial::judgement;
-use crate::ledger::part::Strikes;
+use crate::ledger::part::{Strikes, lasts};
 use crate::plan::Plan;
 use crate::run::Lab;
 
@@ -32,6 +32,16 @@ struct Dial<'a> {
     is_cut: bool,
     /// Values with which the run tests nothing: they count as holding.
     untested: BTreeSet<i64>,
+    /// The number of values that were tried, with every heal.
+    runs: u32,
+}
+
+/// The result for values that need a later heal.
+struct Longer {
+    /// The threshold, if there is one.
+    threshold: Option<Threshold>,
+    /// The maximum value with the unchanged result.
+    far: Option<i64>,
 }
 
 /// The result for a knob.
@@ -56,7 +66,6 @@ pub fn thresholds(
     spending: &Spending,
 ) -> Vec<(Knob, Located, u32)> {
     let search = |knob: &Knob| {
-        let (known, untested) = (BTreeMap::new(), BTreeSet::new());
         let mut dial = Dial {
             lab,
             plan,
@@ -64,10 +73,11 @@ pub fn thresholds(
             is_violated,
             knob,
             step: 1,
-            known,
+            known: BTreeMap::new(),
             spending,
             is_cut: false,
-            untested,
+            untested: BTreeSet::new(),
+            runs: 0,
         };
         dial.step = dial.least_step();
         let name = format!("the threshold of {}", knob.name(plan));
@@ -76,16 +86,14 @@ pub fn thresholds(
             spending.skip(&name);
             return None;
         }
-        let found = found?;
-        let runs = dial.known.len();
-        Some((knob.clone(), found, u32::try_from(runs).unwrap_or(u32::MAX)))
+        Some((knob.clone(), found?, dial.runs))
     };
     knobs.par_iter().filter_map(search).collect()
 }
 
 /// How often a value is doubled in the search for a change.
 const DOUBLINGS: u32 = 4;
-/// The same for a plan that holds: a small value may be far from the one that violates.
+/// The same for a fault of a plan that holds: its value may be far from the one that violates.
 const DOUBLINGS_UP: u32 = 8;
 /// Values that are tried on each side, to see whether the threshold is the only one.
 const LOOKS: i64 = 12;
@@ -93,41 +101,101 @@ const LOOKS: i64 = 12;
 impl Dial<'_> {
     fn search(&mut self) -> Option<Located> {
         let own = self.read()?;
-        let down = (1..=DOUBLINGS).map(|times| own / (1 << times));
-        let most = if self.is_violated { DOUBLINGS } else { DOUBLINGS_UP };
-        let up = (1..=most).filter_map(|times| own.checked_mul(1 << times));
-        // A fault of size zero has no effect. A length of the setup may be too long or too short,
-        // and a zero length is another setup.
-        let ways: Vec<Vec<i64>> = match self.knob {
-            _ if !self.is_violated => vec![up.collect()],
-            Knob::Set(_) => vec![up.collect(), down.collect()],
-            // A node that is down for longer may have nothing left to forget.
-            Knob::Lasts(id)
-                if fault(self.plan, *id)
-                    .is_some_and(|fault| fault.verb.kills() && fault.length.is_some()) =>
-            {
-                vec![up.collect(), down.chain([0]).collect()]
-            }
-            _ => vec![down.chain([0]).collect()],
-        };
         let mut found = Vec::new();
         let mut farthest = (own, own);
-        for way in ways {
-            match self.flips(own, &way) {
+        let mut room = None;
+        for way in self.ways(own) {
+            let last = *way.last().expect("a way has figures");
+            let near = match self.flips(own, &way) {
                 Ok(pair) => {
-                    let last = *way.last().expect("a way has figures");
                     found.push(self.first_threshold(own, pair, last));
+                    continue;
                 }
-                Err(far) => farthest = (farthest.0.min(far), farthest.1.max(far)),
+                Err(near) => near,
+            };
+            let Longer { threshold, far } = self.with_later_heals(own, &way);
+            found.extend(threshold);
+            room = room.or(far.map(|_| near));
+            let far = far.unwrap_or(near);
+            farthest = (farthest.0.min(far), farthest.1.max(far));
+        }
+        if !found.is_empty() {
+            return Some(Located::Thresholds(found));
+        }
+        let (of, unit) = (self.knob.name(self.plan), self.unit());
+        Some(Located::Everywhere(Steady { of, unit, own, between: farthest, room }))
+    }
+
+    /// The values to try, in each direction that means something. A fault of size zero has no
+    /// effect, and a larger one does more. A length of the setup may be too long or too short, and
+    /// a zero length is another setup.
+    fn ways(&self, own: i64) -> Vec<Vec<i64>> {
+        let down = (1..=DOUBLINGS).map(|times| own / (1 << times));
+        let is_set = matches!(self.knob, Knob::Set(_));
+        let most = if self.is_violated || is_set { DOUBLINGS } else { DOUBLINGS_UP };
+        let up = (1..=most).filter_map(|times| own.checked_mul(1 << times));
+        // The heal would cut longer ones short.
+        let up = match self.room() {
+            Some(room) => up.clone().filter(|to| *to < room).chain([room]).chain(up).collect(),
+            None => up.collect(),
+        };
+        // A node that is down for longer may have nothing left to forget, and one that is down for
+        // less may have kept what it should forget.
+        let may_be_both = match self.knob {
+            Knob::Lasts(id) => fault(self.plan, *id)
+                .is_some_and(|fault| fault.verb.kills() && fault.length.is_some()),
+            _ => is_set,
+        };
+        match (may_be_both, self.is_violated) {
+            (true, true) if !is_set => vec![up, down.chain([0]).collect()],
+            (true, _) => vec![up, down.collect()],
+            (false, true) => vec![down.chain([0]).collect()],
+            (false, false) => vec![up],
+        }
+    }
+
+    /// The maximum length of a fault that the heal of the plan does not cut short.
+    fn room(&self) -> Option<i64> {
+        let Knob::Lasts(id) = self.knob else { return None };
+        self.plan.heal_at.checked_sub(*self.struck.get(id)?)?.try_into().ok()
+    }
+
+    /// The threshold of a fault that is longer than the heal of the plan allows. Each value is run
+    /// with a heal that is as much later as the fault is longer, and compared only with values with
+    /// the same heal: the plan's own is one of them, and its result has to be as in the plan.
+    fn with_later_heals(&mut self, own: i64, way: &[i64]) -> Longer {
+        let mut longer = Longer { threshold: None, far: None };
+        let Some(room) = self.room() else { return longer };
+        for to in way.iter().filter(|to| **to > room) {
+            let later = with_later_heal(self.plan, to.abs_diff(own));
+            let mut dial = Dial {
+                plan: &later,
+                known: BTreeMap::new(),
+                untested: BTreeSet::new(),
+                runs: 0,
+                ..*self
+            };
+            let there = dial.is_there(*to);
+            if there == Some(self.is_violated) {
+                longer.far = Some(*to);
+            } else if there.is_some() && dial.is_as_in_the_plan(own) {
+                let pair = dial.flips(own, &[*to / 2, *to]);
+                let found = pair.ok().map(|pair| dial.first_threshold(own, pair, *to));
+                let later = LaterHeal::of(self.plan, &later);
+                longer.threshold = found.map(|found| Threshold { later, ..found });
+            }
+            self.runs += dial.runs;
+            self.is_cut |= dial.is_cut;
+            if there == Some(!self.is_violated) {
+                break;
             }
         }
-        match found.is_empty() {
-            true => {
-                let (of, unit) = (self.knob.name(self.plan), self.unit());
-                Some(Located::Everywhere(Steady { of, unit, own, between: farthest }))
-            }
-            false => Some(Located::Thresholds(found)),
-        }
+        longer
+    }
+
+    /// Whether the result with this value is that of the plan.
+    fn is_as_in_the_plan(&mut self, value: i64) -> bool {
+        self.is_there(value) == Some(self.is_violated) && !self.untested.contains(&value)
     }
 
     /// The threshold that is closest to the plan's own value. For a plan that holds, a smaller
@@ -194,6 +262,7 @@ impl Dial<'_> {
             knob => matches!(knob, Knob::Set(_)),
         };
         let (beyond, last) = match (self.is_violated, is_not_doubled) {
+            (false, _) if breaks.abs() < holds.abs() => (breaks / 2, own),
             (false, _) => (breaks.saturating_mul(2), own),
             (true, true) => (own, last),
             (true, false) => (own.saturating_mul(2), last),
@@ -212,6 +281,7 @@ impl Dial<'_> {
             breaks_again,
             instead: String::new(),
             bound: None,
+            later: None,
         }
     }
 
@@ -258,6 +328,7 @@ impl Dial<'_> {
             matches!(verdict, Verdict::Violated(_))
         });
         self.known.insert(figure, there);
+        self.runs += 1;
         there
     }
 
@@ -268,10 +339,7 @@ impl Dial<'_> {
     fn read(&self) -> Option<i64> {
         let plan = self.plan;
         match self.knob {
-            Knob::Lasts(id) => {
-                let healed = || plan.heal_at.checked_sub(*self.struck.get(id)?);
-                fault(plan, *id)?.length.or_else(healed)?.try_into().ok()
-            }
+            Knob::Lasts(id) => lasts(plan, fault(plan, *id)?, self.struck)?.try_into().ok(),
             Knob::Figure(id) => match fault(plan, *id)?.verb.figure() {
                 Figure::Length(ns) => ns.try_into().ok(),
                 Figure::Share(share) => Some(share.into()),

@@ -8,7 +8,7 @@ use lockstorm_platform::time::{MILLISECOND, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::history::History;
-use crate::ledger::overwork::{fit, overworked};
+use crate::ledger::overwork::{fit, overworked, works};
 use crate::plan::{Files, Persistence, Plan};
 use crate::promise::Promise;
 use crate::workload::finds_node;
@@ -23,8 +23,12 @@ pub enum Part {
     Clocks,
     /// Links that lose messages from the start.
     Loss,
-    /// Work that outlasts its lease; without it no caller works for longer than this many ns.
+    /// Work that outlasts its lease; without it no caller works for longer than this many ns. Zero
+    /// stands for time-outs, messages and work that together leave nothing of the lease: without
+    /// them all three are changed.
     Work(Nanos),
+    /// A time-out of requests other than the lock's own; without it the lock has its default.
+    Timeout,
     /// Wall clocks with a wrong initial time.
     Offsets,
     /// Message times that vary; without it each message takes the median.
@@ -93,6 +97,25 @@ pub fn every_part_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     parts
 }
 
+/// Every part of a plan that is removed alone to see what makes the difference: time-outs, messages
+/// and work are three parts, where an assumption knows one.
+pub fn single_parts_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
+    let mut parts = every_part_of(plan, promise);
+    if overworked(plan, promise).is_none_or(|overwork| overwork.bound > 0) {
+        return parts;
+    }
+    parts.retain(|part| *part != Part::Work(0));
+    let half = plan.longest_ttl() / 2;
+    let is_slow = plan.links.latency.median() > MILLISECOND;
+    let is_there = [
+        (Part::Timeout, plan.lock.timeout.is_some()),
+        (Part::Latency, is_slow && !parts.contains(&Part::Latency)),
+        (Part::Work(half), half > 0 && works(plan) > half),
+    ];
+    parts.extend(is_there.into_iter().filter_map(|(part, is_there)| is_there.then_some(part)));
+    parts
+}
+
 /// When each fault struck, in true ns, by its number.
 pub type Strikes = BTreeMap<u32, Nanos>;
 
@@ -103,6 +126,25 @@ pub fn strikes(history: &History) -> Strikes {
         strikes.entry(condition.fault).or_insert(condition.from.at);
     }
     strikes
+}
+
+/// How long a fault lasts in the plan's own run, given when it struck: to the heal at most. `None`
+/// if it has no length and never struck.
+pub fn lasts(plan: &Plan, fault: &Fault, struck: &Strikes) -> Option<Nanos> {
+    let room = struck.get(&fault.id).map(|at| plan.heal_at.saturating_sub(*at));
+    match (fault.length, room) {
+        (Some(length), Some(room)) => Some(length.min(room)),
+        (length, room) => length.or(room),
+    }
+}
+
+/// The plan with the lengths that count: a fault that the heal cuts short is as long as it lasts.
+pub fn lasting(plan: &Plan, struck: &Strikes) -> Plan {
+    let mut lasting = plan.clone();
+    for fault in lasting.faults.iter_mut().filter(|fault| fault.length.is_some()) {
+        fault.length = lasts(plan, fault, struck);
+    }
+    lasting
 }
 
 /// The plan without these parts. The other faults keep their numbers and their draws; a fault that
@@ -126,6 +168,7 @@ fn take_out(plan: &mut Plan, part: Part) {
         Part::Offsets => plan.clocks.values_mut().for_each(|clock| clock.wall_offset = 0),
         Part::Loss => plan.links.loss_per_million = 0,
         Part::Work(bound) => fit(plan, bound),
+        Part::Timeout => plan.lock.timeout = None,
         Part::Jitter => {
             plan.links.latency = Latency::Constant(plan.links.latency.median());
         }

@@ -1,18 +1,17 @@
 //! The experiments of a finding as tables: what is violated after each change, the thresholds, and
 //! the remedies.
 
-use crate::check::verdict::Kind;
-use crate::explain::cause::{amount, change_words, outcome_words, threshold_words};
+use crate::check::verdict::{Kind, Verdict};
+use crate::explain::cause::{amount, change_words, outcome_words, range_words, threshold_words};
 use crate::explain::experiment::{Changed, Fresh, Remedied, ServiceLevel, Steady, Threshold};
 use crate::explain::finding::Finding;
 use crate::quantity::{length, thousandths};
 use crate::report::content::Table;
+use crate::scenario::usual_heal;
 
 /// Each change, and what is violated after it.
 pub fn but_for(finding: &Finding) -> Table {
-    let row = |changed: &Changed| {
-        vec![change_words(&finding.plan, changed.change), outcome_words(changed)]
-    };
+    let row = |changed: &Changed| vec![change_words(finding, changed), outcome_words(changed)];
     let experiments = finding.experiments.iter();
     let rows = experiments.flat_map(|experiments| &experiments.causes.changes).map(row).collect();
     Table { head: vec!["one thing changed", "what is violated then"], rows }
@@ -20,20 +19,42 @@ pub fn but_for(finding: &Finding) -> Table {
 
 /// The values of figures from which on the plan is violated.
 pub fn thresholds(finding: &Finding) -> Table {
+    let cut = finding.plan.faults.iter().filter_map(|fault| Some((fault.id, fault.length?)));
+    let cut: Vec<(String, i64)> = cut
+        .filter_map(|(id, length)| Some((format!("fault:{id}.for"), length.try_into().ok()?)))
+        .collect();
     let row = |threshold: &Threshold| {
         let own = amount(threshold.unit, threshold.own);
+        let is_cut = cut.iter().any(|(of, long)| *of == threshold.of && threshold.own < *long);
+        let own = if is_cut { format!("{own}, cut by the heal") } else { own };
         vec![threshold.of.clone(), own, threshold_words(threshold)]
     };
+    let holds = finding.judgement.verdict == Verdict::Holds;
     let steady = |steady: &Steady| {
-        let [own, from, to] = [steady.own, steady.between.0, steady.between.1]
-            .map(|figure| amount(steady.unit, figure));
-        vec![steady.of.clone(), own, format!("none: something is violated from {from} to {to}")]
+        let what = if holds { "nothing" } else { "something" };
+        let none = format!("none: {what} is violated {}", range_words(steady));
+        vec![steady.of.clone(), amount(steady.unit, steady.own), none]
     };
     let experiments = || finding.experiments.iter();
     let mut rows: Vec<Vec<String>> =
         experiments().flat_map(|experiments| &experiments.thresholds).map(row).collect();
     rows.extend(experiments().flat_map(|experiments| &experiments.steady).map(steady));
     Table { head: vec!["figure", "here", "threshold, all else equal"], rows }
+}
+
+/// The heal of all these rows, if a scenario may be silent about it: an edited length moves it.
+pub fn heal_note(finding: &Finding) -> Option<String> {
+    let (plan, tried) = (&finding.plan, finding.experiments.as_ref()?);
+    let of = tried.thresholds.iter().map(|threshold| &threshold.of);
+    let mut of = of.chain(tried.steady.iter().map(|steady| &steady.of));
+    let is_about = of.any(|of| of.ends_with(".for"));
+    let at = length(plan.heal_at);
+    (is_about && plan.heal_at == usual_heal(&plan.faults)).then(|| {
+        format!(
+            "Where no other heal_at is named it is {at}, for every length: a scenario that sets \
+             none would move it with the length."
+        )
+    })
 }
 
 /// The remedies that were tried, their results and their costs. The first line is the unchanged

@@ -130,6 +130,10 @@ fn why(out: &mut String, finding: &Finding, explanation: &Explanation) {
             table(out, &tried);
         }
     }
+    if let Some(note) = causes::heal_note(finding) {
+        line(out, "");
+        line(out, &escaped(&note));
+    }
     let remedies = causes::remedies(finding);
     if !remedies.rows.is_empty() {
         section(out, "Remedies, run on the same plan");

@@ -6,7 +6,7 @@ use crate::check::verdict::Verdict;
 use crate::explain::experiment::Remedied;
 use crate::explain::explanation::Explanation;
 use crate::explain::finding::Finding;
-use crate::explain::sentence::{class_words, verdict_words};
+use crate::explain::sentence::{beyond, class_words, verdict_words};
 use crate::quantity::{length, moment};
 use crate::report::causes;
 use crate::report::content::{self, Table};
@@ -61,6 +61,11 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
             section(&mut out, title, pen);
             columns(&mut out, &table);
         }
+        if title == "Thresholds" {
+            if let Some(note) = causes::heal_note(finding) {
+                wrapped(&mut out, "  ", &note);
+            }
+        }
         if title == "Violations" {
             for more in content::more_violations(finding).iter().chain(&explanation.arguments) {
                 wrapped(&mut out, "  ", more);
@@ -85,6 +90,9 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
         for line in &explanation.story.lines {
             wrapped(&mut out, &format!("{:>12}  ", moment(line.at.at)), &line.text);
         }
+        for (index, sentence) in beyond(finding).iter().enumerate() {
+            wrapped(&mut out, if index == 0 { "  beyond: " } else { "          " }, sentence);
+        }
     }
     for (index, sentence) in explanation.causes.iter().enumerate() {
         wrapped(&mut out, if index == 0 { "  why:    " } else { "          " }, sentence);
@@ -93,6 +101,9 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     for (index, row) in thresholds.iter().enumerate() {
         let lead = if index == 0 { "  from:   " } else { "          " };
         wrapped(&mut out, lead, &format!("{} ({} here): {}", row[0], row[1], row[2]));
+    }
+    if let Some(note) = causes::heal_note(finding) {
+        wrapped(&mut out, "          ", &note);
     }
     if let (Verdict::Violated(_), Some(miss)) =
         (&finding.judgement.verdict, finding.judgement.nearest_miss)
@@ -113,11 +124,11 @@ fn remedies(out: &mut String, finding: &Finding) {
     let tried = finding.experiments.iter().flat_map(|tried| &tried.remedies);
     let (healed, others): (Vec<_>, Vec<_>) =
         tried.filter(|tried| !tried.is_unknown).partition(|tried| tried.kinds.is_empty());
-    // What is violated on another seed of the same plan heals this run, and is no cure.
-    let cures = |tried: &&Remedied| {
-        let fresh = tried.on_fresh;
-        fresh.held > 0 && fresh.held + fresh.unknown == fresh.runs
-    };
+    // What is violated on another seed of the same plan heals this run, and is no cure. Neither is
+    // what fresh seeds do not tell from no remedy.
+    let without = finding.experiments.iter().find_map(|experiments| experiments.on_fresh);
+    let cures =
+        |tried: &&Remedied| without.is_some_and(|without| without.is_cured_by(tried.on_fresh));
     let (cures, helps): (Vec<_>, Vec<_>) = healed.into_iter().partition(cures);
     for (word, remedies) in [("heals:", cures), ("helps:", helps)] {
         for (index, tried) in remedies.into_iter().enumerate() {
@@ -127,7 +138,6 @@ fn remedies(out: &mut String, finding: &Finding) {
             wrapped(out, &lead, &format!("{name}; it held {here}on {fresh} fresh seeds"));
         }
     }
-    let without = finding.experiments.iter().find_map(|experiments| experiments.on_fresh);
     let has_healed = ["  heals:", "  helps:"].iter().any(|word| out.contains(word));
     if let Some(without) = without.filter(|_| has_healed) {
         let fresh = causes::fresh_words(without);

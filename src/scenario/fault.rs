@@ -21,17 +21,18 @@ const LEGS: [(&str, Leg); 4] = [
     ("delivered", Leg::Delivered),
 ];
 
-/// Reads every `[[fault]]`. The first is number 1.
+/// Reads every `[[fault]]`. Without an `id`, the first is number 1: its draws depend on its number,
+/// and a plan that was made smaller keeps those of the faults that are left.
 pub fn read(scenario: &Section) -> Result<Vec<Fault>, Refusal> {
     let Some(value) = scenario.get("fault") else { return Ok(Vec::new()) };
     let DeValue::Array(list) = value.get_ref() else {
         return Err(other_type("fault", value, "[[fault]], with two brackets"));
     };
     let mut faults = Vec::new();
-    for (id, entry) in (1..).zip(list.iter()) {
-        let every = [&["kind", "target", "at", "after", "for"], &FIGURES[..]].concat();
-        let section = table_of(&format!("fault.{id}"), entry, &every)?;
-        faults.push(fault(id, &section)?);
+    for (place, entry) in (1..).zip(list.iter()) {
+        let every = [&["kind", "target", "at", "after", "for", "id"], &FIGURES[..]].concat();
+        let section = table_of(&format!("fault.{place}"), entry, &every)?;
+        faults.push(fault(section.number("id")?.unwrap_or(place), &section)?);
     }
     Ok(faults)
 }

@@ -228,7 +228,7 @@ fn unconfirmable(top: &Section) -> Result<Option<String>, Refusal> {
 
 /// 30 s, or 20 s after the end of the last fault if that is later. A fault without a length lasts
 /// to the heal.
-fn usual_heal(faults: &[Fault]) -> Nanos {
+pub fn usual_heal(faults: &[Fault]) -> Nanos {
     let over = |fault: &Fault| {
         let strikes = match &fault.anchor {
             Anchor::At(at) => *at,

@@ -234,7 +234,14 @@ pub fn integer(number: &DeInteger) -> Option<i128> {
     i128::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
-/// The place of every field of a table; list entries count from 1.
+/// The number that a list entry gives itself.
+fn id_of(entry: &DeValue) -> Option<usize> {
+    let DeValue::Table(entry) = entry else { return None };
+    let DeValue::Integer(id) = entry.get("id")?.get_ref() else { return None };
+    integer(id)?.try_into().ok()
+}
+
+/// The place of every field of a table; list entries count from 1, unless they have an `id`.
 pub fn places(path: &str, table: &DeTable, into: &mut Places) {
     for (key, value) in table {
         let path = if path.is_empty() {
@@ -247,7 +254,7 @@ pub fn places(path: &str, table: &DeTable, into: &mut Places) {
             DeValue::Table(inner) => places(&path, inner, into),
             DeValue::Array(list) => {
                 for (nth, entry) in list.iter().enumerate() {
-                    let path = format!("{path}.{}", nth + 1);
+                    let path = format!("{path}.{}", id_of(entry.get_ref()).unwrap_or(nth + 1));
                     into.insert(path.clone(), entry.span());
                     if let DeValue::Table(inner) = entry.get_ref() {
                         places(&path, inner, into);

@@ -44,10 +44,10 @@ struct WrittenLine {
     value: String,
 }
 
-/// The text of a scenario with this plan, except for the numbers of its faults and the mark of a
-/// drawn plan. `None` if no scenario can describe it: draws were fixed by hand.
+/// The text of a scenario with this plan, except for the mark of a drawn plan. `None` if no
+/// scenario can describe it: draws were fixed by hand.
 pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
-    let wanted = numbered(plan);
+    let wanted = Plan { is_drawn: false, ..plan.clone() };
     let says_it = |lines: &[WrittenLine]| {
         let scenario = Scenario::parse_with(locks, &plan.name, &file(plan, question, lines));
         scenario.is_ok_and(|scenario| scenario.plan(plan.seed) == wanted)
@@ -56,30 +56,16 @@ pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
     if !says_it(&lines) {
         return None;
     }
-    // Backwards: later lines of a table depend on earlier ones.
-    for index in (0..lines.len()).rev() {
+    // Backwards: later lines of a table depend on earlier ones. The heal stays: its default would
+    // move with the length of a fault, and the thresholds of a report do not.
+    let can_go = |line: &WrittenLine| line.key != "heal_at" || wanted.faults.is_empty();
+    for index in (0..lines.len()).rev().filter(|index| can_go(&lines[*index])).collect::<Vec<_>>() {
         let line = lines.remove(index);
         if !says_it(&lines) {
             lines.insert(index, line);
         }
     }
     Some(file(plan, question, &lines))
-}
-
-/// The plan with faults numbered as in a file, and without what a file cannot express.
-fn numbered(plan: &Plan) -> Plan {
-    let mut plan = Plan { is_drawn: false, ..plan.clone() };
-    let number = |old: u32| (1..).zip(&plan.faults).find(|(_, fault)| fault.id == old);
-    let number = |old: u32| number(old).map_or(old, |(new, _)| new);
-    let renumbered = plan.faults.iter().map(|fault| {
-        let mut fault = Fault { id: number(fault.id), ..fault.clone() };
-        if let Anchor::After { event: Pattern::Fault { id, .. }, .. } = &mut fault.anchor {
-            *id = number(*id);
-        }
-        fault
-    });
-    plan.faults = renumbered.collect();
-    plan
 }
 
 fn file(plan: &Plan, question: &Question, lines: &[WrittenLine]) -> String {
@@ -191,8 +177,11 @@ fn fault(fault: &Fault) -> Vec<WrittenLine> {
     // Each fault begins a new table with the same name.
     let table = format!("[[fault]]#{}", fault.id);
     let row = fault.verb.row();
-    let mut lines =
-        vec![line(&table, "kind", row.word), line(&table, "target", &fault.target.to_string())];
+    let mut lines = vec![
+        line(&table, "kind", row.word),
+        line(&table, "target", &fault.target.to_string()),
+        bare(&table, "id", &fault.id.to_string()),
+    ];
     lines.push(match &fault.anchor {
         Anchor::At(at) => line(&table, "at", &length::write(*at)),
         Anchor::After { event, nth, plus } => bare(&table, "after", &after(event, *nth, *plus)),

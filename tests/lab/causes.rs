@@ -3,12 +3,13 @@
 
 use std::path::Path;
 
+use lockstorm::check::verdict::Verdict;
 use lockstorm::explain::cause::{change_words, part_words};
-use lockstorm::explain::experiment::{Experiments, PlanChange};
+use lockstorm::explain::experiment::{Experiments, LaterHeal, PlanChange};
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground;
-use lockstorm::explore::knob::{Knob, knobs, turned};
+use lockstorm::explore::knob::{Knob, knobs, turned, with_later_heal};
 use lockstorm::explore::threshold::Located;
 use lockstorm::ledger::part::Part;
 use lockstorm::plan::{Plan, TopologyKind};
@@ -136,20 +137,91 @@ fn a_fault_that_struck_nobody_made_no_difference_and_is_varied_no_further() {
     let without = without.expect("each acting part is taken away");
     assert!(!without.stays && without.kinds.is_empty());
     assert_eq!(part_words(&plan, Part::Fault(1)), "c1's pause of 4 s");
-    assert_eq!(change_words(&plan, without.change), "without c1's pause of 4 s");
+    assert_eq!(change_words(&finding, without), "without c1's pause of 4 s");
 }
 
 #[test]
-fn a_fault_that_is_made_longer_puts_the_heal_off() {
+fn a_fault_is_made_longer_only_as_far_as_the_heal_allows() {
     let plan = paused(vec![pause(1, "c1", 100 * MILLISECOND, 4 * SECOND)]);
     let (lab, struck) = (Lab::default(), [(1, 2 * SECOND)].into());
-    let long = turned(&lab, (&plan, &struck), &Knob::Lasts(1), 3_600_000_000_000);
-    let long = long.expect("an hour is a length");
-    assert_eq!(long.faults[0].length, Some(3_600 * SECOND));
-    assert_eq!(long.heal_at, plan.heal_at + 3_596 * SECOND);
-    assert_eq!(long.until - long.heal_at, plan.until - plan.heal_at);
-    let short = turned(&lab, (&plan, &struck), &Knob::Lasts(1), 1_000_000).expect("so is 1 ms");
-    assert_eq!(short.heal_at, plan.heal_at);
+    let with = |plan: &Plan, length: Nanos| {
+        turned(&lab, (plan, &struck), &Knob::Lasts(1), length.cast_signed())
+    };
+    let room = plan.heal_at - 2 * SECOND;
+    let most = with(&plan, room).expect("it ends with the heal");
+    assert_eq!((most.faults[0].length, most.heal_at), (Some(room), plan.heal_at));
+    assert_eq!(with(&plan, room + 1), None);
+    let later = with_later_heal(&plan, 3_595_001 * MILLISECOND);
+    assert_eq!(later.heal_at, plan.heal_at + 3_596 * SECOND);
+    assert_eq!(later.until - later.heal_at, plan.until - plan.heal_at);
+    let long = with(&later, 3_600 * SECOND).expect("an hour is a length");
+    assert_eq!(long, Plan { faults: long.faults.clone(), ..later });
+}
+
+/// A plan with one length changed as a reader of the report would change it.
+fn edited(plan: &Plan, id: u32, length: Nanos, later: Option<LaterHeal>) -> Plan {
+    let mut plan = plan.clone();
+    let fault = plan.faults.iter_mut().find(|fault| fault.id == id).expect("it is there");
+    fault.length = Some(length);
+    if let Some(later) = later {
+        (plan.heal_at, plan.until) = (later.heal_at, later.until);
+    }
+    plan
+}
+
+/// The lengths of a report are compared with one heal, and an edited plan shows the same.
+#[test]
+fn what_a_report_says_about_lengths_an_edited_plan_shows() {
+    let lab = Lab::default();
+    let is_there = |plan: &Plan| {
+        matches!(examine::classified(&lab, plan).judgement.verdict, Verdict::Violated(_))
+    };
+    // The heal at 12 s cuts the pause, which begins at 1 s or so.
+    let mut cut = paused(vec![pause(1, "c1", 100 * MILLISECOND, 30 * SECOND)]);
+    cut.faults[0].anchor = Anchor::After {
+        event: Pattern::Outcome { who: "c1".to_owned(), what: "acquired".to_owned() },
+        nth: 1,
+        plus: 100 * MILLISECOND,
+    };
+    for plan in [cut, plan("cluster-failover-wait-replica"), plan("gc-pause-outlives-lease")] {
+        let finding = examine::plan(&lab, &plan);
+        let found = finding.experiments.clone().unwrap_or_else(|| {
+            let finding = examine::with_margins(&lab, None, finding.clone());
+            finding.experiments.expect("a run that holds has margins")
+        });
+        let lengths = found.thresholds.iter().filter(|found| found.of.ends_with(".for"));
+        let mut count = 0;
+        for found in lengths {
+            let id = found.of["fault:".len()..found.of.len() - ".for".len()].parse().unwrap();
+            let with = |length: i64| edited(&plan, id, length.unsigned_abs(), found.later);
+            assert!(is_there(&with(found.breaks)), "{} {found:?}", plan.name);
+            assert!(found.holds == 0 || !is_there(&with(found.holds)), "{} {found:?}", plan.name);
+            count += 1;
+        }
+        assert!(count > 0, "{}", plan.name);
+        for changed in &found.causes.changes {
+            let (PlanChange::Halved(id) | PlanChange::Doubled(id)) = changed.change else {
+                continue;
+            };
+            let lasted = found.thresholds.iter().find(|of| of.of == format!("fault:{id}.for"));
+            let Some(own) = lasted.map(|lasted| lasted.own.unsigned_abs()) else { continue };
+            let is_half = changed.change == PlanChange::Halved(id);
+            let length = if is_half { own / 2 } else { own * 2 };
+            let with = edited(&plan, id, length, changed.later);
+            assert_eq!(is_there(&with), !changed.kinds.is_empty(), "{} {changed:?}", plan.name);
+        }
+    }
+}
+
+/// Of a plan that holds, a length of the setup may be too short as well as too long.
+#[test]
+fn a_lease_is_searched_both_ways_where_the_lock_holds() {
+    let plan = ground("token-lua", TopologyKind::Single);
+    let found = examine::thresholds_of(&Lab::default(), &plan, &[Knob::Set("lock.ttl")]);
+    let Ok([(_, Located::Thresholds(found))]) = found.as_deref() else {
+        panic!("work of 600 ms outlasts some lease: {:?}", found.is_ok());
+    };
+    assert!(found[0].breaks < found[0].holds && found[0].holds < 3_000_000_000, "{found:?}");
 }
 
 /// Figures in milliseconds: the theoretical value, and the tolerance, since waiting clients poll

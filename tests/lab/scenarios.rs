@@ -14,7 +14,8 @@ use lockstorm::run::Lab;
 use lockstorm::scenario::expectation::{ExpectedVerdict, Fulfilled};
 use lockstorm::scenario::written::{self, Question};
 use lockstorm::scenario::{Scenario, link};
-use lockstorm_platform::fault::{Fault, Verb};
+use lockstorm_platform::fault::{Anchor, Fault, Verb};
+use lockstorm_platform::time::SECOND;
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 use serde_json::Value;
 
@@ -147,6 +148,21 @@ fn a_plan_that_is_written_as_a_scenario_is_read_as_the_same_plan_from_no_longer_
         let longest = settings(&scenario.text) + 2;
         assert!(settings(&text) <= longest, "{}:\n{text}", scenario.name);
     }
+}
+
+/// The draws of a fault depend on its number, and a report names it by that.
+#[test]
+fn a_plan_from_which_faults_are_taken_keeps_the_numbers_of_the_others_in_its_scenario() {
+    let scenarios = scenarios();
+    let named = |scenario: &&Scenario| scenario.name == "promoted-replica-with-fast-clock";
+    let mut plan = scenarios.iter().find(named).expect("it is there").plan(1);
+    plan.faults.retain(|fault| fault.id == 2);
+    plan.faults[0].anchor = Anchor::At(SECOND);
+    let question = Question { ask: "Is it the same?", note: "It is.", violated: None };
+    let text = written::text(&Locks::default(), &plan, &question).expect("a scenario");
+    let read = Scenario::parse("written", &text).unwrap_or_else(|no| panic!("{no:?}\n{text}"));
+    assert_eq!(read.plan(1), plan, "{text}");
+    assert!(text.contains("\nid = 2\n"), "{text}");
 }
 
 #[test]

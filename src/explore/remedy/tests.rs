@@ -4,7 +4,8 @@ use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use super::{
-    ViolatedRun, delayed_restart, diff, fenced, longer_lease, more_votes, own_token, slewed,
+    REMEDIES, ViolatedRun, delayed_restart, diff, fenced, longer_lease, more_votes, own_token,
+    slewed,
 };
 use crate::explain::mechanism::how::How;
 use crate::explore::ground::ground;
@@ -79,4 +80,14 @@ fn a_diff_has_what_a_person_would_change() {
     let (one, mut moved) = (redlock(vec![fault("n1", Verb::Crash, None)]), redlock(Vec::new()));
     moved.faults = vec![Fault { anchor: Anchor::At(7 * SECOND), ..one.faults[0].clone() }];
     assert_eq!(diff(&one, &moved), ["faults.1.at: when it did, 7s"]);
+}
+
+#[test]
+fn a_key_that_never_reached_the_promoted_replica_is_healed_by_a_master_that_knows_its_replicas() {
+    let plan = ground("token-lua", TopologyKind::Sentinel);
+    let struck = Strikes::new();
+    let run = ViolatedRun { how: How::NeverReached, ..of(&struck, 0) };
+    let for_it = REMEDIES.iter().filter(|remedy| remedy.heals.contains(&How::NeverReached));
+    let tried: Vec<Plan> = for_it.filter_map(|remedy| (remedy.apply)(&plan, &run)).collect();
+    assert!(tried.iter().any(|with| with.topology.min_replicas.is_some()));
 }
