@@ -23,7 +23,7 @@ pub fn tell(witness: &Witness<'_>, proof: &[Evidence]) -> Story {
         Verdict::Violated(_) => violated(witness),
         Verdict::Holds | Verdict::Unknown(_) => calm::beats(witness),
     };
-    // Events that prove the mechanism are part of the story. Grants and keys have their own weights.
+    // Events that prove the mechanism are part of the story. Grants have weights of their own.
     let is_link = |event: &Evidence| match event {
         Evidence::Condition(_) | Evidence::Sighting(_) => true,
         event => is_told_once(witness, *event),

@@ -97,7 +97,7 @@ fn term(witness: &Witness<'_>, hold: &StoryHold<'_>) -> String {
     }
 }
 
-/// When the granted lease would have ended, had its clock kept its rate since the acquire was called.
+/// When the granted lease would have ended, had its clock kept its rate since the acquire's call.
 fn as_it_ran(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Nanos> {
     let Outcome::Granted { deadline: Some((clock, deadline)), .. } = hold.grant.outcome else {
         return None;
