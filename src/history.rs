@@ -402,6 +402,17 @@ impl OpKind {
             OpKind::Append { .. } => "appending",
         }
     }
+
+    /// The noun for the operation in a sentence.
+    pub fn noun(&self) -> &'static str {
+        match self {
+            OpKind::Lost { .. } => "notice of its loss",
+            OpKind::Read { .. } => "read",
+            OpKind::Write { .. } => "write",
+            OpKind::Append { .. } => "append",
+            other => other.asked(),
+        }
+    }
 }
 
 impl Outcome {

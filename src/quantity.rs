@@ -49,22 +49,25 @@ pub fn signed(ns: i64) -> String {
     format!("{sign}{}", length(ns.unsigned_abs()))
 }
 
-/// A length with its sign, truncated to three digits: `+8.98 s`, `-12.3 ms`.
-pub fn three_digits(ns: i64) -> String {
-    let sign = if ns < 0 { '-' } else { '+' };
-    let length = ns.unsigned_abs();
+/// A length rounded to three digits: `8.98 s`, `12.3 ms`.
+pub fn rounded(exact: Nanos) -> String {
+    let digit = 10_u64.pow(exact.max(1).ilog10().saturating_sub(2));
+    let length = exact.saturating_add(digit / 2) / digit * digit;
     let units = [(SECOND, "s"), (MILLISECOND, "ms"), (MICROSECOND, "us")];
     let unit = units.into_iter().find(|(unit, _)| length >= *unit);
-    let Some((unit, name)) = unit else { return format!("{sign}{length} ns") };
+    let Some((unit, name)) = unit else { return format!("{length} ns") };
     let (whole, part) = (length / unit, length % unit * 100 / unit);
     match whole {
-        0..10 => format!("{sign}{whole}.{part:02} {name}"),
-        10..100 => format!("{sign}{whole}.{} {name}", part / 10),
-        _ => {
-            let cut = 10_u64.pow(whole.ilog10() - 2);
-            format!("{sign}{} {name}", whole / cut * cut)
-        }
+        0..10 => format!("{whole}.{part:02} {name}"),
+        10..100 => format!("{whole}.{} {name}", part / 10),
+        _ => format!("{whole} {name}"),
     }
+}
+
+/// The same with a sign: `+8.98 s`, `-12.3 ms`.
+pub fn three_digits(ns: i64) -> String {
+    let sign = if ns < 0 { '-' } else { '+' };
+    format!("{sign}{}", rounded(ns.unsigned_abs()))
 }
 
 /// The figure of a verb within a sentence: `200 ms`, `5 %`, `+5 s`, `-100 ppm`.
@@ -150,9 +153,12 @@ mod tests {
             (0, "+0 ns"),
             (-999, "-999 ns"),
             (1_000, "+1.00 us"),
-            (-12_399_999, "-12.3 ms"),
-            (8_986_000_000, "+8.98 s"),
-            (100_999_000_000, "+100 s"),
+            (-12_399_999, "-12.4 ms"),
+            (8_984_000_000, "+8.98 s"),
+            (-5_507_000_000, "-5.51 s"),
+            (999_600, "+1.00 ms"),
+            (9_996_000_000, "+10.0 s"),
+            (100_499_000_000, "+100 s"),
             (-1_234_567_000_000, "-1230 s"),
         ] {
             assert_eq!(three_digits(ns), text);

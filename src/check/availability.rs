@@ -108,7 +108,9 @@ pub fn measure(case: &Case) -> Availability {
     let grants = counts::granted_before_heal(case.history, case.terms);
     let each = |all: usize| (grants > 0).then(|| all as u64 * 1_000 / u64::from(grants));
     let tries = clients_acquires(case).filter(|op| Moment::from(op.call) < until);
-    let per_minute = u128::from(grants) * u128::from(60 * SECOND) / u128::from(until.at.max(1));
+    let time = u128::from(until.at.max(1));
+    let minutes = u128::from(grants) * u128::from(60 * SECOND);
+    let per_minute = (minutes + time / 2) / time;
     Availability {
         grants_per_minute: u32::try_from(per_minute).unwrap_or(u32::MAX),
         grants_per_minute_without_faults: None,
@@ -121,13 +123,14 @@ pub fn measure(case: &Case) -> Availability {
     }
 }
 
-/// The acquires that returned before `until` with such an outcome, in thousandths of all that did.
+/// The acquires that returned before `until` with such an outcome, in thousandths of all that did,
+/// rounded.
 fn share(case: &Case, until: Moment, is: fn(&Outcome) -> bool) -> u32 {
     let told = clients_acquires(case);
     let told = told.filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) < until));
     let (all, found) =
         told.fold((0_u64, 0), |(all, found), op| (all + 1, found + u64::from(is(&op.outcome))));
-    u32::try_from(found * 1_000 / all.max(1)).unwrap_or(1_000)
+    u32::try_from((found * 1_000 + all / 2) / all.max(1)).unwrap_or(1_000)
 }
 
 /// The number of requests that clients sent to nodes before `until`.

@@ -18,7 +18,7 @@ use crate::explain::finding::Finding;
 use crate::explore::examine::{met, word};
 use crate::plan::Plan;
 use crate::plan::json::digest_of;
-use crate::quantity::three_digits;
+use crate::quantity::{rounded, three_digits};
 use crate::refusal::Refusal;
 use crate::run::Lab;
 use crate::scenario::Scenario;
@@ -219,6 +219,10 @@ pub fn found(finding: &Finding) -> String {
     match &finding.judgement.verdict {
         Verdict::Unknown(why) => format!("unknown: {why}"),
         Verdict::Holds => match finding.judgement.nearest_miss {
+            Some(miss) if miss < 0 => {
+                let by = rounded(miss.unsigned_abs());
+                format!("holds by timing alone (a write {by} after another could have been let in)")
+            }
             Some(miss) => format!("holds (nearest miss {})", three_digits(miss)),
             None => "holds".to_owned(),
         },

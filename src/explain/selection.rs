@@ -23,10 +23,14 @@ pub fn tell(witness: &Witness<'_>, proof: &[Evidence]) -> Story {
         Verdict::Violated(_) => violated(witness),
         Verdict::Holds | Verdict::Unknown(_) => calm::beats(witness),
     };
-    // Events that prove the mechanism are part of the story.
-    let proves = |event: &Evidence| proof.contains(event) && is_told_once(witness, *event);
+    // Events that prove the mechanism are part of the story. Grants have weights of their own.
+    let is_link = |event: &Evidence| match event {
+        Evidence::Condition(_) | Evidence::Sighting(_) => true,
+        event => is_told_once(witness, *event),
+    };
+    let proves = |event: &Evidence| proof.contains(event) && is_link(event);
     for beat in beats.iter_mut().filter(|beat| beat.line.evidence.iter().any(proves)) {
-        beat.weight = beat.weight.min(Weight::Cause);
+        beat.weight = Weight::Crux;
     }
     beats.sort_by_key(|beat| (beat.weight, beat.line.at));
     let mut lines = once(witness, beats);

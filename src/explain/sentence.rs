@@ -13,7 +13,7 @@ use crate::history::{Outcome, PROBE};
 use crate::ledger::part::{lasting, strikes};
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
-use crate::quantity::{count, length, list, moment, row, span};
+use crate::quantity::{count, length, list, moment, rounded, row, span};
 use crate::reading::hold::HoldEnd;
 
 /// The verdict in one sentence.
@@ -25,8 +25,14 @@ pub fn verdict(witness: &Witness<'_>) -> String {
         (_, None) => {
             let counts = &judgement.counts;
             let miss = judgement.nearest_miss.map_or_else(String::new, |miss| {
-                let sign = if miss < 0 { "-" } else { "" };
-                format!("; the nearest miss was {sign}{}", length(miss.unsigned_abs()))
+                let by = rounded(miss.unsigned_abs());
+                match miss < 0 {
+                    true => format!(
+                        "; a write came {by} after another could have been let in, and only timing \
+                         kept the others out"
+                    ),
+                    false => format!("; the nearest miss was {by}"),
+                }
             });
             format!(
                 "The lock held: {}, {}, {} struck{miss}.",
@@ -65,7 +71,8 @@ pub fn other_way(finding: &Finding, how: How) -> Option<String> {
     let broken = BrokenAssumption::from(breaches.next().filter(|_| !is_told)?);
     let (bound, deeds) = (bound(broken.what, broken.bound), deeds(finding, &broken));
     Some(format!(
-        "{bound}: {deeds}; this is how it came about here, and without it it comes about otherwise."
+        "{bound}: {deeds}; the violation came about in this way here, and without it arises in \
+         another way."
     ))
 }
 
@@ -230,7 +237,7 @@ fn broken_contract(witness: &Witness<'_>, violation: &Violation) -> String {
             let op = breach.op.and_then(|id| op(witness.history(), id));
             let op = op.filter(|op| op.ret.is_none_or(|ret| ret.instant() >= breach.at));
             let call = op.map_or_else(String::new, |op| {
-                format!(" in its {} of {}", op.kind.asked(), moment(op.call.at))
+                format!(" in its {} of {}", op.kind.noun(), moment(op.call.at))
             });
             format!("The lock of {} broke its contract{call}: {}", breach.process, breach.text())
         },

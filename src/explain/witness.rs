@@ -100,6 +100,11 @@ impl<'a> Witness<'a> {
         self.holds.iter().find(|hold| hold.grant.id == grant)
     }
 
+    /// When the tenure of a grant last ceased to be covered.
+    pub fn lost_at(&self, grant: OpId) -> Option<Moment> {
+        Some(self.reading.tenure(grant)?.whole.uncovered_from())
+    }
+
     /// Whether a grant belongs to a tenure.
     pub fn is_of(&self, tenure: &StoryHold<'_>, grant: OpId) -> bool {
         self.reading.are_one(grant, tenure.grant.id)

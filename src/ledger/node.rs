@@ -45,12 +45,14 @@ fn leaderless(ledger: &Ledger) -> Option<Breach> {
 pub const SERVES_NOBODY: [&str; 2] = ["CLUSTERDOWN", "LOADING"];
 
 /// The moment until which so many nodes reported that they serve no client that no quorum was left.
+/// Nodes that would not serve in any case do not count: others lead in their place.
 fn declined_until(ledger: &Ledger, healed: Moment) -> Option<Moment> {
     let leaders = Leaders::of(ledger.reading.history);
     let mut last: BTreeMap<&str, Moment> = BTreeMap::new();
     for request in &ledger.reading.history.requests {
         let says = request.answer.as_deref().is_some_and(|word| SERVES_NOBODY.contains(&word));
         let at = request.at(Leg::Applied).map(Moment::from).filter(|at| says && *at > healed);
+        let at = at.filter(|at| leaders.would_serve(&request.to, *at));
         // If one node is queried at a time, all nodes count as one group.
         let group = if ledger.site.asked > 1 { leaders.group(&request.to) } else { "" };
         let known = last.entry(group).or_insert(healed);

@@ -62,6 +62,12 @@ impl<'a> Leaders<'a> {
         }
         leading
     }
+
+    /// Whether a node is one that serves clients at a moment: it leads its group, or nobody does.
+    pub fn would_serve(&self, node: &'a str, at: Moment) -> bool {
+        let leading = self.leading(self.group(node), at);
+        leading.is_empty() || leading.contains(node)
+    }
 }
 
 /// The disjoint stretches, in order, in which fewer groups than a quorum had a master, among the

@@ -69,6 +69,10 @@ fn nearest_miss(finding: &Finding) -> String {
         access.grant.is_some() && access.accepted && access.kind != AccessKind::Read
     };
     match finding.judgement.nearest_miss {
+        Some(miss) if miss < 0 && finding.judgement.verdict == Verdict::Holds => {
+            let by = three_digits(miss);
+            format!("{by}: open to another while its holder wrote, and only timing saved it")
+        }
         Some(miss) => three_digits(miss),
         None if accesses.iter().any(wrote) => "no lease ends".to_owned(),
         None => "-".to_owned(),

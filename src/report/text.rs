@@ -7,7 +7,7 @@ use crate::explain::experiment::Remedied;
 use crate::explain::explanation::Explanation;
 use crate::explain::finding::Finding;
 use crate::explain::sentence::{beyond, class_words, verdict_words};
-use crate::quantity::{length, moment};
+use crate::quantity::{moment, rounded};
 use crate::report::causes;
 use crate::report::content::{self, Table};
 use crate::report::{service, settings};
@@ -110,7 +110,7 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     {
         // With two holders, the write of either may have been early enough.
         if miss < 0 {
-            let by = length(miss.unsigned_abs());
+            let by = rounded(miss.unsigned_abs());
             let margin = format!("a write came {by} after another could have been let in");
             wrapped(&mut out, "  margin: ", &margin);
         }
@@ -179,7 +179,10 @@ impl Pen {
 }
 
 fn heading(out: &mut String, finding: &Finding, explanation: &Explanation, pen: Pen) {
+    let is_close = finding.judgement.nearest_miss.is_some_and(|miss| miss < 0);
     let (code, word) = match finding.judgement.verdict {
+        // Another could have been let in: that is no clean result.
+        Verdict::Holds if is_close => ("1;33", "HELD"),
         Verdict::Holds => ("1;32", "HELD"),
         Verdict::Violated(_) => ("1;31", "VIOLATED"),
         Verdict::Unknown(_) => ("1;33", "UNKNOWN"),

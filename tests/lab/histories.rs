@@ -8,6 +8,7 @@ use lockstorm::check::case::Case;
 use lockstorm::check::judge::{Judgement, judge};
 use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::{Cause, Kind, Turn, TurnEnd, Verdict, Violation};
+use lockstorm::explain::finding::Finding;
 use lockstorm::ledger::breach::Breach;
 use lockstorm::ledger::part::Part;
 use lockstorm::ledger::seen;
@@ -36,6 +37,21 @@ fn every_kind_has_a_file_that_shows_it_and_one_that_does_not() {
             assert!(has, "no {prefix} file for {}", kind.word());
         }
     }
+}
+
+/// The files that name a mechanism, each as a finding, with the name.
+pub fn told() -> Vec<(Finding, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories");
+    let mut files = Vec::new();
+    collect(&root, &mut files);
+    files.sort();
+    let read = |file: &PathBuf| {
+        let text = fs::read_to_string(file).expect("a readable file");
+        let story = toml::from_str::<Story>(&text).expect("a history");
+        let how = story.how.clone()?;
+        Some((story.finding(&name(file)), how))
+    };
+    files.iter().filter_map(read).collect()
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {

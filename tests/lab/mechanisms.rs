@@ -22,7 +22,7 @@ use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-use crate::NO_TIME;
+use crate::{NO_TIME, histories};
 
 #[test]
 fn scenarios_are_explained_by_what_happened_in_them() {
@@ -80,6 +80,17 @@ fn plans_are_explained_by_what_made_the_difference() {
             wrong.push(format!("{}: {class}: {how}\n  {why}", path.display()));
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A file of `tests/histories/` may name its mechanism.
+#[test]
+fn histories_are_explained_by_what_they_show() {
+    let wrong = histories::told().into_iter().filter_map(|(finding, wanted)| {
+        let how = mechanism(&Witness::of(&finding)).map(|how| how.sentence).unwrap_or_default();
+        (!how.contains(&wanted)).then(|| format!("{}: {how}", finding.scenario))
+    });
+    let wrong: Vec<String> = wrong.collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -189,10 +189,10 @@ fn overrun(witness: &Witness<'_>) -> Option<Beat> {
     let mut halts = witness.reading.halts(&hold.grant.process);
     let paused = halts.any(|halt| halt.from.at < hold.until.at && over < halt.to.at);
     let text = format!(
-        "{} outlives its lease by {}{}, until {}; nobody else is let in.",
+        "{}{} outlives its lease by {}, until {}; nobody else is let in.",
         hold.grant.caller,
+        if paused { ", which was paused," } else { "" },
         length(bare(&hold)?),
-        if paused { ", paused as it was" } else { "" },
         moment(hold.until.at),
     );
     Some(Beat::new(Weight::Cause, hold.until, text, vec![Evidence::Op(hold.grant.id)]))
@@ -242,15 +242,26 @@ fn longest_wait(witness: &Witness<'_>) -> Option<Beat> {
     if is_let_in && asked.len() == 1 {
         return None;
     }
-    let text = format!(
-        "{} waits longest: it asks {} from here on, {} {}.",
-        wait.caller,
-        count(asked.len() as u64, "time"),
-        if is_let_in { "until it is let in after" } else { "in vain for" },
-        length(wait.longest),
-    );
+    let until = match is_let_in {
+        true => format!("until it is let in after {}", length(wait.longest)),
+        false => format!("in vain for {}{}", length(wait.longest), after(witness, &asked, end)),
+    };
+    let often = count(asked.len() as u64, "time");
+    let text = format!("{} waits longest: it asks {often} from here on, {until}.", wait.caller);
     let evidence = asked.iter().map(|op| Evidence::Op(op.id)).collect();
     Some(Beat::new(Weight::Effect, wait.from, text, evidence))
+}
+
+/// What a wait that ended without a grant was cut by, if by the heal, and the grant of its last
+/// acquire after that.
+fn after(witness: &Witness<'_>, asked: &[&Op], end: Nanos) -> String {
+    if witness.history().healed.is_none_or(|healed| healed.at != end) {
+        return String::new();
+    }
+    let last = asked.last().filter(|op| is_granted(op)).and_then(|op| op.ret);
+    let let_in =
+        last.map_or_else(String::new, |ret| format!(", and is let in at {}", moment(ret.at)));
+    format!(", until the faults are healed{let_in}")
 }
 
 fn is_granted(op: &Op) -> bool {

@@ -89,21 +89,21 @@ fn term(witness: &Witness<'_>, hold: &StoryHold<'_>) -> String {
             };
             let goes = match as_it_ran(witness, hold) == Some(lease) {
                 true => "",
-                false => ", as its clock goes",
+                false => " by its own clock",
             };
             format!("{fence}; its {first} runs until {}{goes}", moment(lease))
         }
-        (_, None) => format!("{fence}; by its clock, which stands, its lease never ends"),
+        (_, None) => format!("{fence}; its lease never ends by its own clock, which has stopped"),
     }
 }
 
-/// When the granted lease would have ended, had its clock kept its rate.
+/// When the granted lease would have ended, had its clock kept its rate since the acquire's call.
 fn as_it_ran(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Nanos> {
     let Outcome::Granted { deadline: Some((clock, deadline)), .. } = hold.grant.outcome else {
         return None;
     };
     let clocks = &witness.reading.clocks;
-    clocks.line(&hold.grant.process, clock, hold.from.into())?.reaches(deadline)
+    clocks.line(&hold.grant.process, clock, hold.grant.call.into())?.reaches(deadline)
 }
 
 fn overlap(witness: &Witness<'_>) -> Option<Beat> {

@@ -230,10 +230,16 @@ fn told_late(witness: &Witness<'_>) -> Vec<Beat> {
                 _ => ("is never told of its loss, and holds on", " for", Vec::new()),
             };
             evidence.push(Evidence::Op(hold.grant.id));
-            let late = violation.late.map_or_else(String::new, |late| {
-                format!("{by} {} after its lease ended", length(late))
+            let after = violation.late.and_then(|ran| {
+                let lost = witness.lost_at(hold.grant.id)?;
+                let late = violation.to.at.saturating_sub(lost.at);
+                let again = match ran < late {
+                    true => format!(", {} after it ran again", length(ran)),
+                    false => String::new(),
+                };
+                Some(format!("{by} {} after its lease ended{again}", length(late)))
             });
-            let text = format!("{} {told}{late}.", hold.grant.caller);
+            let text = format!("{} {told}{}.", hold.grant.caller, after.unwrap_or_default());
             beats.push(Beat::new(Weight::Crux, hold.until, text, evidence));
         }
     }

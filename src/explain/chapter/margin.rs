@@ -8,7 +8,7 @@ use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Access, AccessKind};
-use crate::quantity::{length, moment};
+use crate::quantity::{moment, rounded};
 
 /// The write that the checks measured; nothing if it is not in the history.
 pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
@@ -17,7 +17,7 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     let (_, access) = last_write(witness, hold).filter(|(index, _)| *index == nearest.write)?;
     let who = &hold.grant.caller;
     let mut evidence = vec![Evidence::Op(hold.grant.id), Evidence::Access(nearest.write)];
-    let by = length(nearest.by.unsigned_abs());
+    let by = rounded(nearest.by.unsigned_abs());
     if nearest.node.is_empty() {
         let text = format!(
             "The nearest miss: {who} writes {by} after its grant, and nothing would have kept \

@@ -175,10 +175,11 @@ fn saw(view: &View<'_>) -> Beat {
     let View { sight, of, at, by } = view;
     let names: Vec<String> = by.iter().map(|(_, name)| (*name).to_owned()).collect();
     let who = list(&names);
+    let s = if names.len() == 1 { "s" } else { "" };
     let text = match sight {
-        Sight::Suspected => format!("No answer comes from {of} to {who}: it is suspected."),
-        Sight::Down => format!("Enough agree that {of} is down, by {who}."),
-        Sight::Named => format!("The master is {of} from now on, by {who}."),
+        Sight::Suspected => format!("{who} receive{s} no answer from {of}, and suspect{s} it."),
+        Sight::Down => format!("{who} report{s} that {of} is down: enough agree."),
+        Sight::Named => format!("{who} name{s} {of} as the master from now on."),
     };
     let evidence = by.iter().map(|(index, _)| Evidence::Sighting(*index)).collect();
     Beat::new(Weight::Detail, *at, text, evidence)

@@ -215,7 +215,8 @@ fn taken<'w, 'a>(witness: &'w Witness<'a>, condition: &Condition) -> Option<(&'w
     witness.lives.iter().find_map(|life| {
         let end = witness.history().keys.get(life.end?)?;
         let soon = condition.from <= end.at && end.at.at - condition.from.at <= SECOND;
-        let is_it = condition.strikes(&life.node) && end.change == ends && end.by.is_none();
+        let was_there = life.from < condition.from && condition.strikes(&life.node);
+        let is_it = was_there && end.change == ends && end.by.is_none();
         let owner = op(witness.history(), life.owner?)?;
         (soon && is_it).then_some((life, owner))
     })

@@ -13,9 +13,8 @@ use crate::explain::mechanism::stuck;
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
+use crate::history::{Op, OpId, OpKind, Outcome, Request};
 use crate::quantity::moment;
-use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
 /// The first breach of the contract.
@@ -217,8 +216,9 @@ pub fn renewal(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
             format!("{who}'s renewal of {at} set the key again after it had ended.")
         }
         None => format!(
-            "{who}'s renewal was in flight when {who} released the lock, and was applied \
-             afterwards."
+            "{who}'s renewal of {} was under way when its release returned, and was applied \
+             afterwards.",
+            moment(extend.call.at)
         ),
     };
     Some(Mechanism::new(How::RenewalLate, text, evidence))
@@ -229,7 +229,7 @@ pub fn unanswered(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
     let waits = violation.ops.iter().find_map(|id| op(witness.history(), *id))?;
     let mut requests = witness.history().requests.iter().enumerate();
     let last = requests.rfind(|(_, request)| request.op == waits.id);
-    let (who, asked) = (&waits.caller, waits.kind.asked());
+    let (who, asked) = (&waits.caller, waits.kind.noun());
     let evidence = vec![Evidence::Op(waits.id)];
     let Some((index, request)) = last else {
         let text = format!("{who}'s {asked} sent nothing.");
@@ -258,7 +258,16 @@ pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let grant = violation.ops.iter().find_map(|id| grant_of(op(witness.history(), *id)?))?;
     let tenure = witness.tenures.iter().find(|hold| witness.is_of(hold, grant))?;
     let found = belief(witness, tenure, violation.to.into());
-    if !matches!(found.how, How::Overworked | How::DeadlineTooLate) {
+    let mut halts = witness.reading.halts(&tenure.grant.process);
+    let (lost, told) = (witness.lost_at(grant)?, Moment::from(violation.to));
+    let ran = !halts.any(|halt| halt.from < told && lost < halt.to);
+    let explains = match found.how {
+        How::Overworked | How::DeadlineTooLate | How::Unclear => false,
+        // A halt that was over by then explains why the lease ran out, not why nobody was told.
+        How::StoodStill => !ran,
+        _ => true,
+    };
+    if explains {
         return Some(found);
     }
     let who = &tenure.grant.caller;
@@ -277,83 +286,6 @@ pub fn lost(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
         KeyEnding::RanOut => Some(belief(witness, tenure, violation.from.into())),
         KeyEnding::There => None,
     }
-}
-
-/// The end of a counter of fences on a node.
-fn counter_gone(
-    witness: &Witness<'_>,
-    (index, key): (usize, &Key),
-    mut evidence: Vec<Evidence>,
-) -> Mechanism {
-    let at = moment(key.at.at);
-    let by = key.by.and_then(|by| op(witness.history(), by));
-    let node = &key.node;
-    let (how, text) = match (key.change, by) {
-        (KeyChange::Expired, _) => {
-            (How::CounterGone, format!("The counter of fences expired on {node} at {at}."))
-        }
-        (KeyChange::Deleted, Some(op)) => {
-            let (who, what) = (&op.caller, op.kind.asked());
-            let text = format!("{who}'s {what} deleted the counter of fences on {node} at {at}.");
-            (How::CounterGone, text)
-        }
-        (KeyChange::Deleted, None) => {
-            (How::CounterGone, format!("The counter of fences was deleted on {node} at {at}."))
-        }
-        (KeyChange::Changed | KeyChange::Set, _) => {
-            let text = format!("{node} started at {at} with an older counter of fences.");
-            (How::CounterForgotten, text)
-        }
-        _ => (How::CounterForgotten, format!("{node} lost the counter of fences at {at}.")),
-    };
-    evidence.push(Evidence::Key(index));
-    Mechanism::new(how, text, evidence)
-}
-
-/// A fence number that is not larger than the previous one: on the node that gave it, the counter
-/// was gone after the larger number, or never had it.
-pub fn fence(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
-    let history = witness.history();
-    let evidence: Vec<Evidence> = violation.ops.iter().map(|id| Evidence::Op(*id)).collect();
-    let [larger, smaller] = witness.regress(violation)?.map(|(op, _)| op.id);
-    let (larger, smaller) = (&larger, &smaller);
-    let ends = |key: &Key| {
-        use KeyChange::{Changed, Deleted, Evicted, Expired, LostAtFailover, LostAtRestart};
-        matches!(key.change, Deleted | Evicted | Expired | LostAtFailover | LostAtRestart)
-            // A start read an earlier value.
-            || key.change == Changed && key.by.is_none()
-    };
-    let counters = || {
-        let keys = history.keys.iter().enumerate();
-        keys.filter(|(_, key)| key.key != witness.reading.lock_key)
-    };
-    let count = |by: &OpId, on: Option<&str>| {
-        counters().find(|(_, key)| {
-            key.by == Some(*by) && !ends(key) && on.is_none_or(|node| key.node == node)
-        })
-    };
-    if let Some((given, number)) = count(smaller, None) {
-        let reached = count(larger, Some(&number.node)).filter(|(index, _)| *index < given);
-        let gone = reached.and_then(|(reached, _)| {
-            let mut between = counters().filter(|(index, _)| (reached..given).contains(index));
-            between.rfind(|(_, key)| key.node == number.node && ends(key))
-        });
-        if let Some(gone) = gone {
-            return Some(counter_gone(witness, gone, evidence));
-        }
-        let promoted = leaders::promoted(&witness.reading);
-        let mut led = promoted.iter().filter(|led| led.by == number.node && led.at <= number.at);
-        if let (None, Some(led)) = (reached, led.next_back()) {
-            let text = format!(
-                "{} was made master at {} with an older counter of fences.",
-                led.by,
-                moment(led.at.at)
-            );
-            return Some(Mechanism::new(How::CounterForgotten, text, evidence));
-        }
-    }
-    let text = "The fences do not grow in the order of the grants.".to_owned();
-    Some(Mechanism::new(How::CounterApart, text, evidence))
 }
 
 /// No legal order: two turns that exclude each other, as with two holders; otherwise a turn that
@@ -457,12 +389,13 @@ fn undone(witness: &Witness<'_>, mut ops: impl Iterator<Item = OpId>) -> Option<
     let release = ops.find_map(|id| {
         let release = op(history, id)?;
         let is_release = matches!(release.kind, OpKind::Release { .. });
-        let has_effect = history.keys.iter().any(|key| key.by == Some(id));
+        let lock_key = witness.reading.lock_key;
+        let has_effect = history.keys.iter().any(|key| key.by == Some(id) && key.key == lock_key);
         let lied = is_release && release.outcome == Outcome::Released && !has_effect;
         lied.then_some(release)
     })?;
     let text = format!(
-        "{}'s release of {} returned as done, and deleted nothing.",
+        "{}'s release of {} returned as done, and left the lock's key as it was.",
         release.caller,
         moment(release.call.at)
     );

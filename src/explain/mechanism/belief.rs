@@ -20,8 +20,9 @@ use crate::reading::index::{Halt, standing};
 use crate::reading::moment::Moment;
 
 /// Why the holder of a tenure believed at a moment that it held the lock, though its keys were
-/// gone.
+/// gone. Of a grant that arrives later, it is asked at its arrival: nobody believes in it before.
 pub fn belief(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Mechanism {
+    let at = at.max(Moment::from(hold.from));
     let covers = witness.reading.tenure(hold.grant.id).is_some_and(|whole| whole.covers(at));
     // A process that died did not outlast its lease: it counted on it as long as it lived.
     let died = matches!(hold.end, HoldEnd::Died(_)) && hold.until.at < at.at;
@@ -37,7 +38,7 @@ pub fn belief(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Mechan
             .as_ref()
             .and_then(|term| still(witness, hold, term, at))
             .or_else(|| renewal(witness, hold, ended(term.as_ref(), at)))
-            .or_else(|| waiting(witness, hold, &term?)),
+            .or_else(|| waiting(witness, hold, term.as_ref()?)),
     };
     let who = &hold.grant.caller;
     let own = vec![Evidence::Op(hold.grant.id)];
@@ -50,10 +51,11 @@ pub fn belief(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Mechan
             let text = format!("{who} counts on its lease for longer than its key lives.");
             Mechanism::new(How::DeadlineTooLate, text, own)
         }
-        (false, _) => {
+        (false, _) if term.as_ref().is_some_and(Term::is_outworked) => {
             let text = format!("{who}'s lease ran out under its work.");
             Mechanism::new(How::Overworked, text, own)
         }
+        (false, _) => Mechanism::unclear(),
     })
 }
 
@@ -75,12 +77,13 @@ pub fn lied(
     };
     let mut kept = ops(witness, hold).into_iter().filter(is_kept);
     let last = kept.rfind(|op| matches!(op.kind, OpKind::Extend { .. }))?;
-    if witness.history().keys.iter().any(|key| key.by == Some(last.id)) {
+    let lock_key = witness.reading.lock_key;
+    if witness.history().keys.iter().any(|key| key.by == Some(last.id) && key.key == lock_key) {
         return None;
     }
     let who = &hold.grant.caller;
     let text = format!(
-        "{who} was told at {} that its lease is prolonged, and no key was.",
+        "{who} was told at {} that its lease is prolonged, and the lock's key was not.",
         last.ret.map_or_else(String::new, |ret| moment(ret.at))
     );
     Some(Mechanism::new(How::RenewalLied, text, vec![Evidence::Op(last.id)]))
@@ -100,7 +103,7 @@ fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Opti
             && !keys().any(|(_, key)| key.by == Some(last.id) && key.node == life.node)
     };
     let out = witness.lives.iter().filter(is_out);
-    let (life, index, led) = out.rev().find_map(|life| {
+    let (life, index, (led, report)) = out.rev().find_map(|life| {
         let mut prolonged = keys().filter(|(_, key)| key.by == Some(last.id));
         prolonged.find_map(|(index, key)| {
             let led = took_over(witness, &life.node, &key.node, at)?;
@@ -117,7 +120,8 @@ fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Opti
         life.node,
         moment(led.at)
     );
-    let evidence = vec![Evidence::Op(last.id), Evidence::Key(index), Evidence::Key(life.born)];
+    let evidence =
+        vec![Evidence::Op(last.id), Evidence::Key(index), Evidence::Key(life.born), report];
     Some(Mechanism::new(How::NeverReached, text, evidence))
 }
 
@@ -137,7 +141,8 @@ fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<
     };
     let (renewed, extend, back) = keys.iter().enumerate().rev().find_map(|(back, put)| {
         let mut before = keys[..back].iter().enumerate();
-        let (renewed, key) = before.rfind(|(_, key)| is_back(put) && key.node == put.node)?;
+        let is_it = |key: &Key| key.node == put.node && key.key == put.key;
+        let (renewed, key) = before.rfind(|(_, key)| is_back(put) && is_it(key))?;
         let is_earlier = put.until_ms.is_some_and(|until| Some(until) < key.until_ms);
         Some((renewed, own(key.by?).filter(|_| is_earlier)?, back))
     })?;
@@ -173,7 +178,11 @@ fn clock(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mech
         return None;
     }
     let who = &hold.grant.caller;
-    let text = format!("{who}'s lease ran out, and by its own clock it had not.");
+    let before = match Moment::from(hold.from) == at {
+        true => format!(" before its grant arrived at {}", moment(at.at)),
+        false => String::new(),
+    };
+    let text = format!("{who}'s lease ran out{before}, and by its own clock it had not.");
     // A suspended machine does not count the time that it misses.
     let mut halts = witness.reading.halts(process).filter(|halt| halt.from < at && halt.to > first);
     let suspended = || {
@@ -292,8 +301,18 @@ impl<'a> Term<'a> {
 
     /// Whether the lease would have sufficed for this long, and for what the plan makes callers do.
     fn fits(&self, busy: Nanos) -> bool {
+        self.busy_until(busy) <= self.lease
+    }
+
+    /// Whether its holder worked for as long as the lease lasted, without what delayed it.
+    fn is_outworked(&self) -> bool {
+        self.busy_until(self.worked()) >= self.lease
+    }
+
+    /// When work of this length ends, or what the plan makes callers do.
+    fn busy_until(&self, busy: Nanos) -> Nanos {
         let planned = self.planned.min(self.until.at.saturating_sub(self.from.at));
-        self.from.at.saturating_add(busy.max(planned)) <= self.lease
+        self.from.at.saturating_add(busy.max(planned))
     }
 }
 
@@ -374,9 +393,9 @@ fn waiting(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Opti
     }
     let end = op.ret.map_or(witness.history().end, |ret| ret.instant());
     let text = format!(
-        "{}'s {} at {} took {}, and its lease ran out meanwhile.",
+        "{}'s {} of {} took {}, and its lease ran out meanwhile.",
         hold.grant.caller,
-        op.kind.asked(),
+        op.kind.noun(),
         moment(op.call.at),
         length(end.at.saturating_sub(op.call.at))
     );

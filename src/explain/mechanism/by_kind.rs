@@ -2,7 +2,7 @@
 
 use crate::check::verdict::Kind;
 use crate::explain::mechanism::how::Mechanism;
-use crate::explain::mechanism::{alone, overlap};
+use crate::explain::mechanism::{alone, fence, overlap};
 use crate::explain::witness::Witness;
 
 /// How the headline violation became possible; `None` if nothing is violated.
@@ -18,7 +18,7 @@ pub fn mechanism(witness: &Witness<'_>) -> Option<Mechanism> {
         Kind::NeverSettles => alone::unanswered(witness, violation),
         Kind::LateLoss => alone::late(witness, violation),
         Kind::LostEarly => alone::lost(witness, violation),
-        Kind::FenceRegress => alone::fence(witness, violation),
+        Kind::FenceRegress => fence::fence(witness, violation),
         Kind::NotLinearizable => alone::order(witness, violation),
     };
     Some(found.unwrap_or_else(Mechanism::unclear))

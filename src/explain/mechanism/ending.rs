@@ -96,7 +96,7 @@ fn obeyed<'a>(
 }
 
 fn hand(change: KeyChange, by: &Op, is_own: bool, whose: &str, node: &str) -> (How, String) {
-    let asked = format!("{}'s {} of {}", by.caller, by.kind.asked(), moment(by.call.at));
+    let asked = format!("{}'s {} of {}", by.caller, by.kind.noun(), moment(by.call.at));
     match change {
         KeyChange::Set => {
             (How::Overwritten, format!("{asked} set the key on {node}, over {whose}'s."))

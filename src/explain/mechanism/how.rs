@@ -39,8 +39,8 @@ pub enum How {
     /// The lease expired while its holder was halted: the key expired at its own time, and the
     /// holder's process was halted before that.
     StoodStill,
-    /// The work outlasted the lease: the key expired at its own time, while its holder ran and had
-    /// not extended it.
+    /// The work outlasted the lease: the key expired at its own time, and until then its holder ran
+    /// and worked for as long as the lease lasted, without halts and late accesses.
     Overworked,
     /// The holder waited for the resource beyond its lease: when the key was gone, an access of the
     /// holder was in flight, or reached the resource.
@@ -125,6 +125,9 @@ pub enum How {
     /// Replicas lacked what callers had written: a master reported so for longer after the heal
     /// than the probe waits in any case.
     NoReplica,
+    /// The lock's own state lets nobody in: the probe's acquires were answered without an error and
+    /// refused, and no caller's key was there.
+    StateStays,
     /// The node did not know the script: the reply to the operation's last request was NOSCRIPT.
     ScriptUnknown,
     /// The node rejected the command: the reply to the operation's last request was another error,
@@ -133,7 +136,7 @@ pub enum How {
     /// A request got no reply: no reply to the operation's last request was delivered.
     NoAnswer,
     /// The holder ran and was not notified: its process was not halted between the loss and the
-    /// notice.
+    /// notice, or nothing else explains the loss.
     NotTold,
     /// The counter of fences was lost: a node lost the key of the counter before the smaller number
     /// was drawn.

@@ -6,6 +6,7 @@
 //! - [`belief`]: why its holder continued
 //! - [`overlap`]: two holders at once
 //! - [`takeover`]: which node was promoted in place of another
+//! - [`fence`]: a fence that is not larger than the previous one
 //! - [`alone`]: violations that involve one caller
 //! - [`stuck`]: nobody gets the lock, and no caller's key is the reason
 //! - [`by_kind`]: which of these applies to a kind of violation
@@ -14,6 +15,7 @@ mod alone;
 mod belief;
 pub mod by_kind;
 mod ending;
+mod fence;
 pub mod how;
 mod overlap;
 mod stuck;

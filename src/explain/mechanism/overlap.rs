@@ -80,7 +80,7 @@ fn dead(hold: &StoryHold<'_>) -> Option<Mechanism> {
     let lease = hold.lease.filter(|_| !arrived)?;
     let who = &hold.grant.caller;
     let late = length(hold.from.at.saturating_sub(lease));
-    let text = format!("{who} took its grant {late} after the lease of it was over.");
+    let text = format!("{who} accepted a grant whose lease had ended {late} before.");
     Some(Mechanism::new(How::DeadOnArrival, text, vec![Evidence::Op(hold.grant.id)]))
 }
 
@@ -236,7 +236,8 @@ fn apart(
     };
     for ((_, mine), (_, theirs)) in own.iter().flat_map(|mine| set.iter().map(move |it| (mine, it)))
     {
-        let Some(led) = took_over(witness, &theirs.node, &mine.node, theirs.at.into()) else {
+        let Some((led, report)) = took_over(witness, &theirs.node, &mine.node, theirs.at.into())
+        else {
             continue;
         };
         if mine.at < led {
@@ -246,6 +247,7 @@ fn apart(
                 theirs.node,
                 moment(led.at)
             );
+            evidence.push(report);
             return Some(Mechanism::new(How::NeverReached, text, evidence));
         }
     }

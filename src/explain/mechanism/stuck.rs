@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use lockstorm_platform::time::Instant;
+use lockstorm_platform::trace::Leg;
+
 use crate::check::verdict::{Kind, Violation};
 use crate::explain::hold::op;
 use crate::explain::incarnation::KeyLife;
@@ -12,6 +15,7 @@ use crate::history::{Op, OpId, OpKind, Outcome, PROBE, PROBE_MARGIN, Request, Se
 use crate::ledger::node::SERVES_NOBODY;
 use crate::quantity::{count, list, moment};
 use crate::reading::leaders;
+use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;
 
 /// Why no caller could get the lock although no caller's key blocks it; only for [`Kind::Stuck`].
@@ -30,7 +34,8 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
             .or_else(|| rejected(witness))
             .or_else(|| unreplicated(witness))
             .or_else(|| never_back(witness))
-            .or_else(|| unreached(witness));
+            .or_else(|| unreached(witness))
+            .or_else(|| state_stays(witness));
     };
     let since = moment(from.at);
     let tilted = witness.history().sightings.iter();
@@ -125,29 +130,80 @@ fn never_back(witness: &Witness<'_>) -> Option<Mechanism> {
     let mut ops = witness.history().ops.iter().filter(|op| op.ret.is_none());
     let op = ops.find(lives)?;
     let text =
-        format!("{}'s {} of {} never returned.", op.caller, op.kind.asked(), moment(op.call.at));
+        format!("{}'s {} of {} never returned.", op.caller, op.kind.noun(), moment(op.call.at));
     Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(op.id)]))
 }
 
-/// A probe of which no request was answered in time, or even sent.
+/// A probe whose last acquire received no reply in time, or sent nothing.
 fn unreached(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
-    let last = history.ops.iter().rfind(|op| op.process == PROBE && op.kind == OpKind::Acquire)?;
-    let mut requests = history.requests.iter().filter(|request| request.op == last.id);
-    if requests.any(Request::is_answered) {
+    let answered = |op: &Op| {
+        let in_time = |at: Instant| op.ret.is_none_or(|ret| at <= ret.instant());
+        let mut own = history.requests.iter().filter(|request| request.op == op.id);
+        own.any(|request| request.at(Leg::Delivered).is_some_and(in_time))
+    };
+    let mut probes = history.ops.iter().filter(|op| op.process == PROBE);
+    let last = probes.clone().rfind(|op| op.kind == OpKind::Acquire)?;
+    if answered(last) {
         return None;
     }
-    let text = "No request of the probe was answered in time.".to_owned();
+    let text = match probes.any(answered) {
+        true => {
+            let at = moment(last.call.at);
+            format!("No request of the probe's last acquire, of {at}, was answered in time.")
+        }
+        false => "No request of the probe was answered in time.".to_owned(),
+    };
     Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(last.id)]))
 }
 
-/// Nodes that report that they serve no client.
+/// A probe that was answered without an error and refused, where no caller's key was.
+fn state_stays(witness: &Witness<'_>) -> Option<Mechanism> {
+    let history = witness.history();
+    let is_refused = |id: OpId| {
+        op(history, id).is_some_and(|op| {
+            let refused = matches!(op.outcome, Outcome::Refused { .. });
+            op.process == PROBE && op.kind == OpKind::Acquire && refused
+        })
+    };
+    let is_clean = |request: &Request| !request.declined && request.answer.is_none();
+    let is_free = |request: &Request| {
+        !witness.lives.iter().any(|life| life.owner.is_some() && life.is_met_by(request))
+    };
+    let answers = history.requests.iter().enumerate();
+    let answers: Vec<(usize, &Request)> =
+        answers.filter(|(_, request)| is_refused(request.op) && request.is_answered()).collect();
+    let (index, last) = answers.iter().next_back()?;
+    let mut of_last = answers.iter().filter(|(_, request)| request.op == last.op);
+    if !of_last.all(|(_, request)| is_clean(request) && is_free(request)) {
+        return None;
+    }
+    let same = answers
+        .iter()
+        .filter(|(_, request)| request.to == last.to && is_clean(request) && is_free(request));
+    let acquires: BTreeSet<OpId> = same.map(|(_, request)| request.op).collect();
+    let text = format!(
+        "The lock's own state lets nobody in: {} answered {} of the probe without an error, the \
+         last {} at {}; no caller's key was there, and the probe was refused.",
+        last.to,
+        count(acquires.len() as u64, "acquire"),
+        last.command,
+        moment(last.at(Leg::Delivered)?.at)
+    );
+    let evidence = vec![Evidence::Op(last.op), Evidence::Request(*index)];
+    Some(Mechanism::new(How::StateStays, text, evidence))
+}
+
+/// Nodes that report that they serve no client, though no other node leads in their place.
 fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let leaders = Leaders::of(witness.history());
     let requests = witness.history().requests.iter().enumerate();
     let mut errors = requests.filter_map(|(index, request)| {
         let word = request.answer.as_deref().filter(|word| SERVES_NOBODY.contains(word))?;
         let is_late = request.legs.last().is_some_and(|(_, at)| *at >= violation.from);
-        is_late.then_some((index, word, request))
+        let would_serve =
+            |(_, at): &(Leg, Instant)| leaders.would_serve(&request.to, Moment::from(*at));
+        (is_late && request.legs.last().is_some_and(would_serve)).then_some((index, word, request))
     });
     let (index, word, request) = errors.next_back()?;
     let text = format!("{} answers {word}: it serves nobody.", request.to);

@@ -2,19 +2,27 @@
 
 use lockstorm_platform::time::Instant;
 
+use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::Seen;
 use crate::reading::moment::Moment;
 
-/// When a node that had followed another was last promoted by a moment.
-pub fn took_over(witness: &Witness<'_>, node: &str, from: &str, by: Moment) -> Option<Instant> {
+/// When a node that had followed another was last promoted by a moment, and the report of that.
+pub fn took_over(
+    witness: &Witness<'_>,
+    node: &str,
+    from: &str,
+    by: Moment,
+) -> Option<(Instant, Evidence)> {
     let mut follows = None;
     let mut led = None;
-    for role in witness.history().sightings.iter().filter(|role| role.by == node) {
+    let sightings = witness.history().sightings.iter().enumerate();
+    for (index, role) in sightings.filter(|(_, role)| role.by == node) {
         match role.what {
             Seen::Follows => follows = Some(&role.master),
             Seen::Leads if Moment::from(role.at) <= by => {
-                led = follows.filter(|master| *master == from).map(|_| role.at).or(led);
+                let report = (role.at, Evidence::Sighting(index));
+                led = follows.filter(|master| *master == from).map(|_| report).or(led);
             }
             _ => {}
         }

@@ -62,8 +62,8 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
         true => (
             How::BlindCommand,
             format!(
-                "{who}'s {command}{way} struck {whose}'s key on {node}: what it compares \
-                 lets it."
+                "{who}'s {command}{way} changed {whose}'s key on {node}: if it checks the owner, \
+                 the check passed."
             ),
         ),
         false if has_looked => (

@@ -19,13 +19,17 @@
 
 use std::collections::BTreeMap;
 
+use lockstorm::check::judge::judge;
 use lockstorm::check::terms::{Invariant, Terms};
+use lockstorm::explain::finding::Finding;
+use lockstorm::explore::ground::ground;
 use lockstorm::history::{
     Access, AccessKind, ClockPiece, Condition, ContractBreach, History, Key, Op, OpKind, Outcome,
     Request, Seen, Sighting,
 };
 use lockstorm::ledger::site::Site;
-use lockstorm::promise::{Assumption, Bounded, Model};
+use lockstorm::plan::TopologyKind;
+use lockstorm::promise::{Assumption, Bounded, Model, Promise};
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Target, Verb, verbs};
 use lockstorm_platform::time::{Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, Stamp};
@@ -60,6 +64,8 @@ pub struct Story {
     pub contended: Option<u32>,
     /// Faults that struck in a hold.
     pub struck_in_hold: Option<u32>,
+    /// Part of the sentence about its mechanism. The sentences of its story are checked as well.
+    pub how: Option<String>,
     #[serde(default)]
     terms: StoryTerms,
     story: String,
@@ -140,6 +146,45 @@ impl Story {
             },
             grants_without_faults: terms.grants_without_faults,
             is_drawn: terms.is_drawn,
+        }
+    }
+
+    /// The judged history as a finding, as if a lock with a lease had run.
+    pub fn finding(&self, name: &str) -> Finding {
+        let (history, terms) = (self.history(), self.terms());
+        let kind = match terms.site.asked {
+            0 | 1 if history.sightings.is_empty() => TopologyKind::Single,
+            0 | 1 => TopologyKind::Replicated,
+            _ => TopologyKind::Independent,
+        };
+        let mut plan = ground("token-lua", kind);
+        plan.name = name.to_owned();
+        plan.lock.key.clone_from(&terms.lock_key);
+        plan.workload.reenter = terms.reenters;
+        Finding {
+            scenario: name.to_owned(),
+            file: String::new(),
+            ask: String::new(),
+            note: String::new(),
+            seed: 1,
+            plan,
+            plan_hash: String::new(),
+            trace_hash: String::new(),
+            records: 0,
+            engine: String::new(),
+            judgement: judge(&history, &terms),
+            promise: Promise {
+                holders: terms.holders,
+                tells_loss: terms.tells_loss,
+                model: terms.model,
+                assumes: terms.site.assumes.clone(),
+            },
+            history,
+            breaches: Vec::new(),
+            class: None,
+            signature: None,
+            experiments: None,
+            expected: None,
         }
     }
 

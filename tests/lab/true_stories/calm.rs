@@ -8,7 +8,7 @@ use lockstorm_platform::trace::KeyChange;
 use crate::true_stories::facts::{Facts, Held, Truth, ensure, is_granted};
 use crate::true_stories::faults::is_back;
 use crate::true_stories::grants::is_acquire;
-use crate::true_stories::pattern::{is_length, is_moment, list, read};
+use crate::true_stories::pattern::{is_length, is_moment, is_rounded, list, read};
 use crate::true_stories::templates::{Template, Told};
 
 pub const TEMPLATES: &[Template] = &[
@@ -34,24 +34,12 @@ pub const TEMPLATES: &[Template] = &[
     ("{node} is back without {who}'s key{any}.", forgot),
     ("{node} is started again without {who}'s key{any}.", forgot),
     (
-        "{who} outlives its lease by {length}{any}, until {moment}; nobody else is let in.",
-        |facts, told| {
-            let mut holds = facts.holds.iter();
-            let hold = holds.find(|h| h.op.caller == told.words[0] && h.until == told.at);
-            let hold = hold.ok_or("no hold of it ends then")?;
-            ensure(is_moment(told.words[3], told.at.at), "it ends otherwise")?;
-            let (by, _) = crate::true_stories::pattern::length(told.words[1]).ok_or("no length")?;
-            let over = told.at.at.saturating_sub(by);
-            let lease = facts.lease_known(hold.op, told.at).ok_or("its lease has no end")?;
-            let late = told.at.at.checked_sub(lease).ok_or("its lease is not over")?;
-            ensure(is_length(told.words[1], late), &format!("it outlives it by {late} ns"))?;
-            let others = facts
-                .holds
-                .iter()
-                .any(|h| h.op.caller != hold.op.caller && h.from.at >= over && h.from < told.at);
-            ensure(!others, "somebody is let in")
-        },
+        "{who}, which was paused, outlives its lease by {length}, until {moment}; nobody else is let in.",
+        |f, t| outlives(f, t, true),
     ),
+    ("{who} outlives its lease by {length}, until {moment}; nobody else is let in.", |f, t| {
+        outlives(f, t, false)
+    }),
     (
         "{who}'s {word} of {length} ends {length} before its lease, so nobody else could be let in.",
         spared,
@@ -78,8 +66,26 @@ pub const TEMPLATES: &[Template] = &[
         |f, t| waits(f, t, true),
     ),
     ("{who} waits longest: it asks {number} {word} from here on, in vain for {length}.", |f, t| {
-        waits(f, t, false)
+        waits(f, t, false)?;
+        ensure(!is_cut(f, t), "the heal ends it")
     }),
+    (
+        "{who} waits longest: it asks {number} {word} from here on, in vain for {length}, until the faults are healed.",
+        |f, t| {
+            waits(f, t, false)?;
+            ensure(is_cut(f, t), "the heal does not end it")?;
+            ensure(last_asked(f, t).is_some_and(|op| !is_granted(op)), "it is let in afterwards")
+        },
+    ),
+    (
+        "{who} waits longest: it asks {number} {word} from here on, in vain for {length}, until the faults are healed, and is let in at {moment}.",
+        |f, t| {
+            waits(f, t, false)?;
+            ensure(is_cut(f, t), "the heal does not end it")?;
+            let last = last_asked(f, t).filter(|op| is_granted(op)).and_then(|op| op.ret);
+            ensure(last.is_some_and(|ret| is_moment(t.words[4], ret.at)), "it is let in otherwise")
+        },
+    ),
     (
         "The closest hand-over: {who} is granted the lock {length} after {who}'s hold ended.",
         |facts, told| {
@@ -177,6 +183,43 @@ fn spared(facts: &Facts, told: &Told) -> Truth {
 }
 
 /// From now on a caller tries this often, and is granted at the last try if at all.
+/// The last hold beyond its lease, with a halt in that time or without.
+fn outlives(facts: &Facts, told: &Told, paused: bool) -> Truth {
+    let mut holds = facts.holds.iter();
+    let hold = holds.find(|h| h.op.caller == told.words[0] && h.until == told.at);
+    let hold = hold.ok_or("no hold of it ends then")?;
+    ensure(is_moment(told.words[2], told.at.at), "it ends otherwise")?;
+    let (by, _) = crate::true_stories::pattern::length(told.words[1]).ok_or("no length")?;
+    let over = told.at.at.saturating_sub(by);
+    let lease = facts.lease_known(hold.op, told.at).ok_or("its lease has no end")?;
+    let late = told.at.at.checked_sub(lease).ok_or("its lease is not over")?;
+    ensure(is_length(told.words[1], late), &format!("it outlives it by {late} ns"))?;
+    let others = facts
+        .holds
+        .iter()
+        .any(|h| h.op.caller != hold.op.caller && h.from.at >= over && h.from < told.at);
+    ensure(!others, "somebody is let in")?;
+    let halts = facts.history.conditions.iter().filter(|c| c.verb.halts());
+    let mut own = halts.filter(|c| c.strikes(&hold.op.process) && c.from < told.at);
+    let is_halted = own.any(|c| c.to.is_none_or(|to| lease < to.at));
+    ensure(is_halted == paused, "it is halted otherwise")
+}
+
+/// Whether the heal ends a wait, not a death before it.
+fn is_cut(facts: &Facts, told: &Told) -> bool {
+    let healed = facts.history.healed.map_or(0, |healed| healed.at);
+    is_length(told.words[3], healed.saturating_sub(told.at.at))
+}
+
+/// The last acquire of a wait.
+fn last_asked<'a>(facts: &Facts<'a>, told: &Told) -> Option<&'a Op> {
+    let often: usize = told.words[1].parse().ok()?;
+    let asked = facts.history.ops.iter().filter(|op| {
+        is_acquire(facts, op) && op.caller == told.words[0] && op.call.instant() >= told.at
+    });
+    asked.take(often).last()
+}
+
 fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
     let asked = facts.history.ops.iter().filter(|op| {
         is_acquire(facts, op) && op.caller == told.words[0] && op.call.instant() >= told.at
@@ -264,7 +307,7 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
             None => ensure(owners.any(|op| !is_own(op)), "no older key is there")?,
         }
     }
-    ensure(is_length(length, miss.unsigned_abs()), "it is another length")?;
+    ensure(is_rounded(length, miss.unsigned_abs()), "it is another length")?;
     let free = told.at.at.saturating_add_signed(miss);
     let is_removal = |key: &&Key| {
         let ends = [KeyChange::Evicted, KeyChange::Deleted, KeyChange::LostAtRestart];

@@ -121,7 +121,7 @@ fn term(facts: &Facts, hold: &Held, text: &str) -> Truth {
     if text == "; the grant is dead on arrival" {
         return ensure(over.is_some_and(|over| over <= hold.from.at), "it is not over yet");
     }
-    if text == "; by its clock, which stands, its lease never ends" {
+    if text == "; its lease never ends by its own clock, which has stopped" {
         return ensure(over.is_none(), "its clock comes to the deadline");
     }
     let kept = facts.history.ops.iter().any(|op| {
@@ -130,7 +130,21 @@ fn term(facts: &Facts, hold: &Held, text: &str) -> Truth {
     });
     let form = if kept { "; its first lease runs until " } else { "; its lease runs until " };
     let told = text.strip_prefix(form).ok_or(format!("kept: {kept}, and it says '{text}'"))?;
-    let told = told.strip_suffix(", as its clock goes").unwrap_or(told);
+    let (told, by_own) = match told.strip_suffix(" by its own clock") {
+        Some(told) => (told, true),
+        None => (told, false),
+    };
+    // A clock that stopped or was changed since the call comes to the deadline at another time.
+    let read = facts.reads(process, clock, hold.op.call.at).ok_or("it has no such clock")?;
+    let mut pieces = facts.history.clocks.iter().filter(|p| p.host == *process && p.clock == clock);
+    let over_as_called = pieces.rfind(|p| p.from <= hold.op.call.instant()).map(|p| {
+        let rate = 1_000_000 + i64::from(p.line.rate_ppm);
+        let left = u128::from(deadline.saturating_sub(read)) * 1_000_000;
+        hold.op.call.at + (left / rate.max(1) as u128) as u64
+    });
+    let over_now = over.unwrap_or(0);
+    let is_same = over_as_called.is_some_and(|at| at.abs_diff(over_now) <= 1_000);
+    ensure(is_same != by_own, "it names the clock where that makes no difference, or does not")?;
     let over = over.ok_or("its clock never comes to the deadline")?;
     ensure(over > hold.from.at, "it is over already")?;
     ensure(is_moment(told, over), &format!("its clock comes to the deadline at {over} ns"))

@@ -60,9 +60,17 @@ pub const TEMPLATES: &[Template] = &[
         ensure(found, "no such operation is without an answer")
     }),
     ("{who} is told of its loss, {length} after its lease ended.", |f, t| told_late(f, t, true)),
+    (
+        "{who} is told of its loss, {length} after its lease ended, {length} after it ran again.",
+        |f, t| told_late(f, t, true),
+    ),
     ("{who} is never told of its loss, and holds on.", never_told),
     (
         "{who} is never told of its loss, and holds on for {length} after its lease ended.",
+        |f, t| told_late(f, t, false),
+    ),
+    (
+        "{who} is never told of its loss, and holds on for {length} after its lease ended, {length} after it ran again.",
         |f, t| told_late(f, t, false),
     ),
 ];
@@ -224,7 +232,20 @@ fn told_late(facts: &Facts, told: &Told, is_told: bool) -> Truth {
     let hold = hold.ok_or("no hold of it ends so then")?;
     let over = lease_over(facts, hold.op).ok_or("its lease is never over")?;
     let late = told.at.at.checked_sub(over).ok_or("its lease is not over")?;
-    ensure(is_length(told.words[1], late), &format!("it is {late} ns late"))
+    ensure(is_length(told.words[1], late), &format!("it is {late} ns late"))?;
+    // The end of the halts in which the lease ended.
+    let mut again = over;
+    for halt in facts.history.conditions.iter().filter(|c| c.verb.halts()) {
+        let to = halt.to.map_or(facts.history.end.at, |to| to.at);
+        if halt.strikes(&hold.op.process) && halt.from.at <= again && again < to {
+            again = to;
+        }
+    }
+    let ran = told.at.at - again;
+    match told.words.get(2) {
+        Some(said) => ensure(again > over && is_length(said, ran), &format!("it ran {ran} ns")),
+        None => ensure(again == over, "it was halted when its lease ended"),
+    }
 }
 
 fn never_told(facts: &Facts, told: &Told) -> Truth {

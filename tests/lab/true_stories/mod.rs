@@ -3,7 +3,8 @@
 //! A sentence is matched against the templates of `templates`, by its text alone. Each template has
 //! a predicate over the recorded history and the plan; a sentence that no template matches is
 //! refused. Requirements on a story as a whole are in `whole`. The stories are those of drawn plans
-//! on every lock and topology, violated or held, and of all scenarios.
+//! on every lock and topology, violated or held, of all scenarios, and of the hand-written histories
+//! that name their mechanism.
 //!
 //! `LOCKSTORM_STORIES` sets the number of hunted violations, and half of it are runs that held; `LOCKSTORM_FROM` the first seed; with
 //! `LOCKSTORM_PRINT=1` each sentence is printed.
@@ -35,8 +36,8 @@ use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
-use crate::NO_TIME;
 use crate::true_stories::facts::Facts;
+use crate::{NO_TIME, histories};
 
 /// The default number of hunted violations.
 const DEFAULT: usize = 100;
@@ -133,6 +134,14 @@ fn every_sentence_of_a_hunted_violation_is_true() {
 fn every_sentence_of_a_drawn_run_that_held_is_true() {
     let stories = number("LOCKSTORM_STORIES").unwrap_or(DEFAULT) / 2;
     drawn_stories(stories, false).report("runs that held");
+}
+
+#[test]
+fn every_sentence_of_a_history_with_a_mechanism_is_true() {
+    let told = histories::told();
+    assert!(!told.is_empty(), "no history names its mechanism");
+    let read = |tally: Tally, (finding, _): &(Finding, String)| tally.read(finding);
+    told.iter().fold(Tally::default(), read).report("histories");
 }
 
 fn drawn_stories(stories: usize, violated: bool) -> Tally {

@@ -34,17 +34,22 @@ pub const TEMPLATES: &[Template] = &[
     ("{node}'s process ends by itself.", |facts, told| {
         place(facts, told, |seen| seen.what == Seen::Exited).map(drop)
     }),
-    ("No answer comes from {node} to {list}: it is suspected.", |f, t| {
-        watched(f, t, Sight::Suspected)
+    ("{list} receives no answer from {node}, and suspects it.", |f, t| {
+        watched(f, t, Sight::Suspected, 1)
     }),
-    ("Enough agree that {node} is down, by {list}.", |f, t| watched(f, t, Sight::Down)),
+    ("{list} receive no answer from {node}, and suspect it.", |f, t| {
+        watched(f, t, Sight::Suspected, 2)
+    }),
+    ("{list} reports that {node} is down: enough agree.", |f, t| watched(f, t, Sight::Down, 1)),
+    ("{list} report that {node} is down: enough agree.", |f, t| watched(f, t, Sight::Down, 2)),
     ("{list} see their clocks jump and act on nothing for 30 s: TILT.", |f, t| {
         list(t.words[0]).iter().try_for_each(|who| tilted(f, t, who))
     }),
     ("{node} sees its clock jump and acts on nothing for 30 s: TILT.", |f, t| {
         tilted(f, t, t.words[0])
     }),
-    ("The master is {node} from now on, by {list}.", |f, t| watched(f, t, Sight::Named)),
+    ("{list} names {node} as the master from now on.", |f, t| watched(f, t, Sight::Named, 1)),
+    ("{list} name {node} as the master from now on.", |f, t| watched(f, t, Sight::Named, 2)),
 ];
 
 /// A Sentinel was in TILT mode, at the told time or soon after; its clock was stepped, or it was
@@ -70,18 +75,19 @@ fn role_before<'a>(facts: &Facts<'a>, node: &str, place: usize) -> Option<(Seen,
     Some((last.what, &last.master))
 }
 
-/// Each of these made that observation of the master soon, the first of them now.
-fn watched(facts: &Facts, told: &Told, sight: Sight) -> Truth {
+/// Each of these, at least so many, made that observation of the master soon, the first of them now.
+fn watched(facts: &Facts, told: &Told, sight: Sight, least: usize) -> Truth {
     let saw = |by: &str| {
         facts.history.sightings.iter().find(|seen| {
             let soon = told.at <= seen.at && seen.at.at - told.at.at <= TOGETHER;
             seen.by == by
-                && seen.master == told.words[0]
+                && seen.master == told.words[1]
                 && soon
                 && seen.what == Seen::Watched(sight)
         })
     };
-    let by = list(told.words[1]);
+    let by = list(told.words[0]);
+    ensure(by.len() >= least, "it is one alone")?;
     ensure(by.iter().all(|by| saw(by).is_some()), "one did not see that")?;
     ensure(by.iter().any(|by| saw(by).is_some_and(|s| s.at == told.at)), "none saw it now")
 }
