@@ -61,10 +61,10 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
             section(&mut out, title, pen);
             columns(&mut out, &table);
         }
-        if title == "Thresholds" {
-            if let Some(note) = causes::heal_note(finding) {
-                wrapped(&mut out, "  ", &note);
-            }
+        if title == "Thresholds"
+            && let Some(note) = causes::heal_note(finding)
+        {
+            wrapped(&mut out, "  ", &note);
         }
         if title == "Violations" {
             for more in content::more_violations(finding).iter().chain(&explanation.arguments) {
