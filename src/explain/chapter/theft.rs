@@ -69,6 +69,19 @@ enum KeyEnd {
     TakenBy(OpId),
 }
 
+impl KeyEnd {
+    /// The operation that ended it.
+    fn by(self) -> Option<OpId> {
+        match self {
+            KeyEnd::DeletedBy(id)
+            | KeyEnd::OverwrittenBy(id)
+            | KeyEnd::TakenBy(id)
+            | KeyEnd::Own(id) => Some(id),
+            KeyEnd::Change(_) | KeyEnd::RanOut => None,
+        }
+    }
+}
+
 fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
     let owner = life.owner?;
     let key = witness.history().keys.get(life.end?)?;
@@ -127,13 +140,7 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
     let on = list(&nodes);
     let is_one = nodes.len() == 1;
     let mut evidence = vec![Evidence::Op(owner)];
-    let (hand, sent) = match ending {
-        KeyEnd::DeletedBy(id)
-        | KeyEnd::OverwrittenBy(id)
-        | KeyEnd::TakenBy(id)
-        | KeyEnd::Own(id) => hand(witness, id, lives),
-        KeyEnd::Change(_) | KeyEnd::RanOut => (String::new(), None),
-    };
+    let (hand, sent) = ending.by().map_or_else(Default::default, |id| hand(witness, id, lives));
     evidence.extend(sent.map(Evidence::Request));
     let what = match ending {
         KeyEnd::DeletedBy(id) | KeyEnd::OverwrittenBy(id) | KeyEnd::TakenBy(id)
@@ -174,13 +181,7 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
         evidence.extend([Evidence::Key(life.born), Evidence::Key(life.end?)]);
     }
     let at: Instant = lives.iter().map(|life| life.until).min()?;
-    if let KeyEnd::DeletedBy(id)
-    | KeyEnd::OverwrittenBy(id)
-    | KeyEnd::TakenBy(id)
-    | KeyEnd::Own(id) = ending
-    {
-        evidence.push(Evidence::Op(id));
-    }
+    evidence.extend(ending.by().map(Evidence::Op));
     let weight = match ending {
         KeyEnd::Own(_) if sent.is_none() => Weight::Minor,
         _ if at > witness.primary?.from => Weight::Effect,

@@ -115,7 +115,7 @@ fn asks_again(facts: &Facts, told: &Told) -> Truth {
     let mut requests = facts.history.requests.iter().enumerate();
     let comes = |(_, request): &(usize, &Request)| {
         let op = facts.op(request.op).filter(|op| is_acquire(facts, op));
-        let now = request.legs.iter().any(|leg| *leg == (Leg::Applied, told.at));
+        let now = request.legs.contains(&(Leg::Applied, told.at));
         now && request.to == told.words[2] && op.is_some_and(|op| op.caller == told.words[0])
     };
     let (index, request) = requests.find(comes).ok_or("no request of it comes there then")?;
