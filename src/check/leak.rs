@@ -49,7 +49,6 @@ use crate::check::leak::tries::{KEYLESS, Met, tries};
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
-use crate::reading::index::HistoryIndex;
 use crate::reading::moment::Moment;
 
 /// A key from the moment on at which it had no owner.
@@ -103,7 +102,7 @@ fn left_over_from(
     requests: &Requests<'_>,
     key: &Incarnation,
 ) -> Option<(OpId, Moment)> {
-    let owner = owner(case, key)?;
+    let owner = case.leaver(key)?;
     let op = case.op(owner)?;
     let told = match op.outcome {
         _ if case.owner(key.by?).is_none() => released_at(case, key)?,
@@ -119,17 +118,6 @@ fn left_over_from(
     let over = case.tenure(owner).map_or(told, |tenure| tenure.whole.end);
     let from = key.from.max(told).max(over);
     (from < key.to).then_some((owner, from))
-}
-
-/// The acquire to which a key belongs: also one whose release set it.
-pub fn owner(case: &HistoryIndex, key: &Incarnation) -> Option<OpId> {
-    let by = case.op(key.by?)?;
-    match by.kind {
-        OpKind::Release { grant } if case.history.keys[key.born].change == KeyChange::Set => {
-            Some(grant)
-        }
-        _ => case.owner(by.id),
-    }
 }
 
 /// When the release that set a key returned as released.

@@ -54,7 +54,7 @@ fn extend<'a>(case: &Case<'a>, by: Option<OpId>) -> Option<(&'a Op, OpId)> {
 
 /// Whether a key belongs to a grant's tenure.
 fn is_of(case: &Case, life: usize, grant: OpId) -> bool {
-    let owner = case.lives.incarnations[life].by.and_then(|by| case.owner(by));
+    let owner = case.leaver(&case.lives.incarnations[life]);
     owner.is_some_and(|owner| case.are_one(owner, grant))
 }
 

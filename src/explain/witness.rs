@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
 
-use crate::check::leak;
 use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
 use crate::explain::hold::{StoryHold, grant_of, holds, op, tenures};
@@ -190,7 +189,7 @@ impl<'a> Witness<'a> {
     fn owner_of(&self, life: &KeyLife) -> Option<OpId> {
         let mut lives = self.reading.lives.incarnations.iter();
         let life = lives.find(|own| own.born == life.born)?;
-        leak::owner(&self.reading, life)
+        self.reading.leaver(life)
     }
 
     /// The release that set a key, if one did.

@@ -34,7 +34,8 @@ use crate::scenario::written::{self, Question, WrittenViolation};
 
 /// Runs the plan that a scenario and a seed make, and explains it.
 pub fn scenario(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
-    explained(lab, None, &scenario.healed(seed), unexplained(lab, scenario, seed))
+    let finding = explained(lab, None, &scenario.healed(seed), unexplained(lab, scenario, seed));
+    with_margins(lab, None, finding)
 }
 
 /// The same, without reruns to explain it.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use lockstorm_platform::time::{Clock, MILLISECOND};
+use lockstorm_platform::trace::KeyChange;
 
 use crate::history::{History, Key, Op, OpId, OpKind, Outcome};
 use crate::reading::hold::{self, Hold, HoldEnd, HoldEnding};
@@ -61,7 +62,8 @@ impl<'a> Reading<'a> {
     }
 
     /// Whether a change makes a key of that creator the key of its own operation: the operation
-    /// belongs to another tenure, and nobody relies on the key any more.
+    /// belongs to another tenure, and nobody relies on the key any more, or both were granted the
+    /// lock with owner values that differ. Grants with the same owner value share a key.
     fn takes_over(&self, creator: Option<OpId>, change: &Key) -> bool {
         let owner = creator.and_then(|creator| self.owner(creator));
         let Some(by) = change.by.and_then(|by| self.op(by)) else { return false };
@@ -69,9 +71,31 @@ impl<'a> Reading<'a> {
             (Some(_), None, _) => true,
             (Some(taker), Some(owner), _)
             | (None, Some(owner), &OpKind::Release { grant: taker }) => {
-                !self.are_one(taker, owner) && self.is_given_up(owner, change.at.into())
+                let is_free = || self.is_given_up(owner, change.at.into());
+                let differs = || by.id == taker && self.differ(taker, owner);
+                !self.are_one(taker, owner) && (is_free() || differs())
             }
             _ => false,
+        }
+    }
+
+    /// Whether two acquires were granted the lock with different owner values.
+    fn differ(&self, one: OpId, other: OpId) -> bool {
+        let token = |id| match &self.op(id)?.outcome {
+            Outcome::Granted { token, .. } => Some(token).filter(|token| !token.is_empty()),
+            _ => None,
+        };
+        token(one).zip(token(other)).is_some_and(|(one, other)| one != other)
+    }
+
+    /// The acquire to which a key belongs, also one whose release set it.
+    pub fn leaver(&self, key: &Incarnation) -> Option<OpId> {
+        let by = self.op(key.by?)?;
+        match by.kind {
+            OpKind::Release { grant } if self.history.keys[key.born].change == KeyChange::Set => {
+                Some(grant)
+            }
+            _ => self.owner(by.id),
         }
     }
 

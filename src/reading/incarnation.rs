@@ -1,11 +1,11 @@
 //! The lives of the lock's key on each node: which operation created it, which changed it, what
 //! ended it.
 //!
-//! A key that an operation of another grant changes in place, once nobody relies on it any more, is
-//! from then on that operation's: so a lock is taken over whose key stays, and whose value says
-//! whether it is free.
+//! A key that an operation of another grant changes in place, once nobody relies on it any more, or
+//! with an owner value that differs, is from then on that operation's: so a lock is taken over whose
+//! key stays, and whose value says whether it is free.
 //!
-//! Provenance only: values never matter, since tokens may be equal.
+//! Beyond that only provenance matters: owner values may be equal.
 
 use crate::history::{History, Key, OpId};
 use crate::reading::moment::Moment;

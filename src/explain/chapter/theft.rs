@@ -11,7 +11,7 @@ use crate::explain::hold::{grant_of, op};
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Key, OpId, Seen};
+use crate::history::{Key, OpId, OpKind, Seen};
 use crate::quantity::{length, list};
 use crate::reading::moment::Moment;
 
@@ -96,7 +96,10 @@ fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
     match (key.change, foreign) {
         (KeyChange::Set, Some(by)) => Some((owner, KeyEnd::OverwrittenBy(by))),
         (KeyChange::Deleted, Some(by)) => Some((owner, KeyEnd::DeletedBy(by))),
-        (KeyChange::Changed, by) => Some((owner, KeyEnd::TakenBy(by?))).filter(|_| is_in_cast),
+        (KeyChange::Changed, by) => {
+            let by = op(witness.history(), by?).filter(|by| by.kind == OpKind::Acquire)?;
+            is_in_cast.then_some((owner, KeyEnd::TakenBy(by.id)))
+        }
         (KeyChange::Deleted, None) if is_in_cast => Some((owner, KeyEnd::Own(key.by?))),
         (KeyChange::Deleted, None) | (KeyChange::Set, None) => None,
         (KeyChange::Expired, _) if is_in_cast && ran_out(witness, life, key) => {
@@ -214,18 +217,25 @@ fn hand(witness: &Witness<'_>, id: OpId, lives: &[&KeyLife]) -> (String, Option<
     }
 }
 
-/// Extends that extended another caller's key, as named by the violations.
+/// Extends and releases that extended another caller's key, or changed it in place, as named by the
+/// violations.
 fn prolonged(witness: &Witness<'_>) -> Vec<Beat> {
-    let named = witness.of_kind(Kind::ForeignExtend).flat_map(|v| v.keys.iter().copied());
+    let harms = [Kind::ForeignExtend, Kind::ForeignRelease].into_iter();
+    let named = harms.flat_map(|kind| witness.of_kind(kind)).flat_map(|v| v.keys.iter().copied());
     named
         .filter_map(|index| {
             let keys = &witness.history().keys;
-            let key: &Key = keys.get(index).filter(|key| key.change == KeyChange::Extended)?;
+            let key: &Key = keys.get(index)?;
+            let does = match key.change {
+                KeyChange::Extended => "prolongs",
+                KeyChange::Changed => "changes",
+                _ => return None,
+            };
             let (by, who) = (key.by?, witness.caller(key.by?)?);
             let life = witness.lives.iter().rfind(|l| l.node == key.node && l.from < key.at)?;
             let owner = life.owner.filter(|owner| witness.caller(*owner) != Some(who))?;
             let whose = witness.caller(owner)?;
-            let text = format!("{who} prolongs {whose}'s key on {}.", key.node);
+            let text = format!("{who} {does} {whose}'s key on {}.", key.node);
             let evidence = vec![Evidence::Op(by), Evidence::Key(life.born), Evidence::Key(index)];
             Some(Beat::new(Weight::Crux, key.at, text, evidence))
         })

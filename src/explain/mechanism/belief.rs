@@ -6,7 +6,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{StoryHold, grant_of};
 use crate::explain::incarnation::KeyLife;
-use crate::explain::mechanism::ending::disturbed;
+use crate::explain::mechanism::clock::disturbed;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::took_over;
 use crate::explain::story::Evidence;

@@ -3,13 +3,16 @@
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
+use crate::check::verdict::Kind;
 use crate::explain::hold::{grant_of, op};
 use crate::explain::incarnation::KeyLife;
+use crate::explain::mechanism::belief::lied;
+use crate::explain::mechanism::clock::disturbed;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Condition, Key, Op, OpId, Seen};
+use crate::history::{Key, Op, OpId, Seen};
 use crate::quantity::{length, moment};
 use crate::reading::moment::Moment;
 
@@ -52,7 +55,22 @@ pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) ->
     match (key.change, key.by.and_then(|by| op(reading.history, by))) {
         (KeyChange::Expired, _) => time(witness, life, owner, by),
         // By then nobody relied on it.
-        (KeyChange::Changed, _) => KeyEnding::RanOut,
+        (KeyChange::Changed, _) if reading.is_given_up(owner, key.at.into()) => KeyEnding::RanOut,
+        (KeyChange::Changed, Some(by)) => {
+            let text = format!(
+                "{}'s {} of {} took over {whose}'s key on {node}, whose lease was not over.",
+                by.caller,
+                by.kind.noun(),
+                moment(by.call.at)
+            );
+            evidence.push(Evidence::Op(by.id));
+            let found = emptied(witness, life, owner).or_else(|| {
+                let hold = witness.tenures.iter().find(|hold| witness.is_of(hold, owner))?;
+                lied(witness, hold, (Moment::default(), key.at.into()))
+            });
+            let taken = || Mechanism::new(How::Overwritten, text, evidence);
+            KeyEnding::Taken(found.unwrap_or_else(taken))
+        }
         (KeyChange::LostAtRestart, _) => {
             let text = format!("{node} was started again without {whose}'s key.");
             taken(How::Forgotten, text, evidence)
@@ -76,6 +94,18 @@ pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) ->
             }
         }
     }
+}
+
+/// Another caller's release or extend that had changed a key in place before it was taken over.
+fn emptied(witness: &Witness<'_>, life: &KeyLife, owner: OpId) -> Option<Mechanism> {
+    let harms = [Kind::ForeignRelease, Kind::ForeignExtend].into_iter();
+    let mut keys = harms.flat_map(|kind| witness.of_kind(kind)).flat_map(|harm| &harm.keys);
+    let index = keys.find(|index| {
+        let key = &witness.history().keys[**index];
+        let is_there = life.from < key.at && key.at < life.until;
+        key.change == KeyChange::Changed && key.node == life.node && is_there
+    })?;
+    stolen(witness, *index, owner)
 }
 
 /// The life on its master whose end made a replica end its own.
@@ -135,21 +165,6 @@ fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEn
         (How::ReplicaClock, text)
     };
     KeyEnding::Taken(Mechanism::new(how, text, evidence))
-}
-
-/// What disturbed the clocks of a host between two moments.
-pub fn disturbed(
-    witness: &Witness<'_>,
-    host: &str,
-    (from, to): (Moment, Moment),
-) -> Option<Evidence> {
-    let conditions = witness.history().conditions.iter().enumerate();
-    let is_between = |condition: &Condition| {
-        Moment::from(condition.from) < to
-            && condition.to.is_none_or(|over| Moment::from(over) >= from)
-    };
-    let mut own = conditions.filter(|(_, c)| c.strikes(host) && c.verb.disturbs_clocks());
-    own.find(|(_, condition)| is_between(condition)).map(|(index, _)| Evidence::Condition(index))
 }
 
 /// When the last expiry of a key was set, for how long, and by which node's clock.

@@ -3,6 +3,7 @@
 //! - [`how`]: the known mechanisms, and what proves each
 //! - [`theft`]: why a command could change another caller's key
 //! - [`ending`]: how a key that blocked others was gone
+//! - [`clock`]: the fault behind a clock that went wrong
 //! - [`belief`]: why its holder continued
 //! - [`overlap`]: two holders at once
 //! - [`takeover`]: which node was promoted in place of another
@@ -14,6 +15,7 @@
 mod alone;
 mod belief;
 pub mod by_kind;
+mod clock;
 mod ending;
 mod fence;
 pub mod how;

@@ -169,7 +169,14 @@ fn takes_over(table: &Table, born: usize, index: usize) -> bool {
         return !matches!(by.kind, OpKind::Release { .. });
     };
     let began = table.began(owner);
-    table.began(taker) != began && relies_no_more(table, began, point(key.at))
+    let token = |id: u32| match &table.op(id).outcome {
+        Outcome::Granted { token, .. } => token.as_str(),
+        _ => "",
+    };
+    let (new, old) = (token(taker), token(owner));
+    let enters = by.kind == OpKind::Acquire;
+    let differs = enters && !new.is_empty() && !old.is_empty() && new != old;
+    table.began(taker) != began && (differs || relies_no_more(table, began, point(key.at)))
 }
 
 /// Whether nobody counts on a tenure's grant at a point: there was none, or it is not covered; if
@@ -651,7 +658,8 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
                     stamp(extend.call) > ret || table.terms.site.asked == 1 && sure
                 })
         });
-        let owns = |born: usize| tenure_of(table, born) == Some(began);
+        let owns =
+            |born: usize| left_by(table, born).map(|owner| table.began(owner)) == Some(began);
         let wrong = match alive_before(table, &key.node, index) {
             Some(born) => late && owns(born),
             None if key.change == KeyChange::Extended => false,

@@ -253,7 +253,8 @@ impl Maker {
         let fence = (!self.dice.one_in(4)).then(|| u64::from(id) / 2 + self.dice.below(3));
         let refused = Outcome::Refused { why: String::new() };
         let value = Outcome::Value { value: self.dice.below(3) as i64 };
-        let granted = Outcome::Granted { token: String::new(), fence, deadline };
+        let token = ["", "a", "b"][id as usize % 3].to_owned();
+        let granted = Outcome::Granted { token, fence, deadline };
         let outcomes = match self.history.ops[id as usize].kind {
             OpKind::Acquire if self.is_first(id) && !self.dice.one_in(5) => vec![granted],
             OpKind::Acquire => vec![granted.clone(), granted, refused, Outcome::Unknown],

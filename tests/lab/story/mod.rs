@@ -2,7 +2,7 @@
 //! line per event. Times are milliseconds; events of one millisecond happen in the order of lines.
 //!
 //! ```text
-//! op 0 c1 0..10 acquire granted until=mono:10000 fence=7      call..return; `5..` never returned
+//! op 0 c1 0..10 acquire granted until=mono:10000 fence=7      call..return; `5..` never returned; token=a
 //! op 1 c1 20..22 write(0,1) accepted                          read(G) write(G,V) append(G)
 //! op 2 c1 30..31 release(0) released                          extend(G) lost(G); G may be `-`
 //! access 21 op=1 accepted                                     what the resource saw
@@ -499,7 +499,7 @@ fn outcome(words: &[&str]) -> Option<Outcome> {
         "pending" => Outcome::Pending,
         "unknown" => Outcome::Unknown,
         "granted" => Outcome::Granted {
-            token: String::new(),
+            token: value(words, "token").unwrap_or_default().to_owned(),
             fence: value(words, "fence").map(|fence| fence.parse().expect("a number")),
             deadline,
         },

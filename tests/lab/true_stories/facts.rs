@@ -271,8 +271,18 @@ impl<'a> Facts<'a> {
             hold.op.caller == self.caller(owner) && is_lasting && in_lease
         };
         let comes = |hold: &Held| hold.op.id == owner && key.at < hold.from;
+        let token = |id: OpId| match &self.op(id)?.outcome {
+            Outcome::Granted { token, .. } => {
+                Some(token.as_str()).filter(|token| !token.is_empty())
+            }
+            _ => None,
+        };
+        let enters = key.by == Some(taker);
+        let pair = token(taker).zip(token(owner)).filter(|_| enters);
+        let differs = pair.is_some_and(|(one, other)| one != other)
+            && self.caller(taker) != self.caller(owner);
         let is_kept = self.holds.iter().any(|hold| relies(hold) || comes(hold));
-        taker != owner && !is_kept
+        taker != owner && (differs || !is_kept)
     }
 
     /// The acquire that owns the key which an operation makes.

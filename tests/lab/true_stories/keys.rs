@@ -71,15 +71,8 @@ pub const TEMPLATES: &[Template] = &[
     ("{any} takes over {who}'s key on {list}.", |f, t| {
         removed(f, t, t.words[0], Whose::Of(t.words[1]), t.words[2], KeyChange::Changed)
     }),
-    ("{who} prolongs {who}'s key on {node}.", |facts, told| {
-        let mut keys = facts.keys_on(told.words[2]);
-        let found = keys.find(|(_, key)| key.at == told.at && key.change == KeyChange::Extended);
-        let (index, key) = found.ok_or("no key is prolonged there then")?;
-        let by = key.by.ok_or("nobody did it")?;
-        ensure(facts.caller(by) == told.words[0], "another did it")?;
-        let (_, owner) = facts.standing(&key.node, index).ok_or("there is no key")?;
-        ensure(owner.is_some_and(|owner| facts.caller(owner) == told.words[1]), "it is another's")
-    }),
+    ("{who} prolongs {who}'s key on {node}.", |f, t| touched(f, t, KeyChange::Extended)),
+    ("{who} changes {who}'s key on {node}.", |f, t| touched(f, t, KeyChange::Changed)),
     ("{any}: anybody could get in, and nobody does.", lost_early),
     ("{who} asks to give the lock back at {moment}, and is answered here.", |facts, told| {
         let found = facts.history.ops.iter().any(|op| {
@@ -94,6 +87,17 @@ pub const TEMPLATES: &[Template] = &[
     ("{who}'s renewal{any} prolongs the key on {list}.", |f, t| renewal(f, t, false)),
     ("{who}'s {word} comes to {node} before {any} key is set there, its {word} after.", torn),
 ];
+
+/// A caller changes the key of another in this way.
+fn touched(facts: &Facts, told: &Told, change: KeyChange) -> Truth {
+    let mut keys = facts.keys_on(told.words[2]);
+    let found = keys.find(|(_, key)| key.at == told.at && key.change == change);
+    let (index, key) = found.ok_or("no key is changed so there then")?;
+    let by = key.by.ok_or("nobody did it")?;
+    ensure(facts.caller(by) == told.words[0], "another did it")?;
+    let (_, owner) = facts.standing(&key.node, index).ok_or("there is no key")?;
+    ensure(owner.is_some_and(|owner| facts.caller(owner) == told.words[1]), "it is another's")
+}
 
 fn ran_out(facts: &Facts, told: &Told) -> Truth {
     ended(facts, told, told.words[1], told.words[0], &|facts, index, key| {
