@@ -148,7 +148,8 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
 fn given_back(witness: &Witness<'_>, (life, who): (&KeyLife, &str), release: &Op) -> (How, String) {
     let node = &life.node;
     if witness.set_by_release(life).is_some() {
-        let text = format!("{who}'s release set the key on {node} where it had to remove it.");
+        let text =
+            format!("{who}'s release set the key on {node}, and what it set kept others out.");
         return (How::NothingDeleted, text);
     }
     let is_later = release.ret.is_some_and(|ret| life.from > ret.instant());
