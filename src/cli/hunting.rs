@@ -80,6 +80,10 @@ fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Exit, R
     let smallest = if catch.is_minimal { "" } else { ", and given up: it may become smaller" };
     say(&format!("shrunk in {shrink_runs} runs to {}{smallest}", faults(finding)));
     act::in_short(finding).iter().for_each(|line| say(line));
+    let is_outside = finding.class.as_ref().is_some_and(|class| !class.is_in_model());
+    if is_outside && !arguments.within_assumptions {
+        say("a bug of the lock itself may hide behind this one: hunt with --within-assumptions");
+    }
     let pages = [act::report(finding), catch.scenario.iter().cloned().collect()].concat();
     if let Err(refusal) = output::write(&arguments.report, &pages) {
         say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));

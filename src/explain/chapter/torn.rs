@@ -52,7 +52,8 @@ fn torn(witness: &Witness<'_>, id: OpId) -> Option<Beat> {
     })
 }
 
-/// The key of another grant that was set on a node in that stretch, and the operation that set it.
+/// The key of another grant that was set on a node in that stretch and lasted to its end, and the
+/// operation that set it.
 fn set_between(
     witness: &Witness<'_>,
     node: &str,
@@ -67,5 +68,9 @@ fn set_between(
             && key.change == KeyChange::Set
             && (before..after).contains(&key.at)
     });
-    set.find_map(|(index, key)| Some((index, key.by.filter(|by| *by != own)?)))
+    let lasts = |born: usize| witness.lives.iter().any(|l| l.born == born && after <= l.until);
+    set.find_map(|(index, key)| {
+        let by = key.by.filter(|by| *by != own)?;
+        lasts(index).then_some((index, by))
+    })
 }
