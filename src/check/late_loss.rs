@@ -6,7 +6,8 @@ use crate::reading::hold::Hold;
 use crate::reading::moment::Moment;
 
 /// One violation for each tenure that outlived its coverage while its caller ran. The deadline of a
-/// single grant does not matter while another grant covers the caller.
+/// single grant does not matter while another grant covers the caller. A gap that an extend closes
+/// is no loss: the caller has the lock again, and nobody had it in between unless that shows.
 pub fn violations(case: &Case) -> Vec<Violation> {
     if !case.terms.tells_loss {
         return Vec::new();

@@ -2,15 +2,13 @@
 //!
 //! Steps and freezes of one host add up, since they may affect the same lease: what counts is the
 //! largest deviation of its wall clock between any two moments. While several freezes last, a clock
-//! stands still once. Rates are compared at each moment,
-//! including those at the start of the run.
+//! stands still once. Rates are compared at each moment, including those at the start of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::fault::Verb;
-use lockstorm_platform::time::{Clock, Instant};
+use lockstorm_platform::time::{Clock, Nanos};
 
-use crate::history::Condition;
 use crate::ledger::breach::Breach;
 use crate::ledger::breach::Ledger;
 use crate::ledger::breach::above;
@@ -33,23 +31,46 @@ pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     found
 }
 
-/// The breach by a wall clock that moved off its course between any two moments.
+/// The breach by a wall clock that moved off its course between any two moments. A step moves it at
+/// once, a freeze little by little while it lasts.
 fn moved(ledger: &Ledger, host: &str, what: Bounded) -> Option<Breach> {
     let end = ledger.reading.history.end;
-    let own = |condition: &&Condition| condition.strikes(host);
-    let moves = ledger.reading.history.conditions.iter().filter(own);
-    let (mut away, mut least, mut most, mut parts) = (0_i64, 0_i64, 0_i64, Vec::new());
-    let mut stood_until = Instant::default();
-    for condition in moves {
-        let Some(by) = strike::moves_clock(condition, stood_until, end) else { continue };
-        if condition.verb == Verb::ClockFreeze {
-            stood_until = stood_until.max(condition.until(end));
+    let own = ledger.reading.history.conditions.iter().filter(|c| c.strikes(host));
+    let (mut steps, mut freezes, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    for condition in own {
+        match condition.verb {
+            Verb::ClockStep { by } => steps.push((condition.from.at, by)),
+            Verb::ClockFreeze => freezes.push((condition.from.at, condition.until(end).at)),
+            _ => continue,
         }
-        away = away.saturating_add(by);
-        (least, most) = (least.min(away), most.max(away));
         parts.push(strike::part(condition));
     }
+    let mut moments: BTreeSet<Nanos> = freezes.iter().flat_map(|(from, to)| [*from, *to]).collect();
+    moments.extend(steps.iter().map(|(at, _)| *at));
+    let (mut away, mut least, mut most) = (0_i64, 0_i64, 0_i64);
+    for moment in moments {
+        let stood = i64::try_from(stood_until(&freezes, moment)).unwrap_or(i64::MAX);
+        let now = steps.iter().filter(|(at, _)| *at == moment).map(|(_, by)| Some(*by));
+        for by in [None].into_iter().chain(now) {
+            away = away.saturating_add(by.unwrap_or(0));
+            let off = away.saturating_sub(stood);
+            (least, most) = (least.min(off), most.max(off));
+        }
+    }
     above(ledger, what, most.abs_diff(least), parts)
+}
+
+/// For how long a clock had stood still by a moment; while several freezes last, it does so once.
+fn stood_until(freezes: &[(Nanos, Nanos)], moment: Nanos) -> Nanos {
+    let mut freezes = freezes.to_vec();
+    freezes.sort_unstable();
+    let (mut stood, mut over) = (0, 0);
+    for (from, to) in freezes {
+        let (from, to) = (from.max(over), to.min(moment));
+        stood += to.saturating_sub(from);
+        over = over.max(to);
+    }
+    stood
 }
 
 /// The maximum difference of rates between two hosts at one moment.

@@ -1,7 +1,6 @@
 //! What a fault interval did, and to which host.
 
 use lockstorm_platform::fault::{Target, Verb};
-use lockstorm_platform::time::Instant;
 
 use crate::history::{Condition, RESOURCE};
 use crate::ledger::part::Part;
@@ -20,20 +19,6 @@ pub fn removes_key(condition: &Condition, key: &str) -> bool {
         verb => *verb == Verb::Flush,
     };
     named && condition.met != Some(0)
-}
-
-/// By how much it finally shifted a wall clock from true time: a step by its size, a freeze by its
-/// length, without the time that the clock stood still before `stood_until` in any case.
-pub fn moves_clock(condition: &Condition, stood_until: Instant, end: Instant) -> Option<i64> {
-    match condition.verb {
-        Verb::ClockStep { by } => Some(by),
-        Verb::ClockFreeze => {
-            let from = condition.from.at.max(stood_until.at);
-            let stood = condition.until(end).at.saturating_sub(from);
-            Some(-i64::try_from(stood).unwrap_or(i64::MAX))
-        }
-        _ => None,
-    }
 }
 
 /// Whether it can delay accesses of that client: on its link to the resource, on the resource, or a

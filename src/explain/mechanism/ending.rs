@@ -55,7 +55,7 @@ pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) ->
     match (key.change, key.by.and_then(|by| op(reading.history, by))) {
         (KeyChange::Expired, _) => time(witness, life, owner, by),
         // By then nobody relied on it.
-        (KeyChange::Changed, _) if reading.is_given_up(owner, key.at.into()) => KeyEnding::RanOut,
+        (KeyChange::Changed, _) if is_over(witness, owner, key) => KeyEnding::RanOut,
         (KeyChange::Changed, Some(by)) => {
             let text = format!(
                 "{}'s {} of {} took over {whose}'s key on {node}, whose lease was not over.",
@@ -94,6 +94,14 @@ pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) ->
             }
         }
     }
+}
+
+/// Whether the lease of an acquire was over by its caller's clock when its key changed hands, even
+/// if its caller had asked to give it back before.
+fn is_over(witness: &Witness<'_>, owner: OpId, end: &Key) -> bool {
+    let hold = witness.tenures.iter().find(|hold| witness.is_of(hold, owner));
+    let has_time = hold.is_some_and(|hold| hold.lease.is_none_or(|lease| end.at.at < lease));
+    witness.reading.is_given_up(owner, end.at.into()) && !has_time
 }
 
 /// Another caller's release or extend that had changed a key in place before it was taken over.

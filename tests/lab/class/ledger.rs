@@ -406,37 +406,43 @@ impl Book<'_> {
         deaths.count() as u64
     }
 
-    /// The shift of a wall clock: every sum of consecutive moves. Where freezes overlap, the
-    /// later one adds only what no earlier one covers.
+    /// The largest difference between two readings of a wall clock from its course, over all pairs
+    /// of moments at which a step or a freeze begins or ends.
     fn astray(&self, host: &str) -> u64 {
-        let freezes: Vec<(u64, u64)> = self
-            .on(host)
-            .filter(|condition| condition.verb == Verb::ClockFreeze)
+        let own: Vec<&Condition> = self.on(host).collect();
+        let is_freeze = |condition: &&&Condition| condition.verb == Verb::ClockFreeze;
+        let freezes: Vec<(u64, u64)> = own
+            .iter()
+            .filter(is_freeze)
             .map(|condition| self.span(condition))
             .map(|(from, to)| (from.0, to.0))
             .collect();
-        let mut nth = 0;
-        let moves = self.on(host).filter_map(|condition| match condition.verb {
-            Verb::ClockStep { by } => Some(by),
-            Verb::ClockFreeze => {
-                nth += 1;
-                let ((from, to), earlier) = (freezes[nth - 1], &freezes[..nth - 1]);
-                let free = |at: &u64| !earlier.iter().any(|(a, b)| a <= at && at < b);
-                let mut marks: Vec<u64> = earlier.iter().flat_map(|(a, b)| [*a, *b]).collect();
-                marks.extend([from, to]);
-                marks.retain(|mark| (from..=to).contains(mark));
-                marks.sort_unstable();
-                let pieces = marks.windows(2).filter(|pair| free(&pair[0]));
-                Some(-(pieces.map(|pair| pair[1] - pair[0]).sum::<u64>() as i64))
-            }
-            _ => None,
-        });
-        let moves: Vec<i64> = moves.collect();
-        let sums = (0..moves.len()).flat_map(|from| {
-            let moves = &moves;
-            (from..moves.len()).map(move |to| moves[from..=to].iter().sum::<i64>().unsigned_abs())
-        });
-        sums.max().unwrap_or(0)
+        let steps: Vec<(u64, i64)> = own
+            .iter()
+            .filter_map(|condition| match condition.verb {
+                Verb::ClockStep { by } => Some((self.span(condition).0.0, by)),
+                _ => None,
+            })
+            .collect();
+        let mut marks: Vec<u64> = freezes.iter().flat_map(|(from, to)| [*from, *to]).collect();
+        marks.extend(steps.iter().map(|(at, _)| *at));
+        marks.push(0);
+        marks.sort_unstable();
+        let stands = |at: u64| freezes.iter().any(|(from, to)| *from <= at && at < *to);
+        let stood = |until: u64| -> u64 {
+            let pieces = marks.windows(2).filter(|pair| pair[1] <= until && stands(pair[0]));
+            pieces.map(|pair| pair[1] - pair[0]).sum()
+        };
+        let mut off = vec![0_i64];
+        for mark in &marks {
+            let done = steps.iter().filter(|(at, _)| at < mark).map(|(_, by)| by).sum::<i64>();
+            let now: Vec<i64> =
+                steps.iter().filter(|(at, _)| at == mark).map(|(_, by)| *by).collect();
+            let stood = i64::try_from(stood(*mark)).unwrap_or(i64::MAX);
+            off.extend((0..=now.len()).map(|few| done + now[..few].iter().sum::<i64>() - stood));
+        }
+        let most = off.iter().max().copied().unwrap_or(0);
+        most.abs_diff(off.iter().min().copied().unwrap_or(0))
     }
 
     fn drift(&self) -> u64 {
