@@ -29,12 +29,12 @@
 //!
 //! A key made an acquire fail if it existed when one of the acquire's tries was applied, and the
 //! reply to that was not lost. A try begins with the first request that names a key and to which
-//! the node did not reply with an error, and with each later one of the same command; one that went
-//! on, and ended with an error, failed because of that; of an acquire that asks several nodes, only
-//! the first try counts. So it does not matter whether an acquire
-//! that had to wait returns as refused, or is granted in the end, unless by taking over that key. A
-//! key that its owner's release set, or changed in place, may say that the lock is free: it made a
-//! try fail only if every request of the try met it, before another made it its own.
+//! the node did not reply with an error, and whenever a command of the try comes again; one that
+//! went on, and ended with an error, failed because of that; of an acquire that asks several nodes,
+//! only the first try counts. So it does not matter whether an acquire that had to wait returns as
+//! refused, or is granted in the end, unless by taking over that key. A key that its owner's release
+//! set, or changed in place, may say that the lock is free, or whose it is: it made a try fail only
+//! if every request of the try met it, before another made it its own, and nobody was let in by it.
 
 mod tries;
 
@@ -389,7 +389,9 @@ fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> Vec<
         let meets = is_refused && is_met && moment < to && moment <= returned;
         return meets.then_some(Met { at: moment, was_last: true }).into_iter().collect();
     }
-    if leftover.key.ended.is_some_and(|end| end.by == Some(op.id)) {
+    // It took the key over; but not one that its release had reported as removed.
+    let is_wrong = leftover.denied.is_some() && leftover.marked.is_none();
+    if leftover.key.ended.is_some_and(|end| end.by == Some(op.id)) && !is_wrong {
         return Vec::new();
     }
     let mut tries = tries(requests, leftover.key.node);
@@ -412,11 +414,21 @@ fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> Vec<
         let is_over = applied.any(|at| Moment::from(at) >= to);
         // What a connection sends again after the acquire has returned made no acquire fail.
         let moment = Moment::from(first.at(Leg::Applied)?);
-        let is_met = !(is_over && is_marked(moment));
+        let is_met = !(is_marked(moment) && (is_over || is_let_in(case, leftover, op, moment)));
         let meets = is_met && from <= moment && moment < to && moment <= returned;
         meets.then_some(Met { at: moment, was_last })
     };
     tries.into_iter().enumerate().filter_map(meets).collect()
+}
+
+/// Whether another acquire was granted the lock while a key was there that a release had set or
+/// changed, and had it at that moment, or was on its way to it: a lock may be handed on.
+fn is_let_in(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
+    let mut holds = case.holds.iter().filter(|hold| ![leftover.owner, op.id].contains(&hold.grant));
+    holds.any(|hold| {
+        let call = case.op(hold.grant).map_or(Moment::NEVER, |op| op.call.into());
+        call <= moment && moment < hold.end && hold.start < leftover.key.to
+    })
 }
 
 fn is_excused(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
@@ -451,7 +463,7 @@ fn shares(case: &Case, key: &Incarnation, acquire: OpId) -> bool {
 /// granted the lock, or did not learn of it. What its owner set over it in the meantime, with an
 /// extend, is followed.
 fn is_taken_over(case: &Case, key: &Incarnation, owner: OpId) -> bool {
-    let takes = |change| matches!(change, KeyChange::Set | KeyChange::Changed);
+    let takes = |change| matches!(change, KeyChange::Set | KeyChange::Changed | KeyChange::Deleted);
     let Some(end) = key.ended.filter(|end| takes(end.change)) else { return false };
     let Some(by) = end.by.and_then(|by| case.op(by)) else { return false };
     if case.owner(by.id) == Some(owner) {

@@ -27,7 +27,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::time::SECOND;
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::check::verdict::Kind;
 use crate::explain::finding::{BrokenAssumption, Class, Either};
@@ -361,7 +361,7 @@ impl Search<'_, '_> {
             })
             .collect();
         let out: Parts = others.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
-        let later = self.outcome_with_late_returns(&others).map(|later| later.kinds);
+        let later = self.outcome_with_late_returns(&others, SECOND).map(|later| later.kinds);
         let left = self.outcome(&out).kinds.clone();
         let has_all = |left: &[Kind]| kinds.iter().all(|kind| left.contains(kind));
         has_all(&left) || later.is_some_and(|later| has_all(&later))
@@ -378,15 +378,23 @@ impl Search<'_, '_> {
     fn goes(&mut self, breaches: &[Breach], set: &[usize], kind: Kind) -> bool {
         let set: Vec<Breach> = set.iter().map(|index| breaches[*index].clone()).collect();
         let out: Parts = set.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
-        let later = self.outcome_with_late_returns(&set);
+        // Just long enough as well: longer may spare the plan something else.
+        let goes_later = [MILLISECOND, SECOND].into_iter().all(|more| {
+            let later = self.outcome_with_late_returns(&set, more);
+            later.is_none_or(|later| !later.kinds.contains(&kind))
+        });
         // Both ways: a node that stays down for long may have nothing left that can be violated.
-        later.is_none_or(|later| !later.kinds.contains(&kind))
-            && !self.outcome(&out).kinds.contains(&kind)
+        goes_later && !self.outcome(&out).kinds.contains(&kind)
     }
 
-    /// The outcome without these breaches, with nodes down for longer instead of not at all: `None`
-    /// if that is not possible, or if it breaches what the plan does not.
-    fn outcome_with_late_returns(&mut self, breaches: &[Breach]) -> Option<RunOutcome> {
+    /// The outcome without these breaches, with nodes down for so much longer than the bound
+    /// instead of not at all: `None` if that is not possible, or if it breaches what the plan does
+    /// not.
+    fn outcome_with_late_returns(
+        &mut self,
+        breaches: &[Breach],
+        more: Nanos,
+    ) -> Option<RunOutcome> {
         let is_early = |breach: &&Breach| breach.what == Bounded::AmnesiacRestart;
         let (early, others): (Vec<&Breach>, Vec<&Breach>) = breaches.iter().partition(is_early);
         let out: Parts = others.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
@@ -394,7 +402,7 @@ impl Search<'_, '_> {
         let mut is_later = false;
         for breach in early {
             for part in breach.parts.iter().filter(|part| !out.contains(part)) {
-                let to = breach.bound.saturating_add(SECOND).try_into().ok()?;
+                let to = breach.bound.saturating_add(more).try_into().ok()?;
                 let fault = plan.faults.iter().find(|fault| Some(fault.id) == part.fault())?;
                 let (true, Some(_)) = (fault.verb.kills(), fault.length) else { return None };
                 let knob = Knob::Lasts(fault.id);

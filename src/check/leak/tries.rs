@@ -1,4 +1,4 @@
-//! The tries of an acquire: each begins with its first command.
+//! The tries of an acquire: another one begins whenever a command comes again.
 
 use crate::history::Request;
 use crate::reading::moment::Moment;
@@ -35,14 +35,12 @@ pub struct Met {
 pub fn tries<'a>(requests: &[&'a Request], node: &str) -> Vec<Vec<&'a Request>> {
     let to_node = requests.iter().copied().filter(|request| request.to == node);
     let named = to_node.filter(|request| !KEYLESS.contains(&&*request.command));
-    let mut named = named.skip_while(|request| request.declined).peekable();
-    let Some(first) = named.peek().map(|request| request.command.as_str()) else {
-        return Vec::new();
-    };
+    let named = named.skip_while(|request| request.declined);
     let mut tries: Vec<Vec<&Request>> = Vec::new();
     for request in named {
+        let is_new = |earlier: &&Request| earlier.command != request.command;
         match tries.last_mut() {
-            Some(attempt) if request.command != first => attempt.push(request),
+            Some(attempt) if attempt.iter().all(is_new) => attempt.push(request),
             _ => tries.push(vec![request]),
         }
     }

@@ -218,7 +218,7 @@ pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
         let entered = |acquire: u32| {
             (born + 1..keys.len()).any(|other| {
                 let own = keys[other].by.map(|by| table.op(by));
-                let own = own.filter(|own| own.kind == OpKind::Acquire);
+                let own = own.filter(|own| own.kind == OpKind::Acquire && !is_refused(own));
                 own.is_some_and(|own| table.began(own.id) == table.began(acquire))
                     && keys[other].node == keys[index].node
                     && keys[other].key == keys[index].key
@@ -365,7 +365,7 @@ fn deleted_late(table: &Table, born: usize, owner: u32) -> bool {
 /// have replaced it before.
 fn taken_over(table: &Table, born: usize, owner: u32) -> bool {
     let keys = &table.history.keys;
-    let takes = [KeyChange::Set, KeyChange::Changed];
+    let takes = [KeyChange::Set, KeyChange::Changed, KeyChange::Deleted];
     let end = end_of(table, born).filter(|end| takes.contains(&keys[*end].change));
     let Some((end, by)) = end.and_then(|end| Some((end, keys[end].by?))) else { return false };
     if owner_of(table, by) == Some(owner) {
@@ -434,7 +434,11 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         _ => None,
     };
     let Some(over) = over.map(|over| over.max(left)) else { return false };
-    let mut met = met_at(table, born, over, victim).into_iter();
+    let cleaned = owner.outcome == Outcome::Unknown
+        && !table.history.ops.iter().any(|op| gives(op, owner.id))
+        || tried_to_free(table, born, owner.id, &[]);
+    let wrong = !cleaned && denied_from(table, born, owner.id, &of_grant).is_some();
+    let mut met = met_at(table, born, (over, wrong), victim).into_iter();
     met.any(|moment| is_left_at(table, born, (owner, victim, &of_grant), moment))
 }
 
@@ -494,7 +498,7 @@ fn first(ops: &[&Op], of: impl Fn(&Op) -> bool) -> Option<Point> {
 }
 
 /// When tries of an acquire met a key that had no owner from `over` on, and failed.
-fn met_at(table: &Table, born: usize, over: Point, victim: &Op) -> Vec<Point> {
+fn met_at(table: &Table, born: usize, (over, wrong): (Point, bool), victim: &Op) -> Vec<Point> {
     let keys = &table.history.keys;
     let node = &keys[born].node;
     // Alive just after a position in the trace: what the next change would meet.
@@ -520,14 +524,21 @@ fn met_at(table: &Table, born: usize, over: Point, victim: &Op) -> Vec<Point> {
         let first = first.filter(|at| is_refused(victim) && (only || !says_so(at)));
         return first.into_iter().collect();
     }
-    if end_of(table, born).is_some_and(|end| keys[end].by == Some(victim.id)) {
+    let takes = end_of(table, born).is_some_and(|end| keys[end].by == Some(victim.id));
+    if takes && !(wrong && marked.is_none()) {
         return Vec::new();
     }
     let mine = table.history.requests.iter().filter(|request| request.op == victim.id);
     let mine = mine.filter(|request| request.to == *node);
     let mine = mine.skip_while(|request| request.declined).collect::<Vec<_>>();
-    let starts = |index: &usize| mine[*index].command == mine[0].command;
-    let starts = (0..mine.len()).filter(starts).collect::<Vec<_>>();
+    let mut starts: Vec<usize> = Vec::new();
+    for index in 0..mine.len() {
+        let since = starts.last().copied().unwrap_or(index);
+        let again = mine[since..index].iter().any(|other| other.command == mine[index].command);
+        if index == 0 || again {
+            starts.push(index);
+        }
+    }
     let fails = starts.iter().enumerate().filter_map(|(nth, start)| {
         let next = starts.get(nth + 1).copied();
         let counts = is_refused(victim) || next.is_some();
@@ -538,7 +549,15 @@ fn met_at(table: &Table, born: usize, over: Point, victim: &Op) -> Vec<Point> {
         let at = point(leg(attempt[0], Leg::Applied)?);
         let mut applied = attempt.iter().filter_map(|request| leg(request, Leg::Applied));
         let saw_more = applied.any(|at| point(at) >= end);
-        let is_met = leaked(&at) && at <= returned && !(saw_more && says_so(&at));
+        let let_in = table.grants().into_iter().any(|other| {
+            let told = stamp(other.ret.expect("granted"));
+            ![Some(other.id), None].contains(&left_by(table, born))
+                && other.id != victim.id
+                && stamp(other.call) <= at
+                && !(told <= at && !table.holds(other, at))
+                && told < end
+        });
+        let is_met = leaked(&at) && at <= returned && !(says_so(&at) && (saw_more || let_in));
         let fails = attempt.iter().any(|request| request.declined);
         (counts && first && !is_lost && !fails && is_met).then_some(at)
     });
