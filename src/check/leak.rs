@@ -32,9 +32,10 @@
 //! the node did not reply with an error, and whenever a command of the try comes again; one that
 //! went on, and ended with an error, failed because of that; of an acquire that asks several nodes,
 //! only the first try counts. So it does not matter whether an acquire that had to wait returns as
-//! refused, or is granted in the end, unless by taking over that key. A key that its owner's release
-//! set, or changed in place, may say that the lock is free, or whose it is: it made a try fail only
-//! if every request of the try met it, before another made it its own, and nobody was let in by it.
+//! refused, or is granted in the end, unless by taking over that key. A key that its owner's
+//! release set, or changed in place, may say that the lock is free, or whose it is: it made a try
+//! fail only if every request of the try met it, before another made it its own, and nobody was let
+//! in by it.
 
 mod tries;
 

@@ -554,7 +554,7 @@ fn met_at(table: &Table, born: usize, (over, wrong): (Point, bool), victim: &Op)
             ![Some(other.id), None].contains(&left_by(table, born))
                 && other.id != victim.id
                 && stamp(other.call) <= at
-                && !(told <= at && !table.holds(other, at))
+                && (told > at || table.holds(other, at))
                 && told < end
         });
         let is_met = leaked(&at) && at <= returned && !(says_so(&at) && (saw_more || let_in));
