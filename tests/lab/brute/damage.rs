@@ -369,7 +369,7 @@ fn taken_over(table: &Table, born: usize, owner: u32) -> bool {
     let end = end_of(table, born).filter(|end| takes.contains(&keys[*end].change));
     let Some((end, by)) = end.and_then(|end| Some((end, keys[end].by?))) else { return false };
     if owner_of(table, by) == Some(owner) {
-        return taken_over(table, end, owner);
+        return keys[end].change != KeyChange::Deleted && taken_over(table, end, owner);
     }
     let by = table.op(by);
     by.kind == OpKind::Acquire && !matches!(by.outcome, Outcome::Refused { .. })
