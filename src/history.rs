@@ -106,6 +106,16 @@ pub struct Op {
     pub outcome: Outcome,
 }
 
+impl Op {
+    /// The owner value of its grant, if it was granted the lock.
+    pub fn token(&self) -> Option<&str> {
+        match &self.outcome {
+            Outcome::Granted { token, .. } => Some(token),
+            _ => None,
+        }
+    }
+}
+
 /// What an operation requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -362,7 +362,7 @@ fn blocking<'a>(
             Some((leftover, met.find(|met| !is_excused(case, leftover, met.at))?))
         })
         .collect::<Vec<_>>();
-    if case.terms.asks_one_node() && !is_refused {
+    if !is_refused {
         return blocking;
     }
     // A node that granted this acquire its key did not block it.

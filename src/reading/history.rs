@@ -81,10 +81,7 @@ impl<'a> Reading<'a> {
 
     /// Whether two acquires were granted the lock with different owner values.
     fn differ(&self, one: OpId, other: OpId) -> bool {
-        let token = |id| match &self.op(id)?.outcome {
-            Outcome::Granted { token, .. } => Some(token).filter(|token| !token.is_empty()),
-            _ => None,
-        };
+        let token = |id| self.op(id)?.token().filter(|token| !token.is_empty());
         token(one).zip(token(other)).is_some_and(|(one, other)| one != other)
     }
 

@@ -13,7 +13,7 @@ use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::took_over;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Key, OpId, Outcome};
+use crate::history::{Key, OpId};
 use crate::plan::TopologyKind;
 use crate::quantity::{length, list, moment};
 use crate::reading::moment::Moment;
@@ -171,14 +171,6 @@ fn life_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, key: &Key) -> Opt
     witness.lives.iter().enumerate().rfind(is_own).map(|(_, life)| life)
 }
 
-/// The owner value of a hold.
-fn token<'a>(hold: &StoryHold<'a>) -> Option<&'a str> {
-    match &hold.grant.outcome {
-        Outcome::Granted { token, .. } => Some(token),
-        _ => None,
-    }
-}
-
 /// The second did not set a new key: the first one's key admitted it.
 fn shared(
     witness: &Witness<'_>,
@@ -189,7 +181,7 @@ fn shared(
 ) -> Option<Mechanism> {
     let life = life_of(witness, first, key)?;
     // With another owner value it took the key over.
-    let shares = || life.end == Some(index) && token(first) == token(second);
+    let shares = || life.end == Some(index) && first.grant.token() == second.grant.token();
     let is_met = key.change != KeyChange::Set && (life.until > key.at || shares());
     let (one, other) = (&first.grant.caller, &second.grant.caller);
     let holders = witness.finding.promise.holders;

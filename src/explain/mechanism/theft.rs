@@ -6,7 +6,7 @@ use crate::explain::hold::{grant_of, op};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{OpId, OpKind, Outcome, Request};
+use crate::history::{OpId, OpKind, Request};
 use crate::quantity::length;
 
 /// Commands by which a caller reads the owner of a key.
@@ -22,10 +22,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let thief = op(history, key.by?)?;
     let evidence = vec![Evidence::Op(thief.id), Evidence::Op(victim), Evidence::Key(index)];
     let (who, whose) = (&thief.caller, witness.caller(victim)?);
-    let token = |id: OpId| match &op(history, id)?.outcome {
-        Outcome::Granted { token, .. } => Some(token),
-        _ => None,
-    };
+    let token = |id: OpId| op(history, id)?.token();
     let own = grant_of(thief).and_then(token);
     // The request went to the node itself, or to the master that it replicates.
     let is_asked = history.requests.iter().any(|r| r.op == thief.id && r.to == key.node);
