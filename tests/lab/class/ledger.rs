@@ -436,10 +436,9 @@ impl Book<'_> {
         let mut off = vec![0_i64];
         for mark in &marks {
             let done = steps.iter().filter(|(at, _)| at < mark).map(|(_, by)| by).sum::<i64>();
-            let now: Vec<i64> =
-                steps.iter().filter(|(at, _)| at == mark).map(|(_, by)| *by).collect();
+            let now: i64 = steps.iter().filter(|(at, _)| at == mark).map(|(_, by)| *by).sum();
             let stood = i64::try_from(stood(*mark)).unwrap_or(i64::MAX);
-            off.extend((0..=now.len()).map(|few| done + now[..few].iter().sum::<i64>() - stood));
+            off.extend([done - stood, done + now - stood]);
         }
         let most = off.iter().max().copied().unwrap_or(0);
         most.abs_diff(off.iter().min().copied().unwrap_or(0))
