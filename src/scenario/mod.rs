@@ -53,9 +53,9 @@ pub struct Scenario {
 }
 
 /// The keys at the top of a file.
-const KEYS: [&str; 16] = [
-    "name", "ask", "note", "expect", "remedy", "confirm", "seed", "seeds", "heal_at", "until",
-    "topology", "lock", "workload", "links", "clocks", "fault",
+const KEYS: [&str; 17] = [
+    "name", "ask", "note", "expect", "remedy", "confirm", "seed", "seeds", "drawn", "heal_at",
+    "until", "topology", "lock", "workload", "links", "clocks", "fault",
 ];
 
 /// The assumed latest time at which a fault that is anchored to an event strikes, ns.
@@ -178,9 +178,14 @@ pub fn default_plan(plan: &Plan) -> Plan {
     default.lock.algorithm.clone_from(&plan.lock.algorithm);
     default.faults.clone_from(&plan.faults);
     default.heal_at = usual_heal(&plan.faults);
-    let probed = plan.heal_at.saturating_add(plan.longest_ttl() + PROBE_MARGIN);
-    default.until = probed.saturating_add(AFTER_PROBE);
+    default.until = usual_end(plan);
     default
+}
+
+/// When the run of a plan ends if its scenario sets no `until`, ns.
+pub fn usual_end(plan: &Plan) -> Nanos {
+    let probed = plan.heal_at.saturating_add(plan.longest_ttl()).saturating_add(PROBE_MARGIN);
+    probed.saturating_add(AFTER_PROBE)
 }
 
 fn plan(
@@ -200,14 +205,13 @@ fn plan(
         links: tables::links(top, known)?,
         clocks: tables::clocks(top)?,
         faults: fault::read(top)?,
-        is_drawn: false,
+        is_drawn: top.flag("drawn")?.unwrap_or(false),
         draws: BTreeMap::new(),
         heal_at: 0,
         until: 0,
     };
     plan.heal_at = top.length("heal_at")?.unwrap_or_else(|| usual_heal(&plan.faults));
-    let probed = plan.heal_at.saturating_add(plan.longest_ttl() + PROBE_MARGIN);
-    plan.until = top.length("until")?.unwrap_or(probed.saturating_add(AFTER_PROBE));
+    plan.until = top.length("until")?.unwrap_or(usual_end(&plan));
     Ok(plan)
 }
 

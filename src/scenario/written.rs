@@ -44,21 +44,20 @@ struct WrittenLine {
     value: String,
 }
 
-/// The text of a scenario with this plan, except for the mark of a drawn plan. `None` if no
-/// scenario can describe it: draws were fixed by hand.
+/// The text of a scenario with this plan. `None` if no scenario can describe it: draws were fixed
+/// by hand.
 pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
-    let wanted = Plan { is_drawn: false, ..plan.clone() };
     let says_it = |lines: &[WrittenLine]| {
         let scenario = Scenario::parse_with(locks, &plan.name, &file(plan, question, lines));
-        scenario.is_ok_and(|scenario| scenario.plan(plan.seed) == wanted)
+        scenario.is_ok_and(|scenario| scenario.plan(plan.seed) == *plan)
     };
-    let mut lines = lines(&wanted);
+    let mut lines = lines(plan);
     if !says_it(&lines) {
         return None;
     }
     // Backwards: later lines of a table depend on earlier ones. The heal stays: its default would
     // move with the length of a fault, and the thresholds of a report do not.
-    let can_go = |line: &WrittenLine| line.key != "heal_at" || wanted.faults.is_empty();
+    let can_go = |line: &WrittenLine| line.key != "heal_at" || plan.faults.is_empty();
     for index in (0..lines.len()).rev().filter(|index| can_go(&lines[*index])).collect::<Vec<_>>() {
         let line = lines.remove(index);
         if !says_it(&lines) {
@@ -102,6 +101,7 @@ fn file(plan: &Plan, question: &Question, lines: &[WrittenLine]) -> String {
 
 fn lines(plan: &Plan) -> Vec<WrittenLine> {
     let mut lines = vec![
+        bare("", "drawn", &plan.is_drawn.to_string()),
         line("", "heal_at", &length::write(plan.heal_at)),
         line("", "until", &length::write(plan.until)),
     ];
