@@ -47,41 +47,41 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
         };
         return Some(Beat::new(Weight::Crux, access.at, text, evidence));
     }
-    let is_early = life.is_some_and(|life| is_early(witness, life, access, nearest));
-    let removed = life.and_then(|life| removed(witness, life, access, nearest));
-    let is_lost =
-        matches!(removed, Some(KeyChange::LostAtRestart | KeyChange::LostAtFailover)) || is_early;
-    let text = match life.is_some() {
-        true if nearest.by < 0 => format!(
-            "The nearest miss: {who} writes {by} after its key on {node} was over; nobody else \
-             was let in."
-        ),
-        false if nearest.by < 0 => format!(
-            "The nearest miss: {who} writes {by} after {node} led without its key; nobody else was \
-             let in."
-        ),
-        true if is_lost => format!(
-            "The nearest miss: {who} writes {by} before {node} leads again without its key, under \
-             its grant of {}.",
-            moment(hold.from.at),
-        ),
-        true if removed.is_some() => format!(
-            "The nearest miss: {who} writes {by} before its key on {node} is removed, under its \
-             grant of {}.",
-            moment(hold.from.at),
-        ),
-        true => format!(
-            "The nearest miss: {who} writes {by} before its key on {node} would have been over, \
-             under its grant of {}.",
-            moment(hold.from.at),
-        ),
-        false => format!(
-            "The nearest miss: {who} writes {by} before {node} leads without its key, under its \
-             grant of {}.",
-            moment(hold.from.at),
-        ),
+    let text = match nearest.by < 0 {
+        true => {
+            let over = match life.is_some() {
+                true => format!("its key on {node} was over"),
+                false => format!("{node} led without its key"),
+            };
+            format!("The nearest miss: {who} writes {by} after {over}; nobody else was let in.")
+        }
+        false => {
+            let end = life.map_or_else(
+                || format!("{node} leads without its key"),
+                |life| end(witness, life, access, nearest),
+            );
+            let under = moment(hold.from.at);
+            format!("The nearest miss: {who} writes {by} before {end}, under its grant of {under}.")
+        }
     };
     Some(Beat::new(Weight::Crux, access.at, text, evidence))
+}
+
+/// How a key let others in after a write.
+fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestMiss) -> String {
+    let node = &nearest.node;
+    let removed = removed(witness, life, wrote, nearest);
+    match removed {
+        Some(KeyChange::LostAtRestart | KeyChange::LostAtFailover) => {
+            format!("{node} leads again without its key")
+        }
+        _ if is_early(witness, life, wrote, nearest) => {
+            format!("{node} leads again without its key")
+        }
+        Some(KeyChange::Set | KeyChange::Changed) => format!("its key on {node} is taken over"),
+        Some(_) => format!("its key on {node} is removed"),
+        None => format!("its key on {node} would have been over"),
+    }
 }
 
 /// Whether a key was over before its node let others in: the node did not lead then.

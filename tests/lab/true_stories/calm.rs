@@ -246,7 +246,7 @@ fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
 }
 
 /// The forms of the nearest miss, and whether the writer has a key on the named node.
-const NEAREST: [(&str, Option<bool>); 9] = [
+const NEAREST: [(&str, Option<bool>); 10] = [
     (
         "{who} writes {length} before {node} leads again without its key, under its grant of \
          {moment}",
@@ -266,6 +266,11 @@ const NEAREST: [(&str, Option<bool>); 9] = [
     ),
     (
         "{who} writes {length} before its key on {node} is removed, under its grant of {moment}",
+        Some(true),
+    ),
+    (
+        "{who} writes {length} before its key on {node} is taken over, under its grant of \
+         {moment}",
         Some(true),
     ),
     (
@@ -316,6 +321,13 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
     let removal = facts.history.keys.iter().find(is_removal);
     if told.words[0].contains("is removed") {
         ensure(removal.is_some(), "nothing removes the key then")?;
+    }
+    if told.words[0].contains("is taken over") {
+        let takes = |key: &&Key| {
+            let ends = [KeyChange::Set, KeyChange::Changed].contains(&key.change);
+            words.get(2) == Some(&key.node.as_str()) && key.at.at == free && ends
+        };
+        ensure(facts.history.keys.iter().any(|key| takes(&key)), "nobody takes it over then")?;
     }
     if told.words[0].contains("would have been over") {
         ensure(removal.is_none(), "something removes the key then")?;
