@@ -1,12 +1,17 @@
 //! What made the difference, in words: the results of the experiments.
 
 use lockstorm_platform::fault::verbs::Figure;
+use std::collections::BTreeSet;
+
 use lockstorm_platform::fault::{Fault, Target};
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::MILLISECOND;
 
+use crate::check::signature::Signature;
 use crate::check::verdict::Kind;
-use crate::explain::experiment::{Causes, Changed, LaterHeal, PlanChange, Steady, Threshold, Unit};
+use crate::explain::experiment::{
+    Causes, Changed, LaterHeal, OtherEffect, PlanChange, Steady, Threshold, Unit,
+};
 use crate::explain::finding::Finding;
 use crate::ledger::overwork::works;
 use crate::ledger::part::{Part, lasting, strikes};
@@ -23,6 +28,10 @@ pub fn sentences(finding: &Finding) -> Vec<String> {
     let mut sentences: Vec<String> = needed(plan, causes).into_iter().collect();
     sentences.extend(enough(plan, causes));
     sentences.extend(idle(plan, causes));
+    if let Some(own) = &finding.signature {
+        let others = experiments.other_effects.iter();
+        sentences.extend(others.map(|other| other_effect(plan, own, other)));
+    }
     sentences.extend(untested(plan, causes));
     if !experiments.undone.is_empty() {
         let undone = list(&experiments.undone);
@@ -66,6 +75,38 @@ fn enough(plan: &Plan, causes: &Causes) -> Option<String> {
 fn idle(plan: &Plan, causes: &Causes) -> Option<String> {
     let idle = names(plan, &causes.idle);
     (!idle.is_empty()).then(|| format!("No difference: {}.", list(&idle)))
+}
+
+/// What a fault does besides the headline violation.
+fn other_effect(plan: &Plan, own: &Signature, other: &OtherEffect) -> String {
+    let OtherEffect { fault, without } = other;
+    let all: BTreeSet<Kind> = own.kinds.iter().chain(&without.kinds).copied().collect();
+    let of = |is: &dyn Fn(&Kind) -> bool, how: &str| {
+        let kinds: Vec<String> =
+            all.iter().filter(|kind| is(kind)).map(|kind| kind.word().to_owned()).collect();
+        let be = if kinds.len() == 1 { "is" } else { "are" };
+        (!kinds.is_empty()).then(|| format!("{} {be} {how}", list(&kinds)))
+    };
+    let (was, is) =
+        (|kind: &Kind| own.kinds.contains(kind), |kind: &Kind| without.kinds.contains(kind));
+    let was_bug = |kind: &Kind| own.in_model.contains(kind);
+    let is_bug = |kind: &Kind| without.in_model.contains(kind);
+    let what: Vec<String> = [
+        of(&|kind| is(kind) && !was(kind), "violated as well"),
+        of(&|kind| was(kind) && !is(kind), "not violated"),
+        of(&|kind| was(kind) && is_bug(kind) && !was_bug(kind), "in the lock's model"),
+        of(&|kind| is(kind) && was_bug(kind) && !is_bug(kind), "not in the lock's model"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let what = if what.is_empty() {
+        "other assumptions are broken".to_owned()
+    } else {
+        what.join(", and ")
+    };
+    let fault = part_words(plan, Part::Fault(*fault));
+    format!("Another effect: without {fault}, {what}.")
 }
 
 fn untested(plan: &Plan, causes: &Causes) -> Option<String> {

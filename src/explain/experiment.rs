@@ -21,6 +21,7 @@ use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::check::availability::Availability;
+use crate::check::signature::Signature;
 use crate::check::verdict::Kind;
 use crate::ledger::part::Part;
 use crate::plan::Plan;
@@ -31,6 +32,9 @@ use crate::plan::Plan;
 pub struct Experiments {
     /// What made the difference.
     pub causes: Causes,
+    /// Faults that make a difference, but not to the headline violation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_effects: Vec<OtherEffect>,
     /// The thresholds.
     pub thresholds: Vec<Threshold>,
     /// The results of the unchanged plan on fresh seeds, if remedies were run.
@@ -77,6 +81,16 @@ impl Causes {
         acting.dedup();
         acting
     }
+}
+
+/// What a fault does besides the headline violation, to which it makes no difference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OtherEffect {
+    /// The fault, by number.
+    pub fault: u32,
+    /// The signature of the violation without it.
+    pub without: Signature,
 }
 
 /// One change of a plan, and its result.

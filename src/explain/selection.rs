@@ -24,9 +24,8 @@ pub fn tell(witness: &Witness<'_>, proof: &[Evidence]) -> Story {
         Verdict::Holds | Verdict::Unknown(_) => calm::beats(witness),
     };
     // Events that prove the mechanism are part of the story. Grants have weights of their own.
-    let is_link = |event: &Evidence| match event {
-        Evidence::Condition(_) | Evidence::Sighting(_) => true,
-        event => is_told_once(witness, *event),
+    let is_link = |event: &Evidence| {
+        matches!(event, Evidence::Condition(_) | Evidence::Sighting(_) | Evidence::Key(_))
     };
     let proves = |event: &Evidence| proof.contains(event) && is_link(event);
     for beat in beats.iter_mut().filter(|beat| beat.line.evidence.iter().any(proves)) {

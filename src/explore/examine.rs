@@ -18,6 +18,7 @@ use crate::explore::budget::{Budget, Spending};
 use crate::explore::cause::causes;
 use crate::explore::class::classify_in;
 use crate::explore::knob::{Knob, knobs, knobs_of, turned};
+use crate::explore::other_effect::other_effects;
 use crate::explore::remedy::{self, on_fresh, remedies};
 use crate::explore::rerun::Reruns;
 use crate::explore::threshold::{Located, thresholds};
@@ -114,6 +115,11 @@ pub fn explained(
     let mut reruns = Reruns::new(lab);
     let causes = causes(&mut reruns, plan, &finding.history, told);
     let struck = strikes(&finding.history);
+    let own = finding.signature.as_ref().filter(|_| !causes.idle.is_empty());
+    let other_effects = own.and_then(|own| {
+        let name = "what else the other faults do";
+        spending.within(name, || other_effects(lab, (plan, &struck), own, &causes.idle))
+    });
     let knobs = knobs_of(plan, &causes.acting());
     let found = thresholds(lab, plan, &struck, true, &knobs, &spending);
     let runs = reruns.count + found.iter().map(|(.., runs)| runs).sum::<u32>();
@@ -141,7 +147,10 @@ pub fn explained(
     let fresh = remedies.iter().map(|remedied| remedied.on_fresh.runs + 1).sum::<u32>();
     let runs = runs + fresh + on_fresh.map_or(0, |fresh| fresh.runs);
     let undone = spending.undone();
-    let experiments = Experiments { causes, thresholds, steady, remedies, on_fresh, runs, undone };
+    let (other_effects, more) = other_effects.unwrap_or_default();
+    let runs = runs + more;
+    let experiments =
+        Experiments { causes, other_effects, thresholds, steady, remedies, on_fresh, runs, undone };
     finding.experiments = Some(experiments);
     finding
 }

@@ -27,6 +27,7 @@ pub mod ground;
 pub mod habits;
 pub mod hunt;
 pub mod knob;
+pub mod other_effect;
 pub mod quarry;
 pub mod remedy;
 pub mod rerun;

@@ -392,7 +392,8 @@ fn slewed(plan: &Plan) -> Option<Plan> {
 }
 
 fn delayed_restart(plan: &Plan, violated: &ViolatedRun) -> Option<Plan> {
-    let least = plan.longest_ttl().saturating_add(SECOND);
+    let lease = Some(plan.longest_ttl()).filter(|lease| *lease > 0)?;
+    let least = lease.saturating_add(SECOND);
     let nodes = plan.nodes();
     let mut later = changed(plan, |plan| {
         for fault in &mut plan.faults {

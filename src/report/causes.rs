@@ -42,19 +42,28 @@ pub fn thresholds(finding: &Finding) -> Table {
     Table { head: vec!["figure", "here", "threshold, all else equal"], rows }
 }
 
-/// The heal of all these rows, if a scenario may be silent about it: an edited length moves it.
-pub fn heal_note(finding: &Finding) -> Option<String> {
+/// The heal and the end with which the figures of all these rows were run, where a scenario may be
+/// silent about them: an edited length moves them.
+pub fn end_note(finding: &Finding) -> Option<String> {
     let (plan, tried) = (&finding.plan, finding.experiments.as_ref()?);
     let of = tried.thresholds.iter().map(|threshold| &threshold.of);
-    let mut of = of.chain(tried.steady.iter().map(|steady| &steady.of));
-    let is_about = of.any(|of| of.ends_with(".for"));
-    let at = length(plan.heal_at);
-    (is_about && plan.heal_at == usual_heal(&plan.faults)).then(|| {
-        format!(
+    let of: Vec<&String> = of.chain(tried.steady.iter().map(|steady| &steady.of)).collect();
+    let mut notes = Vec::new();
+    let is_of_fault = of.iter().any(|of| of.ends_with(".for"));
+    if is_of_fault && plan.heal_at == usual_heal(&plan.faults) {
+        let at = length(plan.heal_at);
+        notes.push(format!(
             "Where no other heal_at is named it is {at}, for every length: a scenario that sets \
              none would move it with the length."
-        )
-    })
+        ));
+    }
+    if of.iter().any(|of| ["lock.ttl", "lock.renew_ttl"].contains(&of.as_str())) {
+        let end = length(plan.until);
+        notes.push(format!(
+            "The run ends at {end} (until), and as much later as the longest lease is longer."
+        ));
+    }
+    (!notes.is_empty()).then(|| notes.join(" "))
 }
 
 /// The remedies that were tried, their results and their costs. The first line is the unchanged

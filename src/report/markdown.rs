@@ -130,7 +130,7 @@ fn why(out: &mut String, finding: &Finding, explanation: &Explanation) {
             table(out, &tried);
         }
     }
-    if let Some(note) = causes::heal_note(finding) {
+    if let Some(note) = causes::end_note(finding) {
         line(out, "");
         line(out, &escaped(&note));
     }

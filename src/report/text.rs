@@ -62,7 +62,7 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
             columns(&mut out, &table);
         }
         if title == "Thresholds"
-            && let Some(note) = causes::heal_note(finding)
+            && let Some(note) = causes::end_note(finding)
         {
             wrapped(&mut out, "  ", &note);
         }
@@ -102,7 +102,7 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
         let lead = if index == 0 { "  from:   " } else { "          " };
         wrapped(&mut out, lead, &format!("{} ({} here): {}", row[0], row[1], row[2]));
     }
-    if let Some(note) = causes::heal_note(finding) {
+    if let Some(note) = causes::end_note(finding) {
         wrapped(&mut out, "          ", &note);
     }
     if let (Verdict::Violated(_), Some(miss)) =

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use lockstorm::check::verdict::Verdict;
-use lockstorm::explain::cause::{change_words, part_words};
+use lockstorm::explain::cause::{change_words, part_words, sentences};
 use lockstorm::explain::experiment::{Experiments, LaterHeal, PlanChange};
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::examine;
@@ -112,6 +112,42 @@ fn of_two_faults_that_each_suffice_neither_is_necessary() {
     assert_eq!(causes.necessary, []);
     assert_eq!(causes.sufficient, [[Part::Fault(1)], [Part::Fault(2)]]);
     assert_eq!(causes.acting(), [Part::Fault(1), Part::Fault(2)]);
+}
+
+/// The node's pause sends the blind DELs late; the lost replies stop a client that would otherwise
+/// leave a key behind.
+#[test]
+fn what_a_fault_does_besides_the_headline_is_told() {
+    let text = r#"
+        name = "two-effects"
+        ask = "What does the loss do?"
+        expect = { violated = ["leak"] }
+        seed = 4002
+        drawn = true
+        heal_at = "12s"
+        lock = { algorithm = "setnx-expire", ttl = "2s" }
+        workload = { rounds = 1, hold = "0s", rest = "0s", stagger = "20ms" }
+        [[fault]]
+        kind = "loss"
+        target = "n1 -> c2"
+        after = { event = "sent", from = "c1", to = "n1" }
+        for = "3s"
+        loss = "3%"
+        [[fault]]
+        kind = "pause"
+        target = "n1"
+        after = { event = "applied", from = "c1", to = "n1" }
+        for = "2s""#;
+    let scenario = Scenario::parse("two-effects", text).expect("a scenario");
+    let lab = Lab::default();
+    let finding =
+        examine::explained(&lab, None, &[], examine::classified(&lab, &scenario.plan(4002)));
+    let idle = &experiments(&finding).causes.idle;
+    assert_eq!(idle, &[Part::Fault(1), Part::Jitter]);
+    let told = sentences(&finding);
+    let effect =
+        "Another effect: without the loss of 3 % on n1 -> c2 for 3 s, stuck is violated as well.";
+    assert!(told.iter().any(|sentence| sentence == effect), "{told:?}");
 }
 
 #[test]

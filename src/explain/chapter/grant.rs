@@ -5,6 +5,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
 use crate::explain::hold::StoryHold;
+use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, Outcome};
@@ -40,6 +41,21 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
     let text = format!("{} is granted the lock{on}{also}{}.", grant.caller, term(witness, hold));
     let weight = if witness.is_actor(grant.id) { Weight::Crux } else { Weight::Cause };
     Some(Beat::new(weight, hold.from, text, evidence))
+}
+
+/// The sentence for a key that an acquire set before it returned, or without ever being granted.
+pub fn asked(witness: &Witness<'_>, owner: &Op, life: &KeyLife) -> Beat {
+    let term = if life.until_ms.is_none() { ", with no time to live" } else { "" };
+    let end = match (&owner.outcome, owner.ret) {
+        (Outcome::Granted { .. }, Some(ret)) => format!("is granted at {}", moment(ret.at)),
+        (Outcome::Pending, _) => "never returns".to_owned(),
+        (Outcome::Unknown, _) if !witness.is_answered(owner) => "ends without an answer".to_owned(),
+        (Outcome::Unknown, _) => "returns with an unknown outcome".to_owned(),
+        _ => "is refused all the same".to_owned(),
+    };
+    let text = format!("{}'s acquire sets the key on {}{term}; it {end}.", owner.caller, life.node);
+    let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
+    Beat::new(Weight::Crux, life.from, text, evidence)
 }
 
 /// The nodes on which an acquire's own requests set the key before it returned, without those that

@@ -4,7 +4,7 @@ use lockstorm_platform::time::Stamp;
 use lockstorm_platform::trace::Leg;
 
 use crate::check::verdict::Kind;
-use crate::explain::chapter::grant::granted;
+use crate::explain::chapter::grant::{asked, granted};
 use crate::explain::hold::op;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
@@ -45,21 +45,14 @@ fn left_by(witness: &Witness<'_>, life: &KeyLife, owner: &Op) -> Option<Beat> {
     if witness.hold(owner.id).is_some() && releases.is_none() {
         return granted(witness, owner);
     }
-    let term = if life.until_ms.is_none() { ", with no time to live" } else { "" };
     if let Some(release) = releases {
+        let term = if life.until_ms.is_none() { ", with no time to live" } else { "" };
         let who = &release.caller;
         let text = format!("{who}'s release sets the key on {}{term}.", life.node);
         let evidence = vec![Evidence::Op(release.id), Evidence::Key(life.born)];
         return Some(Beat::new(Weight::Crux, life.from, text, evidence));
     }
-    let end = match owner.outcome {
-        Outcome::Pending => "never returns",
-        Outcome::Unknown => "ends without an answer",
-        _ => "is refused all the same",
-    };
-    let text = format!("{}'s acquire sets the key on {}{term}; it {end}.", owner.caller, life.node);
-    let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
-    Some(Beat::new(Weight::Crux, life.from, text, evidence))
+    Some(asked(witness, owner, life))
 }
 
 /// The releases that left a key behind.

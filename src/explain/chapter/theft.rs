@@ -6,7 +6,7 @@ use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
-use crate::explain::chapter::{lost, strike};
+use crate::explain::chapter::{grant, lost, strike};
 use crate::explain::hold::{grant_of, op};
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
@@ -38,8 +38,25 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats: Vec<Beat> = each
         .filter_map(|((owner, ending), lives)| ended(witness, *owner, *ending, lives))
         .collect();
+    let struck = groups.iter().filter(|((_, ending), _)| ending.is_by_another());
+    let struck = struck.flat_map(|((owner, _), groups)| {
+        groups.iter().flatten().filter_map(|life| begun(witness, life, *owner))
+    });
+    beats.extend(struck);
     beats.extend(prolonged(witness));
     beats
+}
+
+/// How a key began that another operation ended: a grant before that, or an acquire that had not
+/// returned.
+fn begun(witness: &Witness<'_>, life: &KeyLife, owner: OpId) -> Option<Beat> {
+    let owner = op(witness.history(), owner)?;
+    let granted = witness.hold(owner.id).filter(|hold| hold.from <= life.until);
+    let beat = match granted {
+        Some(_) => grant::granted(witness, owner)?,
+        None => grant::asked(witness, owner, life),
+    };
+    Some(Beat { weight: Weight::Cause, ..beat })
 }
 
 /// Whether the later of two ends is stated with the first one: soon after it, of a key that existed
@@ -70,6 +87,11 @@ enum KeyEnd {
 }
 
 impl KeyEnd {
+    /// Whether an operation of another grant ended it.
+    fn is_by_another(self) -> bool {
+        matches!(self, KeyEnd::DeletedBy(_) | KeyEnd::OverwrittenBy(_))
+    }
+
     /// The operation that ended it.
     fn by(self) -> Option<OpId> {
         match self {
@@ -89,7 +111,7 @@ fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
         grant_of_id(witness, by).is_some_and(|grant| witness.reading.are_one(grant, owner))
     };
     let foreign = key.by.filter(|by| !is_own(*by));
-    let is_in_cast = witness.cast().iter().any(|grant| grant.id == owner);
+    let is_in_cast = witness.cast().iter().any(|grant| witness.reading.are_one(grant.id, owner));
     if strike::takes(witness, life) || lost::tells(witness, life) {
         return None;
     }
@@ -145,9 +167,10 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
     let mut evidence = vec![Evidence::Op(owner)];
     let (hand, sent) = ending.by().map_or_else(Default::default, |id| hand(witness, id, lives));
     evidence.extend(sent.map(Evidence::Request));
+    let is_of_another = ending.by().is_none_or(|id| witness.caller(id) != Some(whose));
     let what = match ending {
         KeyEnd::DeletedBy(id) | KeyEnd::OverwrittenBy(id) | KeyEnd::TakenBy(id)
-            if witness.caller(id) == Some(whose) =>
+            if !is_of_another =>
         {
             let began = |id| op(witness.history(), id).map(|op| op.call.seq);
             match grant_of_id(witness, id).and_then(began) < began(owner) {
@@ -188,8 +211,8 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
     let weight = match ending {
         KeyEnd::Own(_) if sent.is_none() => Weight::Minor,
         _ if at > witness.primary?.from => Weight::Effect,
-        KeyEnd::Change(_) | KeyEnd::RanOut | KeyEnd::TakenBy(_) | KeyEnd::Own(_) => Weight::Cause,
-        KeyEnd::DeletedBy(_) | KeyEnd::OverwrittenBy(_) => Weight::Crux,
+        KeyEnd::DeletedBy(_) | KeyEnd::OverwrittenBy(_) if is_of_another => Weight::Crux,
+        _ => Weight::Cause,
     };
     Some(Beat::new(weight, at, text, evidence))
 }

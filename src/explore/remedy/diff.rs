@@ -3,6 +3,7 @@
 use lockstorm_platform::fault::Anchor;
 
 use crate::plan::{Plan, is_count};
+use crate::scenario::usual_end;
 
 /// The differences between two plans, one line each: `lock.algorithm: token-lua, then fenced`.
 pub fn diff(plan: &Plan, with: &Plan) -> Vec<String> {
@@ -19,7 +20,10 @@ pub fn diff(plan: &Plan, with: &Plan) -> Vec<String> {
     let mut paths: Vec<&String> = before.iter().chain(&after).map(|(path, _)| path).collect();
     paths.sort_unstable();
     paths.dedup();
-    let shown = paths.into_iter().filter(|path| !["name", "until"].contains(&&***path));
+    // A scenario that sets no `until` moves the end with the lease and the heal.
+    let moves_along = [plan, with].iter().all(|plan| plan.until == usual_end(plan));
+    let is_silent = |path: &str| path == "name" || (path == "until" && moves_along);
+    let shown = paths.into_iter().filter(|path| !is_silent(path));
     let pairs = shown.map(|path| (path, of(&before, path), of(&after, path)));
     let differing = pairs.filter(|(path, before, after)| before != after && !is_anchor(path));
     let differing =

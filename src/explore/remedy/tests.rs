@@ -11,6 +11,7 @@ use crate::explain::mechanism::how::How;
 use crate::explore::ground::ground;
 use crate::ledger::part::Strikes;
 use crate::plan::{Plan, TopologyKind};
+use crate::scenario::usual_end;
 
 fn fault(target: &str, verb: Verb, length: Option<Nanos>) -> Fault {
     let anchor = Anchor::At(5 * SECOND);
@@ -66,11 +67,17 @@ fn only_clocks_of_nodes_are_slewed() {
 #[test]
 fn a_diff_has_what_a_person_would_change() {
     let plan = ground("token-lua", TopologyKind::Single);
+    let until = usual_end(&plan);
+    let plan = Plan { until, ..plan };
     for (longest_hold, ttl) in [(SECOND, "9s"), (11 * SECOND, "22s")] {
         let struck = Strikes::new();
         let longer = longer_lease(&plan, &of(&struck, longest_hold)).expect("there is a lease");
         assert_eq!(diff(&plan, &longer), [format!("lock.ttl: 3s, then {ttl}")]);
     }
+    // An end that a scenario writes does not move with the lease.
+    let plan = Plan { until: until + SECOND, ..plan.clone() };
+    let longer = longer_lease(&plan, &of(&Strikes::new(), SECOND)).expect("there is a lease");
+    assert_eq!(diff(&plan, &longer), ["lock.ttl: 3s, then 9s", "until: 31s, then 37s"]);
     let fenced = fenced(&plan).expect("one node draws fences");
     assert_eq!(
         diff(&plan, &fenced),

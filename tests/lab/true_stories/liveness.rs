@@ -1,6 +1,6 @@
 //! Predicates of sentences about keys that block others, operations without a return, late losses.
 
-use lockstorm::history::{Op, OpKind, Outcome, PROBE, Request};
+use lockstorm::history::{Key, Op, OpKind, Outcome, PROBE, Request};
 use lockstorm_platform::time::{Clock, MILLISECOND};
 use lockstorm_platform::trace::Leg;
 
@@ -88,13 +88,25 @@ fn left_by(facts: &Facts, told: &Told) -> Truth {
     let (_, key) = found.ok_or("no such key is set then")?;
     let op = key.by.and_then(|by| facts.op(by)).ok_or("by nobody")?;
     ensure(op.kind == OpKind::Acquire, "it is not set by an acquire")?;
-    let came = match op.outcome {
-        Outcome::Pending => "never returns",
-        Outcome::Unknown => "ends without an answer",
-        Outcome::Refused { .. } => "is refused all the same",
-        _ => "was granted",
+    let asked: Vec<&Request> = facts.history.requests.iter().filter(|r| r.op == op.id).collect();
+    let replied = |r: &&Request| r.legs.iter().any(|(leg, _)| *leg == Leg::Delivered);
+    let came = match (&op.outcome, op.ret) {
+        (Outcome::Granted { .. }, Some(ret)) => {
+            let at = told.words[3].strip_prefix("is granted at ").ok_or("it is granted")?;
+            return ensure(is_moment(at, ret.at) && told.at < ret.instant(), "not then")
+                .and_then(|()| is_forever(facts, told, key, forever));
+        }
+        (Outcome::Pending, _) => "never returns",
+        (Outcome::Unknown, _) if asked.iter().all(replied) => "returns with an unknown outcome",
+        (Outcome::Unknown, _) => "ends without an answer",
+        (Outcome::Refused { .. }, _) => "is refused all the same",
+        _ => "is no acquire's",
     };
     ensure(told.words[3] == came, &format!("it {came}"))?;
+    is_forever(facts, told, key, forever)
+}
+
+fn is_forever(facts: &Facts, told: &Told, key: &Key, forever: bool) -> Truth {
     let mut later = facts.keys_on(told.words[1]).skip_while(|(_, k)| k.at <= key.at);
     let prolonged = later.next().is_some_and(|(_, key)| key.until_ms.is_some());
     ensure(!forever || key.until_ms.is_none() && !prolonged, "it has a time to live")
