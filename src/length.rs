@@ -1,4 +1,4 @@
-//! Lengths of time in text: `15s`, `500ms`, `1m30s`. Whole numbers with units only.
+//! Lengths of time in text: `15s`, `500ms`, `1m30s`, and `15.442 s` as reports write it.
 
 use lockstorm_platform::fault::MAX_LENGTH;
 use lockstorm_platform::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
@@ -70,13 +70,14 @@ pub fn write(length: Nanos) -> String {
 
 /// One number with its unit, and the rest.
 fn first_part<'a>(text: &str, rest: &'a str) -> Result<(Nanos, &'a str), Refusal> {
-    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     let (number, after) = rest.split_at(digits);
+    let after = after.strip_prefix(' ').unwrap_or(after);
     let unit_end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
     let (unit, after) = after.split_at(unit_end);
     if number.is_empty() || (unit.is_empty() && !after.is_empty()) {
-        let whole = "whole numbers with units, like '15s', '500ms' or '1m30s'";
-        return no(format!("'{text}' is no length"), format!("write {whole}"));
+        let numbers = "numbers with units, like '15s', '1.5s' or '1m30s'";
+        return no(format!("'{text}' is no length"), format!("write {numbers}"));
     }
     if unit.is_empty() {
         return no(format!("'{text}' has no unit"), format!("write '{text}s' or '{text}ms'"));
@@ -84,8 +85,26 @@ fn first_part<'a>(text: &str, rest: &'a str) -> Result<(Nanos, &'a str), Refusal
     let Some((_, size)) = UNITS.iter().find(|(known, _)| *known == unit) else {
         return Err(unknown_unit(text, unit));
     };
-    let number: Nanos = number.parse().map_err(|_| too_long(text)())?;
-    Ok((number.checked_mul(*size).ok_or_else(too_long(text))?, after))
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    if whole.is_empty() || fraction.is_empty() || fraction.contains('.') {
+        return no(format!("'{number}' is no number"), "write '1.5' or '15'".to_owned());
+    }
+    let whole: Nanos = whole.parse().map_err(|_| too_long(text)())?;
+    let whole = whole.checked_mul(*size).ok_or_else(too_long(text))?;
+    let part = part_of(fraction, *size).ok_or_else(|| {
+        let what = format!("'{text}' is finer than a nanosecond");
+        Refusal::new(what, "write fewer digits".to_owned())
+    })?;
+    Ok((whole.checked_add(part).ok_or_else(too_long(text))?, after))
+}
+
+/// The nanoseconds of the digits behind a point; `None` if they are no whole number.
+fn part_of(digits: &str, size: Nanos) -> Option<Nanos> {
+    let digits = digits.trim_end_matches('0');
+    let tenths = 10_u128.checked_pow(u32::try_from(digits.len()).ok()?)?;
+    let number = if digits.is_empty() { 0 } else { digits.parse::<u128>().ok()? };
+    let scaled = number.checked_mul(size.into())?;
+    (scaled % tenths == 0).then(|| Nanos::try_from(scaled / tenths).ok()).flatten()
 }
 
 fn unknown_unit(text: &str, unit: &str) -> Refusal {
@@ -121,6 +140,12 @@ mod tests {
             ("10ns", 10),
             ("2m", 120_000_000_000),
             ("1m30s", 90_000_000_000),
+            ("1.5s", 1_500_000_000),
+            ("15.442 s", 15_442_000_000),
+            ("333.47 ms", 333_470_000),
+            ("1m0.5s", 60_500_000_000),
+            ("0.000000001s", 1),
+            ("1.000000000000s", 1_000_000_000),
             ("1h", 3_600_000_000_000),
             ("0s", 0),
             ("30d", MAX_LENGTH),
@@ -134,16 +159,22 @@ mod tests {
     #[test]
     fn what_is_no_length_is_refused_with_a_mend() {
         for (text, what, instead) in [
-            ("", "'' is no length", "write whole"),
+            ("", "'' is no length", "write numbers"),
             ("15", "'15' has no unit", "write '15s'"),
             ("-5s", "'-5s' is a negative length", "write '5s'"),
-            ("1.5s", "'1.5s' is no length", "write whole"),
+            ("1.5", "'1.5' has no unit", "write '1.5s'"),
+            (".5s", "'.5' is no number", "write '1.5'"),
+            ("1.s", "'1.' is no number", "write '1.5'"),
+            ("1.5.5s", "'1.5.5' is no number", "write '1.5'"),
+            ("1,5s", "'1,5s' is no length", "write numbers"),
+            ("1.5ns", "'1.5ns' is finer than a nanosecond", "write fewer"),
+            ("1.0000000005s", "'1.0000000005s' is finer than a nanosecond", "write fewer"),
             ("15sec", "'15sec' has the unknown unit 'sec'", "did you mean 's'?"),
             ("15mss", "'15mss' has the unknown unit 'mss'", "did you mean 'ms'?"),
             ("31d", "'31d' is too long", "at most 30d"),
             ("99999999999999999999s", "'99999999999999999999s' is too long", "at most 30d"),
             ("9999999999999h", "'9999999999999h' is too long", "at most 30d"),
-            ("1s 5ms", "'1s 5ms' is no length", "write whole"),
+            ("1s 5ms", "'1s 5ms' is no length", "write numbers"),
             ("--5s", "'--5s' is a negative length", "write"),
         ] {
             let no = read(text).expect_err(text);
