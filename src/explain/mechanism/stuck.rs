@@ -13,7 +13,7 @@ use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, OpKind, Outcome, PROBE, PROBE_MARGIN, Request, Seen};
 use crate::ledger::node::SERVES_NOBODY;
-use crate::quantity::{count, list, moment};
+use crate::quantity::{count, length, list, moment};
 use crate::reading::leaders;
 use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;
@@ -35,7 +35,8 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
             .or_else(|| unreplicated(witness))
             .or_else(|| never_back(witness))
             .or_else(|| unreached(witness))
-            .or_else(|| state_stays(witness));
+            .or_else(|| state_stays(witness))
+            .or_else(|| out_of_time(witness));
     };
     let since = moment(from.at);
     let tilted = witness.history().sightings.iter();
@@ -155,6 +156,30 @@ fn unreached(witness: &Witness<'_>) -> Option<Mechanism> {
         false => "No request of the probe was answered in time.".to_owned(),
     };
     Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(last.id)]))
+}
+
+/// A probe whose last acquire gave up while it waited for the reply to a later request.
+fn out_of_time(witness: &Witness<'_>) -> Option<Mechanism> {
+    let history = witness.history();
+    let mut probes = history.ops.iter().filter(|op| op.process == PROBE);
+    let last = probes.rfind(|op| op.kind == OpKind::Acquire)?;
+    let ret = last.ret?;
+    let requests = history.requests.iter().enumerate();
+    let own: Vec<(usize, &Request)> = requests.filter(|(_, r)| r.op == last.id).collect();
+    let in_time =
+        |request: &Request| request.at(Leg::Delivered).is_some_and(|at| at <= ret.instant());
+    let (index, waits) = own.iter().rfind(|(_, request)| !in_time(request))?;
+    let answered = own.iter().filter(|(_, request)| in_time(request)).count();
+    let text = format!(
+        "The probe's last acquire gave up after {}, with {} answered, while it waited for the \
+         reply to {} from {}.",
+        length(ret.at.saturating_sub(last.call.at)),
+        count(answered as u64, "request"),
+        waits.command,
+        waits.to,
+    );
+    let evidence = vec![Evidence::Op(last.id), Evidence::Request(*index)];
+    Some(Mechanism::new(How::NoAnswer, text, evidence))
 }
 
 /// A probe that was answered without an error and refused, where no caller's key was.
