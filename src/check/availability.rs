@@ -43,9 +43,9 @@ pub struct Availability {
     pub refused: u32,
     /// Acquires with an unknown outcome among those that returned, in thousandths.
     pub unknown: u32,
-    /// Tries per grant, in thousandths; `None` without a grant.
+    /// Tries per grant, in thousandths, rounded; `None` without a grant.
     pub tries_per_grant: Option<u64>,
-    /// Requests to nodes per grant, in thousandths; `None` without a grant.
+    /// Requests to nodes per grant, in thousandths, rounded; `None` without a grant.
     pub requests_per_grant: Option<u64>,
 }
 
@@ -106,7 +106,10 @@ pub fn measure(case: &Case) -> Availability {
     let until = Moment::from(case.history.healed.unwrap_or(case.history.end));
     let waits = waits(case, until);
     let grants = counts::granted_before_heal(case.history, case.terms);
-    let each = |all: usize| (grants > 0).then(|| all as u64 * 1_000 / u64::from(grants));
+    let each = |all: usize| {
+        let rounded = all as u64 * 1_000 + u64::from(grants) / 2;
+        (grants > 0).then(|| rounded / u64::from(grants))
+    };
     let tries = clients_acquires(case).filter(|op| Moment::from(op.call) < until);
     let time = u128::from(until.at.max(1));
     let minutes = u128::from(grants) * u128::from(60 * SECOND);

@@ -134,8 +134,14 @@ fn remedies(out: &mut String, finding: &Finding) {
         for (index, tried) in remedies.into_iter().enumerate() {
             let lead = if index == 0 { format!("  {word}  ") } else { " ".repeat(10) };
             let (name, fresh) = (&tried.name, causes::fresh_words(tried.on_fresh));
-            let here = if word == "helps:" { "here and " } else { "" };
-            wrapped(out, &lead, &format!("{name}; it held {here}on {fresh} fresh seeds"));
+            let held = match word {
+                _ if tried.on_fresh.unknown == tried.on_fresh.runs => {
+                    "here; no fresh seed tests it".to_owned()
+                }
+                "helps:" => format!("here and on {fresh} fresh seeds"),
+                _ => format!("on {fresh} fresh seeds"),
+            };
+            wrapped(out, &lead, &format!("{name}; it held {held}"));
         }
     }
     let has_healed = ["  heals:", "  helps:"].iter().any(|word| out.contains(word));
