@@ -239,11 +239,21 @@ impl Exchange {
             let came = first(asked, answered).await;
             let (First::This(read) | First::That(read)) = &came;
             match (read, &came) {
-                (Ok(0) | Err(_), _) => return Ok(()),
+                (Ok(0) | Err(_), First::This(_)) => return self.finish().await,
+                (Ok(0) | Err(_), First::That(_)) => return Ok(()),
                 (_, First::This(_)) => self.pass_requests().await?,
                 (_, First::That(_)) => self.pass_replies().await?,
             }
         }
+    }
+
+    /// A server executes what it received from a client that has left, and then notices the end.
+    async fn finish(mut self) -> io::Result<()> {
+        self.server.shutdown().await?;
+        while self.server.read_buf(&mut self.output).await? > 0 {
+            self.pass_replies().await?;
+        }
+        Ok(())
     }
 
     async fn pass_requests(&mut self) -> io::Result<()> {
@@ -294,7 +304,8 @@ impl Exchange {
                 self.host.record(Event::Declined { request, word });
             }
             self.mark(request, Leg::Applied, command).await;
-            self.client.write_all(&bytes).await?;
+            // Reading tells whether the client has left.
+            let _ = self.client.write_all(&bytes).await;
             self.mark(request, Leg::Replied, command).await;
         }
     }
