@@ -1,14 +1,15 @@
 //! The environment of a plan on real servers: machines on loopback addresses, a redis-server behind
 //! each node, real time.
 //!
-//! Each machine has an IP address of its own, as in the simulated world, and a port that the system
-//! chose, so that many runs proceed side by side.
+//! Each machine has an IP address of its own, as in the simulated world, and each run a network of
+//! its own: while a server is down, no other run can be given its port.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::rng::Chance;
@@ -35,8 +36,8 @@ const BEAT: Nanos = 10 * MILLISECOND;
 const MAX_TRIES: u32 = 5;
 /// The host that waits for an interrupt of the whole program.
 const WATCHMAN: &str = "watchman";
-/// Its address. It has no connections.
-const WATCHMAN_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 1, 9, 2), 0);
+/// Its address in the simulated world. It has no connections.
+const WATCHMAN_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 9, 2), 0);
 
 /// Why an interrupted run has no result.
 pub const ENDED: &str = "it was ended before it was over";
@@ -44,6 +45,7 @@ pub const ENDED: &str = "it was ended before it was over";
 /// See the module documentation.
 pub struct RealGround {
     nodes: Vec<Rc<RelayNode>>,
+    network: u8,
     places: BTreeMap<SocketAddrV4, SocketAddrV4>,
     ports: Option<Ports>,
     is_interrupted: Rc<Cell<bool>>,
@@ -82,11 +84,12 @@ impl RealGround {
     ///
     /// In words: what cannot be bound or started.
     pub fn prepare(plan: &Plan) -> Result<RealGround, String> {
+        let network = next_network();
         let mut ports = Ports::default();
         let mut places = BTreeMap::new();
         let servers = servers(plan);
         for simulated in servers.iter().map(|(_, at)| *at).chain([resource_address()]) {
-            let wanted = SocketAddrV4::new(*on_loopback(simulated).ip(), 0);
+            let wanted = on_loopback(network, simulated);
             let bound = match plan.topology.shards {
                 Some(_) => ports.bind_pair(wanted, BUS),
                 None => ports.bind(wanted),
@@ -96,6 +99,7 @@ impl RealGround {
         }
         let mut ground = RealGround {
             nodes: Vec::new(),
+            network,
             places,
             ports: Some(ports),
             is_interrupted: Rc::default(),
@@ -203,7 +207,7 @@ fn has_clock(plan: &Plan, node: &str) -> bool {
 impl Ground for RealGround {
     fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4 {
         let bound = self.places.get(&simulated).copied();
-        bound.unwrap_or_else(|| SocketAddrV4::new(*on_loopback(simulated).ip(), 0))
+        bound.unwrap_or_else(|| on_loopback(self.network, simulated))
     }
 
     fn node(&self, _: &Plan, n: u32) -> Process {
@@ -224,7 +228,8 @@ impl Ground for RealGround {
                 is_interrupted.set(true);
             }
         });
-        spec.hosts.push(HostSpec::new(WATCHMAN, WATCHMAN_ADDRESS, Part::Other, watch));
+        let at = on_loopback(self.network, WATCHMAN_ADDRESS);
+        spec.hosts.push(HostSpec::new(WATCHMAN, at, Part::Other, watch));
         let chance = Chance::new(spec.seed, spec.draws.clone());
         let state = State::new(chance, spec.latency, Trace::unhashed(), 1);
         let ports = self.ports.take().expect("a ground has one world");
@@ -242,8 +247,16 @@ impl Ground for RealGround {
     }
 }
 
-/// The loopback address 127.1.x.y of a machine that has 10.0.x.y in the simulated world.
-fn on_loopback(simulated: SocketAddrV4) -> SocketAddrV4 {
+/// The address 127.`network`.x.y, with a port of the system's choice, of a machine that has 10.0.x.y
+/// in the simulated world.
+fn on_loopback(network: u8, simulated: SocketAddrV4) -> SocketAddrV4 {
     let [.., net, n] = simulated.ip().octets();
-    SocketAddrV4::new(Ipv4Addr::new(127, 1, net, n), simulated.port())
+    SocketAddrV4::new(Ipv4Addr::new(127, network, net, n), 0)
+}
+
+/// The networks 127.1 to 127.254 in turn. Another process begins elsewhere.
+fn next_network() -> u8 {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let nth = RUNS.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id());
+    1 + u8::try_from(nth % 254).expect("254 networks")
 }

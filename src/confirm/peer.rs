@@ -14,12 +14,13 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Classifies an address: nodes are in 127.1.0.0/24, Sentinels in 127.1.3.0/24, all other
-    /// machines of the plan in other networks of 127.1.
+    /// Classifies an address: nodes are in 127.n.0.0/24, Sentinels in 127.n.3.0/24, all other
+    /// machines of the plan in other parts of the run's network, and the operator in 127.0.
     pub fn of(address: SocketAddrV4) -> Peer {
         match address.ip().octets() {
-            [127, 1, 0 | 3, _] => Peer::Server,
-            [127, 1, ..] => Peer::Client,
+            [127, 0, ..] => Peer::Operator,
+            [127, _, 0 | 3, _] => Peer::Server,
+            [127, ..] => Peer::Client,
             _ => Peer::Operator,
         }
     }
