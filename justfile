@@ -28,7 +28,7 @@ confirm:
       scenarios/{gc-pause-outlives-lease,setnx-holder-crashes,redlock-amnesiac-restart,redisson-late-unlock,failover-before-replication}.toml \
       scenarios/{minority-master,sentinel-old-connections,sentinel-clock-step-delays-failover,cluster-failover-loses-grant,promoted-replica-with-fast-clock}.toml
 
-# every scenario that real servers can show, with the tables of docs/confirm.md: seven minutes
+# every scenario that real servers can show, with the tables of docs/confirm.md: nine minutes
 confirm-all:
     cargo run --release -- confirm scenarios --jobs 40 --report target/confirmed
 
