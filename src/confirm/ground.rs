@@ -247,8 +247,8 @@ impl Ground for RealGround {
     }
 }
 
-/// The address 127.`network`.x.y, with a port of the system's choice, of a machine that has 10.0.x.y
-/// in the simulated world.
+/// The address 127.`network`.x.y, with a port of the system's choice, of a machine that has
+/// 10.0.x.y in the simulated world.
 fn on_loopback(network: u8, simulated: SocketAddrV4) -> SocketAddrV4 {
     let [.., net, n] = simulated.ip().octets();
     SocketAddrV4::new(Ipv4Addr::new(127, network, net, n), 0)
