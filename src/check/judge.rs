@@ -86,15 +86,16 @@ fn untested(case: &Case, counts: &Counts) -> Vec<String> {
     why
 }
 
-/// The reason "nobody was granted the lock before the heal", if the same plan grants it without its
-/// faults.
+/// The reason "nobody was granted the lock before the heal", if it is known what the same plan
+/// grants without its faults.
 fn nobody_granted(case: &Case) -> Option<String> {
-    let calm = case.terms.grants_without_faults.filter(|calm| *calm > 0)?;
+    let without = match case.terms.grants_without_faults? {
+        0 => "nor is anybody without faults".to_owned(),
+        1 => "and without faults there is 1 grant".to_owned(),
+        calm => format!("and without faults there are {calm} grants"),
+    };
     let granted = counts::granted_before_heal(case.history, case.terms);
     (granted == 0).then(|| {
-        format!(
-            "nothing was tested: nobody was granted the lock before the heal, and without faults \
-             there are {calm} grants"
-        )
+        format!("nothing was tested: nobody was granted the lock before the heal, {without}")
     })
 }

@@ -30,8 +30,8 @@ pub struct Trial {
 pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     let mut terms = lab.terms(plan);
     let trial = judged(lab.run(plan), &terms);
-    // The run without faults can change the verdict only if there was not a single grant.
-    if !is_idle(plan, &trial.judgement, &trial.run, &terms) {
+    // The run without faults matters only if there was not a single grant.
+    if !is_idle(&trial.judgement, &trial.run, &terms) {
         return trial;
     }
     terms.grants_without_faults = Some(calm(lab, plan).counts.grants);
@@ -43,7 +43,7 @@ pub fn judgement(lab: &Lab, plan: &Plan) -> Judgement {
     let mut terms = lab.terms(plan);
     let run = lab.run(plan);
     let judgement = judge::judge(&run.history, &terms);
-    if !is_idle(plan, &judgement, &run, &terms) {
+    if !is_idle(&judgement, &run, &terms) {
         return judgement;
     }
     terms.grants_without_faults = Some(calm(lab, plan).counts.grants);
@@ -51,10 +51,8 @@ pub fn judgement(lab: &Lab, plan: &Plan) -> Judgement {
 }
 
 /// Whether a run held without a single grant.
-fn is_idle(plan: &Plan, judgement: &Judgement, run: &Run, terms: &Terms) -> bool {
-    judgement.verdict == Verdict::Holds
-        && !plan.faults.is_empty()
-        && counts::granted_before_heal(&run.history, terms) == 0
+fn is_idle(judgement: &Judgement, run: &Run, terms: &Terms) -> bool {
+    judgement.verdict == Verdict::Holds && counts::granted_before_heal(&run.history, terms) == 0
 }
 
 fn judged(run: Run, terms: &Terms) -> Trial {

@@ -103,9 +103,6 @@ pub fn of_renewed(
         bound(Bounded::ClientPause, without_renewal),
         bound(Bounded::AccessDelay, without_renewal.min(work.patience)),
     ];
-    if choices.timeout < work.reply {
-        assumes.insert(0, bound(Bounded::Work, 0));
-    }
     assumes.extend(of_clocks(config, 0));
     assumes.extend(of_key(choices.ttl.max(renewed.ttl)));
     assumes

@@ -56,6 +56,26 @@ impl<'a> Clocks<'a> {
         }
         None
     }
+
+    /// The first moment from `start` on from which the clock reads at least `reading` until `end`.
+    pub fn stays(
+        &self,
+        host: &str,
+        clock: Clock,
+        (start, end): (Moment, Moment),
+        reading: Nanos,
+    ) -> Option<Moment> {
+        let from = self.reaches(host, clock, start, reading)?;
+        let later = self.pieces(host, clock).iter().filter(|piece| {
+            let at = Moment::from(piece.from);
+            from < at && at < end
+        });
+        let back = later.rev().find(|piece| piece.line.at(piece.from.at) < reading);
+        match back {
+            Some(back) => self.reaches(host, clock, back.from.into(), reading),
+            None => Some(from),
+        }
+    }
 }
 
 /// When the line first reads at least `reading`, from `from` on and before `until`.

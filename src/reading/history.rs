@@ -150,12 +150,13 @@ impl<'a> Reading<'a> {
     }
 
     /// When a key's time to live is over, whenever that is noticed: the key lives while its node's
-    /// wall clock reads its last millisecond, and is gone in the next. An expiry counts from when
-    /// it was set: one that a start restores was not there before.
+    /// wall clock reads its last millisecond, and is gone in the next. If the clock is set back
+    /// before anybody noticed, the key is there as before. An expiry counts from when it was set:
+    /// one that a start restores was not there before.
     pub fn passes(&self, key: &Incarnation) -> Moment {
         let over = key.until_ms.and_then(|until| {
             let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
-            self.clocks.reaches(key.node, Clock::Wall, key.until_from, reading)
+            self.clocks.stays(key.node, Clock::Wall, (key.until_from, key.to), reading)
         });
         over.unwrap_or(Moment::NEVER)
     }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{Clock, MILLISECOND};
 use lockstorm_platform::trace::Origin;
 
@@ -42,7 +43,8 @@ async fn save_in_time(server: Rc<Server>) {
     server.saves.set(false);
 }
 
-/// Deletes keys at the first tick after they expire. A replica never does.
+/// Deletes keys at the first tick after they expire. A replica never does. Ticks follow the
+/// monotonic clock: what the wall clock does between two of them is never noticed.
 async fn expire_in_time(server: Rc<Server>) {
     loop {
         let seen = server.ends.count();
@@ -52,13 +54,19 @@ async fn expire_in_time(server: Rc<Server>) {
             server.ends.past(seen).await;
             continue;
         };
-        // The first tick after the expiry time: at that time itself the key still exists.
-        let tick = (next / TICK_MS).saturating_add(1).saturating_mul(TICK_MS);
-        let tick = server.host.sleep_until(Clock::Wall, tick.saturating_mul(MILLISECOND));
-        if let First::That(()) = first(server.ends.past(seen), tick).await {
+        if let First::That(()) = first(server.ends.past(seen), tick_after(&server.host, next)).await
+        {
             expire_now(&server).await;
         }
     }
+}
+
+/// Waits for the first tick at which the wall clock reads more than an expiry time: at that time
+/// itself the key still exists.
+async fn tick_after(host: &Host, expiry_ms: u64) {
+    host.sleep_until(Clock::Wall, expiry_ms.saturating_add(1).saturating_mul(MILLISECOND)).await;
+    let tick = TICK_MS * MILLISECOND;
+    host.sleep_until(Clock::Monotonic, host.now(Clock::Monotonic).next_multiple_of(tick)).await;
 }
 
 /// When keys are next deleted: after a pause; again at the next tick while the cycle is disabled.

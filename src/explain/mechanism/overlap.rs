@@ -16,6 +16,7 @@ use crate::explain::witness::Witness;
 use crate::history::{Key, OpId};
 use crate::plan::TopologyKind;
 use crate::quantity::{length, list, moment};
+use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;
 
 /// How the second grant of an overlap became possible.
@@ -234,7 +235,8 @@ fn apart(
         }
     }
     let names = |keys: &[(usize, &Key)]| {
-        list(&keys.iter().map(|(_, key)| key.node.clone()).collect::<Vec<_>>())
+        let nodes: BTreeSet<String> = keys.iter().map(|(_, key)| key.node.clone()).collect();
+        list(&nodes.into_iter().collect::<Vec<_>>())
     };
     for ((_, mine), (_, theirs)) in own.iter().flat_map(|mine| set.iter().map(move |it| (mine, it)))
     {
@@ -253,7 +255,10 @@ fn apart(
             return Some(Mechanism::new(How::NeverReached, text, evidence));
         }
     }
-    if let ([(_, mine)], [(_, theirs)]) = (&own[..], set) {
+    let leaders = Leaders::of(witness.history());
+    if let ([(_, mine)], [(_, theirs)]) = (&own[..], set)
+        && leaders.group(&mine.node) == leaders.group(&theirs.node)
+    {
         let text = format!(
             "Two masters served at once: {} granted {one} the lock, and {} {other}.",
             mine.node, theirs.node

@@ -701,13 +701,25 @@ fn leg(request: &Request, leg: Leg) -> Option<Instant> {
     request.legs.iter().find(|(found, _)| *found == leg).map(|(_, at)| *at)
 }
 
-/// When a node's wall clock first shows a later millisecond than `until`, up to 300 ms on.
-pub fn passes(table: &Table, node: &str, from: Point, until: u64) -> Option<Point> {
+/// From when on a node's wall clock shows a later millisecond than `until`, up to 300 ms on: as long
+/// as the key may be there it has to go on to do so.
+pub fn passes(table: &Table, node: &str, (from, end): (Point, Point), until: u64) -> Option<Point> {
     let half = MILLISECOND / 2;
     let mut points = (0..600).map(|step| (step * half, 0)).collect::<Vec<_>>();
     points.extend(table.points.iter().copied());
     points.sort_unstable();
-    let later = points.into_iter().filter(|at| *at >= from);
-    let shows = |at: Point| table.reading(node, Clock::Wall, at) / i128::from(MILLISECOND);
-    later.into_iter().find(|at| shows(*at) > i128::from(until))
+    let mut later = points.into_iter().filter(|at| *at >= from);
+    let shows = |at: &Point| {
+        table.reading(node, Clock::Wall, *at) / i128::from(MILLISECOND) > i128::from(until)
+    };
+    let mut passed: Option<Point> = None;
+    for at in later.by_ref() {
+        match (passed, shows(&at)) {
+            (Some(_), _) if at >= end => break,
+            (Some(_), false) => passed = None,
+            (None, true) => passed = Some(at),
+            _ => {}
+        }
+    }
+    passed
 }

@@ -92,10 +92,12 @@ fn decisive(table: &Table, lives: &[Life], gone: &[Point], grant: &Op) -> Option
 fn gone(table: &Table, life: &Life) -> Point {
     let key = &table.history.keys[life.changed];
     let until = life.ends.last().and_then(|(until, _)| *until);
-    let passes = until.and_then(|until| passes(table, &key.node, point(key.at), until));
     let ended = life.ended.map(|index| point(table.history.keys[index].at));
     let never = (u64::MAX, u64::MAX);
-    ended.unwrap_or(never).min(passes.unwrap_or(never))
+    let ended = ended.unwrap_or(never);
+    let stretch = (point(key.at), ended);
+    let passes = until.and_then(|until| passes(table, &key.node, stretch, until));
+    ended.min(passes.unwrap_or(never))
 }
 
 /// Whether the latest change of the expiry shortened it, by an operation of the tenure that

@@ -109,6 +109,7 @@ fn gone(table: &Table, began: u32, born: usize) -> Point {
     let node = &keys[born].node;
     let next = |index: &usize| keys[*index].node == *node && keys[*index].key == keys[born].key;
     let (mut until, mut set, mut ended) = (keys[born].until_ms, born, (u64::MAX, 0));
+    let mut end = (u64::MAX, 0);
     for index in (born + 1..keys.len()).filter(next) {
         let by = keys[index].by.map(|by| table.op(by));
         let whose = by.map(|op| match op.kind {
@@ -131,10 +132,11 @@ fn gone(table: &Table, began: u32, born: usize) -> Point {
             _ => {}
         }
         if !is_there {
+            end = point(keys[index].at);
             break;
         }
     }
-    let passes = until.and_then(|until| passes(table, node, point(keys[set].at), until));
+    let passes = until.and_then(|until| passes(table, node, (point(keys[set].at), end), until));
     passes.unwrap_or((u64::MAX, 0)).min(ended)
 }
 
@@ -148,8 +150,8 @@ fn over(table: &Table, born: usize) -> Point {
     let ended = end.map_or((u64::MAX, 0), |place| point(keys[later[place]].at));
     let set = later[..end.unwrap_or(later.len())].last().copied().unwrap_or(born);
     let until = keys[set].until_ms;
-    let passes =
-        until.and_then(|until| passes(table, &keys[born].node, point(keys[set].at), until));
+    let passes = until
+        .and_then(|until| passes(table, &keys[born].node, (point(keys[set].at), ended), until));
     passes.unwrap_or((u64::MAX, 0)).min(ended)
 }
 
