@@ -30,7 +30,7 @@ use crate::reading::moment::Moment;
 /// How well callers were served. Fields in thousandths are marked as such.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Availability {
-    /// Grants per minute, rounded down.
+    /// Grants per minute, rounded.
     pub grants_per_minute: u32,
     /// The grants per minute of the same plan without its faults, if that was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -118,7 +118,7 @@ pub fn explained(
     let own = finding.signature.as_ref().filter(|_| !causes.idle.is_empty());
     let other_effects = own.and_then(|own| {
         let name = "what else the other faults do";
-        spending.within(name, || other_effects(lab, (plan, &struck), own, &causes.idle))
+        spending.within(name, || other_effects(&mut reruns, (plan, &struck), own, &causes.idle))
     });
     let knobs = knobs_of(plan, &causes.acting());
     let found = thresholds(lab, plan, &struck, true, &knobs, &spending);
@@ -147,8 +147,7 @@ pub fn explained(
     let fresh = remedies.iter().map(|remedied| remedied.on_fresh.runs + 1).sum::<u32>();
     let runs = runs + fresh + on_fresh.map_or(0, |fresh| fresh.runs);
     let undone = spending.undone();
-    let (other_effects, more) = other_effects.unwrap_or_default();
-    let runs = runs + more;
+    let other_effects = other_effects.unwrap_or_default();
     let experiments =
         Experiments { causes, other_effects, thresholds, steady, remedies, on_fresh, runs, undone };
     finding.experiments = Some(experiments);

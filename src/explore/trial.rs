@@ -34,7 +34,7 @@ pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     if !is_idle(&trial.judgement, &trial.run, &terms) {
         return trial;
     }
-    terms.grants_without_faults = Some(calm(lab, plan).counts.grants);
+    terms.grants_without_faults = Some(grants_without_faults(lab, plan));
     judged(trial.run, &terms)
 }
 
@@ -46,8 +46,13 @@ pub fn judgement(lab: &Lab, plan: &Plan) -> Judgement {
     if !is_idle(&judgement, &run, &terms) {
         return judgement;
     }
-    terms.grants_without_faults = Some(calm(lab, plan).counts.grants);
+    terms.grants_without_faults = Some(grants_without_faults(lab, plan));
     judge::judge(&run.history, &terms)
+}
+
+/// The grants of the same plan without its faults; an idle plan without any grants nothing.
+fn grants_without_faults(lab: &Lab, plan: &Plan) -> u32 {
+    if plan.faults.is_empty() { 0 } else { calm(lab, plan).counts.grants }
 }
 
 /// Whether a run held without a single grant.
