@@ -101,10 +101,10 @@ fn first_part<'a>(text: &str, rest: &'a str) -> Result<(Nanos, &'a str), Refusal
 /// The nanoseconds of the digits behind a point; `None` if they are no whole number.
 fn part_of(digits: &str, size: Nanos) -> Option<Nanos> {
     let digits = digits.trim_end_matches('0');
-    let tenths = 10_u128.checked_pow(u32::try_from(digits.len()).ok()?)?;
+    let scale = 10_u128.checked_pow(u32::try_from(digits.len()).ok()?)?;
     let number = if digits.is_empty() { 0 } else { digits.parse::<u128>().ok()? };
     let scaled = number.checked_mul(size.into())?;
-    (scaled % tenths == 0).then(|| Nanos::try_from(scaled / tenths).ok()).flatten()
+    (scaled % scale == 0).then(|| Nanos::try_from(scaled / scale).ok()).flatten()
 }
 
 fn unknown_unit(text: &str, unit: &str) -> Refusal {

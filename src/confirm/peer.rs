@@ -18,9 +18,8 @@ impl Peer {
     /// machines of the plan in other parts of the run's network, and the operator in 127.0.
     pub fn of(address: SocketAddrV4) -> Peer {
         match address.ip().octets() {
-            [127, 0, ..] => Peer::Operator,
-            [127, _, 0 | 3, _] => Peer::Server,
-            [127, ..] => Peer::Client,
+            [127, 1..=255, 0 | 3, _] => Peer::Server,
+            [127, 1..=255, ..] => Peer::Client,
             _ => Peer::Operator,
         }
     }

@@ -1,8 +1,8 @@
 //! What made the difference, in words: the results of the experiments.
 
-use lockstorm_platform::fault::verbs::Figure;
 use std::collections::BTreeSet;
 
+use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Fault, Target};
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::MILLISECOND;

@@ -71,11 +71,9 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
 fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestMiss) -> String {
     let node = &nearest.node;
     let removed = removed(witness, life, wrote, nearest);
+    let is_lost = matches!(removed, Some(KeyChange::LostAtRestart | KeyChange::LostAtFailover));
     match removed {
-        Some(KeyChange::LostAtRestart | KeyChange::LostAtFailover) => {
-            format!("{node} leads again without its key")
-        }
-        _ if is_early(witness, life, wrote, nearest) => {
+        _ if is_lost || is_early(witness, life, wrote, nearest) => {
             format!("{node} leads again without its key")
         }
         Some(KeyChange::Set | KeyChange::Changed) => format!("its key on {node} is taken over"),

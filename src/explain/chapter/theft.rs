@@ -167,10 +167,10 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
     let mut evidence = vec![Evidence::Op(owner)];
     let (hand, sent) = ending.by().map_or_else(Default::default, |id| hand(witness, id, lives));
     evidence.extend(sent.map(Evidence::Request));
-    let is_of_another = ending.by().is_none_or(|id| witness.caller(id) != Some(whose));
+    let is_by_its_caller = ending.by().is_some_and(|id| witness.caller(id) == Some(whose));
     let what = match ending {
         KeyEnd::DeletedBy(id) | KeyEnd::OverwrittenBy(id) | KeyEnd::TakenBy(id)
-            if !is_of_another =>
+            if is_by_its_caller =>
         {
             let began = |id| op(witness.history(), id).map(|op| op.call.seq);
             match grant_of_id(witness, id).and_then(began) < began(owner) {
@@ -211,7 +211,7 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
     let weight = match ending {
         KeyEnd::Own(_) if sent.is_none() => Weight::Minor,
         _ if at > witness.primary?.from => Weight::Effect,
-        KeyEnd::DeletedBy(_) | KeyEnd::OverwrittenBy(_) if is_of_another => Weight::Crux,
+        KeyEnd::DeletedBy(_) | KeyEnd::OverwrittenBy(_) if !is_by_its_caller => Weight::Crux,
         _ => Weight::Cause,
     };
     Some(Beat::new(weight, at, text, evidence))

@@ -135,13 +135,18 @@ fn never_back(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(op.id)]))
 }
 
+/// Whether the reply to a request came before its operation returned.
+fn is_in_time(request: &Request, op: &Op) -> bool {
+    let in_time = |at: Instant| op.ret.is_none_or(|ret| at <= ret.instant());
+    request.at(Leg::Delivered).is_some_and(in_time)
+}
+
 /// A probe whose last acquire received no reply in time, or sent nothing.
 fn unreached(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
     let answered = |op: &Op| {
-        let in_time = |at: Instant| op.ret.is_none_or(|ret| at <= ret.instant());
         let mut own = history.requests.iter().filter(|request| request.op == op.id);
-        own.any(|request| request.at(Leg::Delivered).is_some_and(in_time))
+        own.any(|request| is_in_time(request, op))
     };
     let mut probes = history.ops.iter().filter(|op| op.process == PROBE);
     let last = probes.clone().rfind(|op| op.kind == OpKind::Acquire)?;
@@ -166,15 +171,13 @@ fn out_of_time(witness: &Witness<'_>) -> Option<Mechanism> {
     let ret = last.ret?;
     let requests = history.requests.iter().enumerate();
     let own: Vec<(usize, &Request)> = requests.filter(|(_, r)| r.op == last.id).collect();
-    let in_time =
-        |request: &Request| request.at(Leg::Delivered).is_some_and(|at| at <= ret.instant());
-    let (index, waits) = own.iter().rfind(|(_, request)| !in_time(request))?;
-    let answered = own.iter().filter(|(_, request)| in_time(request)).count();
+    let in_time = own.iter().filter(|(_, request)| is_in_time(request, last));
+    let (index, waits) = own.iter().rfind(|(_, request)| !is_in_time(request, last))?;
     let text = format!(
         "The probe's last acquire gave up after {}, with {} answered, while it waited for the \
          reply to {} from {}.",
         length(ret.at.saturating_sub(last.call.at)),
-        count(answered as u64, "request"),
+        count(in_time.count() as u64, "request"),
         waits.command,
         waits.to,
     );

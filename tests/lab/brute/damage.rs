@@ -708,12 +708,12 @@ pub fn passes(table: &Table, node: &str, (from, end): (Point, Point), until: u64
     let mut points = (0..600).map(|step| (step * half, 0)).collect::<Vec<_>>();
     points.extend(table.points.iter().copied());
     points.sort_unstable();
-    let mut later = points.into_iter().filter(|at| *at >= from);
+    let later = points.into_iter().filter(|at| *at >= from);
     let shows = |at: &Point| {
         table.reading(node, Clock::Wall, *at) / i128::from(MILLISECOND) > i128::from(until)
     };
     let mut passed: Option<Point> = None;
-    for at in later.by_ref() {
+    for at in later {
         match (passed, shows(&at)) {
             (Some(_), _) if at >= end => break,
             (Some(_), false) => passed = None,

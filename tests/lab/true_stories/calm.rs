@@ -314,23 +314,20 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
     }
     ensure(is_rounded(length, miss.unsigned_abs()), "it is another length")?;
     let free = told.at.at.saturating_add_signed(miss);
-    let is_removal = |key: &&Key| {
-        let ends = [KeyChange::Evicted, KeyChange::Deleted, KeyChange::LostAtRestart];
-        words.get(2) == Some(&key.node.as_str()) && key.at.at == free && ends.contains(&key.change)
+    let is_ended = |ends: &[KeyChange]| {
+        let then = |key: &&Key| words.get(2) == Some(&key.node.as_str()) && key.at.at == free;
+        facts.history.keys.iter().filter(then).any(|key| ends.contains(&key.change))
     };
-    let removal = facts.history.keys.iter().find(is_removal);
+    let is_removed = is_ended(&[KeyChange::Evicted, KeyChange::Deleted, KeyChange::LostAtRestart]);
     if told.words[0].contains("is removed") {
-        ensure(removal.is_some(), "nothing removes the key then")?;
+        ensure(is_removed, "nothing removes the key then")?;
     }
     if told.words[0].contains("is taken over") {
-        let takes = |key: &&Key| {
-            let ends = [KeyChange::Set, KeyChange::Changed].contains(&key.change);
-            words.get(2) == Some(&key.node.as_str()) && key.at.at == free && ends
-        };
-        ensure(facts.history.keys.iter().any(|key| takes(&key)), "nobody takes it over then")?;
+        let is_taken = is_ended(&[KeyChange::Set, KeyChange::Changed]);
+        ensure(is_taken, "nobody takes it over then")?;
     }
     if told.words[0].contains("would have been over") {
-        ensure(removal.is_none(), "something removes the key then")?;
+        ensure(!is_removed, "something removes the key then")?;
     }
     let wrote = facts.history.accesses.iter().any(|access| {
         access.at == told.at

@@ -1,6 +1,6 @@
 //! Predicates of sentences about keys that block others, operations without a return, late losses.
 
-use lockstorm::history::{Key, Op, OpKind, Outcome, PROBE, Request};
+use lockstorm::history::{Op, OpKind, Outcome, PROBE, Request};
 use lockstorm_platform::time::{Clock, MILLISECOND};
 use lockstorm_platform::trace::Leg;
 
@@ -90,23 +90,21 @@ fn left_by(facts: &Facts, told: &Told) -> Truth {
     ensure(op.kind == OpKind::Acquire, "it is not set by an acquire")?;
     let asked: Vec<&Request> = facts.history.requests.iter().filter(|r| r.op == op.id).collect();
     let replied = |r: &&Request| r.legs.iter().any(|(leg, _)| *leg == Leg::Delivered);
-    let came = match (&op.outcome, op.ret) {
+    let end = told.words[3];
+    let is_so = match (&op.outcome, op.ret) {
         (Outcome::Granted { .. }, Some(ret)) => {
-            let at = told.words[3].strip_prefix("is granted at ").ok_or("it is granted")?;
-            return ensure(is_moment(at, ret.at) && told.at < ret.instant(), "not then")
-                .and_then(|()| is_forever(facts, told, key, forever));
+            let at = end.strip_prefix("is granted at ");
+            told.at < ret.instant() && at.is_some_and(|at| is_moment(at, ret.at))
         }
-        (Outcome::Pending, _) => "never returns",
-        (Outcome::Unknown, _) if asked.iter().all(replied) => "returns with an unknown outcome",
-        (Outcome::Unknown, _) => "ends without an answer",
-        (Outcome::Refused { .. }, _) => "is refused all the same",
-        _ => "is no acquire's",
+        (Outcome::Pending, _) => end == "never returns",
+        (Outcome::Unknown, _) if asked.iter().all(replied) => {
+            end == "returns with an unknown outcome"
+        }
+        (Outcome::Unknown, _) => end == "ends without an answer",
+        (Outcome::Refused { .. }, _) => end == "is refused all the same",
+        _ => false,
     };
-    ensure(told.words[3] == came, &format!("it {came}"))?;
-    is_forever(facts, told, key, forever)
-}
-
-fn is_forever(facts: &Facts, told: &Told, key: &Key, forever: bool) -> Truth {
+    ensure(is_so, &format!("it ends as {:?}", op.outcome))?;
     let mut later = facts.keys_on(told.words[1]).skip_while(|(_, k)| k.at <= key.at);
     let prolonged = later.next().is_some_and(|(_, key)| key.until_ms.is_some());
     ensure(!forever || key.until_ms.is_none() && !prolonged, "it has a time to live")
