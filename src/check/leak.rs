@@ -37,8 +37,6 @@
 //! fail only if every request of the try met it, before another made it its own, and nobody was let
 //! in by it.
 
-mod tries;
-
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,11 +44,11 @@ use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::case::Case;
-use crate::check::leak::tries::{KEYLESS, Met, tries};
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::moment::Moment;
+use crate::reading::tries::{KEYLESS, Met, tries};
 
 /// A key from the moment on at which it had no owner.
 struct Leftover<'a> {

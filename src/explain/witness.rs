@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
 use crate::explain::hold::{StoryHold, grant_of, holds, op, tenures};
 use crate::explain::incarnation::{KeyLife, incarnations};
-use crate::history::{Condition, History, Op, OpId, OpKind, Outcome, Request};
+use crate::history::{Condition, History, Key, Op, OpId, OpKind, Outcome, Request};
 use crate::plan::TopologyKind;
 use crate::reading::history::Reading;
 use crate::reading::hold::HoldEnd;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
+use crate::reading::tries::tries;
 
 /// A finding with the derived values that sentences and pictures need repeatedly.
 #[derive(Clone, Debug)]
@@ -229,6 +231,25 @@ impl<'a> Witness<'a> {
         let is_removed = life.end.is_some() && life.until <= at;
         let is_dead = leaders::is_dead(self.history(), &life.node, at.into());
         life.from <= at && !is_removed && !is_past && !is_dead
+    }
+
+    /// Whether an acquire that tried again had deleted a key itself before, in the try that set it.
+    pub fn is_given_back(&self, life: &KeyLife) -> bool {
+        let keys = &self.history().keys;
+        let Some(end) = life.end.map(|end| &keys[end]) else { return false };
+        let born = &keys[life.born];
+        if end.change != KeyChange::Deleted || born.by.is_none() || end.by != born.by {
+            return false;
+        }
+        let requests = self.history().requests.iter();
+        let own: Vec<&Request> = requests.filter(|request| Some(request.op) == born.by).collect();
+        let tries = tries(&own, &life.node);
+        let makes = |attempt: &[&Request], change: &Key| {
+            let mut applied = attempt.iter().filter_map(|request| request.at(Leg::Applied));
+            applied.any(|at| at.at == change.at.at)
+        };
+        let earlier = tries.len().saturating_sub(1);
+        tries[..earlier].iter().any(|attempt| makes(attempt, born) && makes(attempt, end))
     }
 
     /// Whether all requests of an operation were answered, if only with errors.

@@ -7,6 +7,7 @@
 //! - [`hold`]: the interval in which a caller believes that it owns the lock
 //! - [`tenure`]: nested grants of one caller, as one
 //! - [`incarnation`]: one life of the lock's key on one node
+//! - [`tries`]: the requests of an operation that begins again
 //! - [`leaders`]: when no master could have served the lock
 //!
 //! A history is derived from a trace, and that is read here too:
@@ -22,3 +23,4 @@ pub(crate) mod leaders;
 pub(crate) mod moment;
 pub(crate) mod provenance;
 pub(crate) mod tenure;
+pub(crate) mod tries;

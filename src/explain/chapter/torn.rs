@@ -7,6 +7,7 @@ use crate::explain::hold::{grant_of, op};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{OpId, Request};
+use crate::reading::tries::{KEYLESS, tries};
 
 /// A sentence for each operation between whose commands on one node another caller's key was set,
 /// if the operation made a grant of the story or ended its key.
@@ -22,14 +23,15 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 fn torn(witness: &Witness<'_>, id: OpId) -> Option<Beat> {
     let op = op(witness.history(), id)?;
     let requests = witness.history().requests.iter().enumerate();
+    let named = |request: &Request| !KEYLESS.contains(&&*request.command);
     let mut steps: Vec<(Instant, usize, &Request)> = requests
-        .filter(|(_, request)| request.op == id)
+        .filter(|(_, request)| request.op == id && named(request))
         .filter_map(|(index, request)| Some((request.at(Leg::Applied)?, index, request)))
         .collect();
     steps.sort_by_key(|(at, ..)| *at);
     steps.windows(2).find_map(|pair| {
         let [(before, one, first), (after, other, second)] = pair else { return None };
-        if first.to != second.to || first.command == second.command {
+        if first.to != second.to || !are_one_try(&steps, first, second) {
             return None;
         }
         let (index, by) = set_between(witness, &first.to, grant_of(op)?, (*before, *after))?;
@@ -50,6 +52,13 @@ fn torn(witness: &Witness<'_>, id: OpId) -> Option<Beat> {
         ];
         Some(Beat::new(Weight::Crux, *before, text, evidence))
     })
+}
+
+/// Whether two requests to one node belong to one try of their operation.
+fn are_one_try(steps: &[(Instant, usize, &Request)], one: &Request, other: &Request) -> bool {
+    let requests: Vec<&Request> = steps.iter().map(|(.., request)| *request).collect();
+    let has = |attempt: &[&Request], it: &Request| attempt.iter().any(|r| std::ptr::eq(*r, it));
+    tries(&requests, &one.to).iter().any(|attempt| has(attempt, one) && has(attempt, other))
 }
 
 /// The key of another grant that was set on a node in that stretch and lasted to its end, and the

@@ -136,7 +136,7 @@ fn decisive(
 }
 
 /// The keys that the acquire of a tenure set or found as its own on the nodes that it queried: the
-/// first on each node.
+/// first on each node, of those that it did not give back to try again.
 fn set_by<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<(usize, &'a Key)> {
     let history = witness.history();
     let asked = |key: &Key| {
@@ -147,8 +147,13 @@ fn set_by<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<(usize, &'a Ke
     let mut nodes = BTreeSet::new();
     let grants =
         |key: &Key| matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
+    let given_back = |index: usize| {
+        let mut lives = witness.lives.iter();
+        lives.any(|life| life.born == index && witness.is_given_back(life))
+    };
     keys.filter(|(_, key)| key.by == Some(hold.grant.id) && key.key == witness.reading.lock_key)
         .filter(|(_, key)| grants(key) && asked(key))
+        .filter(|(index, _)| !given_back(*index))
         .filter(|(_, key)| nodes.insert(&key.node))
         .collect()
 }
@@ -167,7 +172,8 @@ fn life_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, key: &Key) -> Opt
     };
     let is_own = |(index, life): &(usize, &KeyLife)| {
         let is_set = || life.owner.is_some_and(|owner| witness.is_of(hold, owner));
-        life.node == key.node && life.from < key.at && (is_set() || entered(*index))
+        let is_there = life.node == key.node && life.from < key.at && !witness.is_given_back(life);
+        is_there && (is_set() || entered(*index))
     };
     witness.lives.iter().enumerate().rfind(is_own).map(|(_, life)| life)
 }

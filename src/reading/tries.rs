@@ -1,4 +1,4 @@
-//! The tries of an acquire: another one begins whenever a command comes again.
+//! The tries of an operation: another one begins whenever a command comes again.
 
 use crate::history::Request;
 use crate::reading::moment::Moment;
@@ -31,7 +31,7 @@ pub struct Met {
     pub was_last: bool,
 }
 
-/// The requests of an acquire to a node, by its tries.
+/// The requests of an operation to a node, by its tries.
 pub fn tries<'a>(requests: &[&'a Request], node: &str) -> Vec<Vec<&'a Request>> {
     let to_node = requests.iter().copied().filter(|request| request.to == node);
     let named = to_node.filter(|request| !KEYLESS.contains(&&*request.command));
