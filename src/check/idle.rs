@@ -1,9 +1,12 @@
 //! Faults that tested nothing: they never struck, struck nothing, or came after all work.
 //!
 //! The world counts what a fault touched, in [`Condition::met`]; if it did not count, the fault is
-//! assumed to have touched something. Every process reads its clock, so that count says little of a
-//! clock: a fault of a node's clock touched nothing if the node never had the lock's key from then
-//! on, and no node was promoted, for which all nodes of a cluster time their votes. All work is
+//! assumed to have touched something. A process that is halted in a hold is touched even if it
+//! only waited meanwhile: the question was whether the hold outlasts that. Every process reads its
+//! clock, so that count says little of a clock: a step or a rate of zero touched nothing, nor did a
+//! fault of a node's clock if the node never had the lock's key from then on, and no node was
+//! promoted, for which all nodes of a cluster time their votes. A disk that lies tells no lie that
+//! matters until its machine loses power. All work is
 //! over once every operation of the clients has returned and no caller holds the lock: a later
 //! fault cannot change any outcome.
 //!
@@ -14,8 +17,12 @@
 
 use std::collections::BTreeSet;
 
+use lockstorm_platform::fault::Verb;
+
 use crate::check::case::Case;
 use crate::history::{Condition, PROBE};
+use crate::reading::history::Reading;
+use crate::reading::hold::Hold;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
@@ -44,8 +51,11 @@ fn reason(case: &Case, fault: u32, over: Option<Moment>) -> Option<String> {
     let strikes = || case.history.conditions.iter().filter(|found| found.fault == fault);
     let Some(first) = strikes().next() else { return Some(format!("fault {fault} never struck")) };
     let name = format!("fault {fault} ({} on {})", first.verb.word(), first.target);
-    if strikes().all(|found| found.met == Some(0)) {
+    if strikes().all(|found| touched_nothing(case, found)) {
         return Some(format!("{name} struck nothing"));
+    }
+    if strikes().all(|found| is_a_lie_without_harm(case, found)) {
+        return Some(format!("{name} struck a machine that did not lose power afterwards"));
     }
     if strikes().all(|found| is_of_an_idle_clock(case, found)) {
         return Some(format!("{name} struck a node that did not have the lock's key"));
@@ -53,6 +63,36 @@ fn reason(case: &Case, fault: u32, over: Option<Moment>) -> Option<String> {
     let late = |found: &Condition| over.is_some_and(|over| Moment::from(found.from) > over);
     let all_late = strikes().all(late);
     all_late.then(|| format!("{name} struck when all work was done"))
+}
+
+/// Whether a fault left everything as it was.
+pub fn touched_nothing(reading: &Reading, condition: &Condition) -> bool {
+    let changes_nothing =
+        matches!(condition.verb, Verb::ClockStep { by: 0 } | Verb::ClockRate { ppm: 0 });
+    changes_nothing || condition.met == Some(0) && !halts_a_holder(reading, condition)
+}
+
+/// Whether a fault halts a process while a caller on it holds the lock.
+fn halts_a_holder(reading: &Reading, condition: &Condition) -> bool {
+    let at = Moment::from(condition.from);
+    let is_struck = |hold: &Hold| {
+        let op = reading.op(hold.grant);
+        let on = op.is_some_and(|op| condition.strikes(&op.process));
+        on && hold.start < at && at < hold.end
+    };
+    condition.verb.halts() && reading.holds.iter().any(is_struck)
+}
+
+/// Whether a fault is of a disk that lies about what it has synced, on a machine that loses no
+/// power from then on.
+fn is_a_lie_without_harm(case: &Case, condition: &Condition) -> bool {
+    let mut conditions = case.history.conditions.iter();
+    let loses_power = conditions.any(|other| {
+        other.verb == Verb::PowerLoss
+            && other.target == condition.target
+            && other.from > condition.from
+    });
+    condition.verb == Verb::LyingDisk && !loses_power
 }
 
 /// Whether a fault is of the clock of a node that never has the lock's key from then on.

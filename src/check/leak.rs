@@ -37,13 +37,15 @@
 //! fail only if every request of the try met it, before another made it its own, and nobody was let
 //! in by it.
 
-use std::cell::OnceCell;
+mod requests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::case::Case;
+use crate::check::leak::requests::Requests;
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
@@ -184,9 +186,24 @@ fn answered_at(
     key: &Incarnation,
     owner: OpId,
 ) -> Option<Moment> {
-    first_answer(case, owner, |release| {
+    let answered = first_answer(case, owner, |release| {
         release.outcome == Outcome::Released || came(requests, key, release)
-    })
+    });
+    answered.or_else(|| sent_nothing(case, requests, owner))
+}
+
+/// When a release returned at once, unknown or not mine, and without a request: nobody was asked to
+/// free the key.
+fn sent_nothing(case: &Case, requests: &Requests<'_>, owner: OpId) -> Option<Moment> {
+    let releases = case.releases(owner).filter(|release| {
+        let is_empty = !requests.all.is_empty() && requests.of_op(release.id).is_empty();
+        is_empty && matches!(release.outcome, Outcome::Unknown | Outcome::NotMine)
+    });
+    let returned = releases.filter_map(|release| {
+        let ret = release.ret?;
+        (ret.at == release.call.at).then_some(Moment::from(ret))
+    });
+    returned.min()
 }
 
 /// When a release first reported that it removed the key of its grant, or that there was none
@@ -241,33 +258,6 @@ fn came(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
             && !KEYLESS.contains(&&*request.command)
             && applied.is_some_and(|applied| key.from <= applied && applied <= returned)
     })
-}
-
-/// The requests of each operation, sorted on first use: most runs leave nothing.
-struct Requests<'a> {
-    all: &'a [Request],
-    ids: usize,
-    by_op: OnceCell<Vec<Vec<&'a Request>>>,
-}
-
-impl<'a> Requests<'a> {
-    fn of(case: &Case<'a>) -> Requests<'a> {
-        let history = case.history;
-        Requests { all: &history.requests, ids: history.ops.len(), by_op: OnceCell::new() }
-    }
-
-    fn of_op(&self, op: OpId) -> &[&'a Request] {
-        let by_op = self.by_op.get_or_init(|| {
-            let mut by_op = vec![Vec::new(); self.ids];
-            for request in self.all {
-                if let Some(requests) = by_op.get_mut(request.op as usize) {
-                    requests.push(request);
-                }
-            }
-            by_op
-        });
-        &by_op[op as usize]
-    }
 }
 
 /// How a key reached its node and how it was meant to be freed.
@@ -329,7 +319,7 @@ impl<'a> Way<'a> {
 }
 
 fn deletes(request: &Request) -> bool {
-    matches!(request.command.as_str(), "DEL" | "UNLINK" | "GETDEL" | "DELEX")
+    matches!(request.command.as_str(), "DEL" | "UNLINK" | "GETDEL" | "DELEX" | "DELIFEQ")
 }
 
 /// When the client began to send it; it may never have been sent.

@@ -17,7 +17,7 @@ use crate::ledger::overwork::works;
 use crate::ledger::part::{Part, lasting, strikes};
 use crate::plan::Plan;
 use crate::plan::extend::Extend;
-use crate::quantity::{figure, length, list, signed, ten_thousandths};
+use crate::quantity::{figure, length, list, row, signed, ten_thousandths};
 use crate::scenario::tables::PERSISTENCES;
 
 /// What is necessary, what suffices, and what made no difference: one sentence each.
@@ -26,7 +26,9 @@ pub fn sentences(finding: &Finding) -> Vec<String> {
     let plan = &lasting(&finding.plan, &strikes(&finding.history));
     let causes = &experiments.causes;
     let mut sentences: Vec<String> = needed(plan, causes).into_iter().collect();
+    sentences.extend(still(plan, causes));
     sentences.extend(enough(plan, causes));
+    sentences.extend(alone(plan, causes));
     sentences.extend(idle(plan, causes));
     if let Some(own) = &finding.signature {
         let others = experiments.other_effects.iter();
@@ -51,6 +53,25 @@ fn needed(plan: &Plan, causes: &Causes) -> Option<String> {
         [one] => format!("Necessary: {one}. Without it this does not happen."),
         _ => format!("Necessary: {}. Without any one of them this does not happen.", list(&needed)),
     })
+}
+
+/// What is violated without a necessary fault, which is not the headline violation.
+fn still(plan: &Plan, causes: &Causes) -> Vec<String> {
+    let without = |part: &Part| {
+        let change = PlanChange::Without(*part);
+        let changed = causes.changes.iter().find(|changed| changed.change == change)?;
+        let kinds: Vec<String> = changed.kinds.iter().map(|kind| kind.word().to_owned()).collect();
+        let fault = part.fault().map(|_| part_words(plan, *part))?;
+        (!kinds.is_empty()).then(|| format!("Without {fault} there is still {}.", list(&kinds)))
+    };
+    causes.necessary.iter().filter_map(without).collect()
+}
+
+/// Necessary faults that do it by themselves once all others are gone.
+fn alone(plan: &Plan, causes: &Causes) -> Option<String> {
+    let alone = names(plan, &causes.alone);
+    (!alone.is_empty())
+        .then(|| format!("Once all other faults are gone, {} does it too.", row(&alone, "or")))
 }
 
 fn enough(plan: &Plan, causes: &Causes) -> Option<String> {
@@ -113,7 +134,11 @@ fn untested(plan: &Plan, causes: &Causes) -> Option<String> {
     let untested = names(plan, &causes.untested);
     let it = if untested.len() == 1 { "it" } else { "any one of them" };
     (!untested.is_empty()).then(|| {
-        format!("Not tested: {}. Without {it} nobody is granted the lock.", list(&untested))
+        let list = list(&untested);
+        let stays = if untested.len() == 1 { "it stays" } else { "they stay" };
+        format!(
+            "Not tested: {list}. Without {it} nobody is granted the lock, so {stays} in all trials."
+        )
     })
 }
 

@@ -10,6 +10,8 @@
 //!   that occurs without a necessary part, once others are removed as well, is another violation.
 //!   All sets of up to three parts are tried; of larger ones, one that cannot be made smaller if
 //!   none of those suffices, and one for each fault that is in none of the sets found so far.
+//! - A necessary fault does it **alone** if the violation occurs with it as the only fault: two
+//!   faults may each do what one of them undoes for the other.
 //! - A part that is neither necessary nor in a minimal set made no difference.
 //! - A run in which nobody is granted the lock tests nothing: a part whose removal leads to one is
 //!   none of these.
@@ -62,6 +64,10 @@ pub struct Causes {
     /// The minimal sets of parts that suffice, of up to three parts each; if more are needed, one
     /// from which no part can be removed. One empty set: nothing is needed.
     pub sufficient: Vec<Vec<Part>>,
+    /// Necessary faults with which the violation occurs if all other faults are removed: what
+    /// another fault does together with some of them, such a one does by itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub alone: Vec<Part>,
     /// Parts that made no difference.
     pub idle: Vec<Part>,
     /// Parts without which nobody is granted the lock: nothing is learned from their removal, and

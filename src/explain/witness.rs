@@ -167,11 +167,10 @@ impl<'a> Witness<'a> {
         all.fold(primary.to, Instant::max)
     }
 
-    /// The first corruption after the first violation began; otherwise the first.
+    /// The first corruption after the first violation began: an earlier one is another story.
     pub fn harm(&self) -> Option<&'a Violation> {
         let begun = self.primary.map_or_else(Instant::default, |primary| primary.from);
-        let mut after = self.of_kind(Kind::Corruption).filter(|harm| harm.from >= begun);
-        after.next().or_else(|| self.of_kind(Kind::Corruption).next())
+        self.of_kind(Kind::Corruption).find(|harm| harm.from >= begun)
     }
 
     /// The lives of the key that block others though no caller holds the lock, with their owners:

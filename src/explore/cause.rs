@@ -36,7 +36,8 @@ pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -
     let (parts, untested) = trials.tested(parts);
     let necessary = trials.necessary(&parts);
     let sufficient = trials.sufficient(&parts, &necessary);
-    let mut causes = Causes { necessary, sufficient, ..Causes::default() };
+    let alone = trials.alone(&parts, &necessary);
+    let mut causes = Causes { necessary, sufficient, alone, ..Causes::default() };
     let acting = causes.acting();
     causes.idle = parts.into_iter().filter(|part| !acting.contains(part)).collect();
     causes.idle.sort_unstable();
@@ -94,6 +95,21 @@ impl Trials<'_, '_> {
         let outs: Vec<Parts> = parts.iter().map(|part| [*part].into()).collect();
         let there = self.that_are_there(&outs);
         parts.iter().zip(there).filter(|(_, there)| !there).map(|(part, _)| *part).collect()
+    }
+
+    /// The necessary faults with which the violation occurs without any other fault.
+    fn alone(&mut self, parts: &[Part], necessary: &[Part]) -> Vec<Part> {
+        let faults = |parts: &[Part]| -> Parts {
+            parts.iter().filter(|part| part.fault().is_some()).copied().collect()
+        };
+        let (all, needed) = (faults(parts), faults(necessary));
+        if needed.len() < 2 {
+            return Vec::new();
+        }
+        let without_others = |part: &Part| all.iter().filter(|it| *it != part).copied().collect();
+        let outs: Vec<Parts> = needed.iter().map(without_others).collect();
+        let there = self.that_are_there(&outs);
+        needed.into_iter().zip(there).filter(|(_, there)| *there).map(|(part, _)| part).collect()
     }
 
     fn sufficient(&mut self, parts: &[Part], necessary: &[Part]) -> Vec<Vec<Part>> {

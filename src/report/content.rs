@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use lockstorm_platform::fault::verbs::ROWS;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Verb};
 
+use crate::check::idle;
 use crate::check::verdict::Verdict;
 use crate::explain::finding::Finding;
 use crate::explain::sentence::{callers, cause};
@@ -14,6 +15,7 @@ use crate::history::{Access, AccessKind, Missed};
 use crate::lock::catalogue;
 use crate::plan::{Persistence, TopologyKind};
 use crate::quantity::{count, length, list, mark, moment, three_digits};
+use crate::reading::history::Reading;
 
 /// A table: a head, and rows with the same number of cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -275,8 +277,9 @@ pub fn untested(finding: &Finding) -> Vec<String> {
         "This is one run: seed {} on the {} engine. Other seeds order events otherwise.",
         finding.seed, finding.engine
     )];
-    let idle: Vec<String> =
-        finding.plan.faults.iter().filter(|fault| !has_struck(finding, fault)).map(name).collect();
+    let reading = Witness::of(finding).reading;
+    let idle = finding.plan.faults.iter().filter(|fault| !has_struck(finding, &reading, fault));
+    let idle: Vec<String> = idle.map(name).collect();
     if !idle.is_empty() {
         lines.push(format!("Planned, and struck nothing: {}.", list(&idle)));
     }
@@ -306,9 +309,10 @@ pub fn untested(finding: &Finding) -> Vec<String> {
 }
 
 /// Whether a fault struck, and touched something as far as that was counted.
-fn has_struck(finding: &Finding, fault: &Fault) -> bool {
+fn has_struck(finding: &Finding, reading: &Reading, fault: &Fault) -> bool {
     let conditions = finding.history.conditions.iter();
-    conditions.filter(|found| found.fault == fault.id).any(|found| found.met != Some(0))
+    let mut own = conditions.filter(|found| found.fault == fault.id);
+    own.any(|found| !idle::touched_nothing(reading, found))
 }
 
 fn name(fault: &Fault) -> String {

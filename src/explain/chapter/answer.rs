@@ -40,6 +40,7 @@ fn ended(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
     };
     let came = match op.outcome {
         Outcome::Unknown if witness.is_answered(op) => "returns with an unknown outcome",
+        Outcome::Unknown if sent_nothing(witness, op) => "sends nothing, and returns as unknown",
         Outcome::Unknown => "ends without an answer: nobody knows whether it took effect",
         Outcome::Lost if of_grant => "finds the lock lost",
         Outcome::NotMine => "reports that nothing was its own",
@@ -49,6 +50,12 @@ fn ended(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
     // Events after the harm began did not lead to it.
     let weight = if ret <= begun { Weight::Cause } else { Weight::Minor };
     Some(Beat::new(weight, ret, text, vec![Evidence::Op(op.id)]))
+}
+
+/// Whether an operation returned at once and without a request.
+fn sent_nothing(witness: &Witness<'_>, op: &Op) -> bool {
+    let mut requests = witness.history().requests.iter();
+    op.ret.is_some_and(|ret| ret.at == op.call.at) && !requests.any(|r| r.op == op.id)
 }
 
 /// The errors that nodes returned to an operation, each once.

@@ -8,7 +8,7 @@ use crate::explain::hold::StoryHold;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Condition, Op, OpKind, Outcome, PROBE};
+use crate::history::{Condition, Op, OpKind, Outcome, PROBE, Seen};
 use crate::quantity::{count, length, list, moment};
 
 /// Grants, faults and the keys that nodes kept, the longest wait, the closest calls, and the probe.
@@ -140,6 +140,11 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         // Its keys kept the others out, not its lease: all of them still have to be there.
         keys.peek()?;
         if !keys.all(|life| life.until > back) {
+            return None;
+        }
+        // A node that led meanwhile may lack them.
+        let mut sightings = witness.history().sightings.iter();
+        if sightings.any(|seen| seen.what == Seen::Leads && hold.from < seen.at && seen.at < back) {
             return None;
         }
         Some((left, index, condition, hold, back))

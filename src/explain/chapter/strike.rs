@@ -1,5 +1,6 @@
 //! The faults of hosts and links while the grants of the story were active.
 
+use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Instant, SECOND};
 use lockstorm_platform::trace::KeyChange;
@@ -56,7 +57,8 @@ impl<'a> Outage<'a> {
 pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
     let mut outages: Vec<Outage<'_>> = Vec::new();
     for (index, condition) in witness.history().conditions.iter().enumerate() {
-        if condition.met == Some(0) {
+        // What a loss of power finds dead already loses its files all the same.
+        if condition.met == Some(0) && acts(witness, condition) != Some(true) {
             continue;
         }
         match outages.iter_mut().rev().find(|outage| outage.takes_in(condition)) {
@@ -110,10 +112,14 @@ pub fn since(witness: &Witness<'_>) -> Option<Instant> {
 
 /// Whether a trial showed that the outage made a difference, if there was one.
 fn trial(witness: &Witness<'_>, outage: &Outage<'_>) -> Option<bool> {
-    let acting = witness.finding.experiments.as_ref()?.causes.acting();
-    let conditions = outage.indices.iter().map(|index| &witness.history().conditions[*index]);
-    let mut faults = conditions.map(|condition| Part::Fault(condition.fault));
-    Some(faults.any(|fault| acting.contains(&fault)))
+    let mut conditions = outage.indices.iter().map(|index| &witness.history().conditions[*index]);
+    conditions.try_fold(false, |any, condition| Some(any | acts(witness, condition)?))
+}
+
+/// Whether a trial showed that a fault made a difference, if there was one.
+fn acts(witness: &Witness<'_>, condition: &Condition) -> Option<bool> {
+    let causes = &witness.finding.experiments.as_ref()?.causes;
+    Some(causes.acting().contains(&Part::Fault(condition.fault)))
 }
 
 /// Parts that made the difference by trial come first; without trials, those that could have.
@@ -306,7 +312,13 @@ fn strikes(condition: &Condition, to: Option<Instant>) -> String {
         None => " to the end of the run".to_owned(),
     };
     let said = condition.verb.row().said.replace("{who}", &parties(&condition.target));
-    said.replace("{figure}", &figure(&condition.verb.figure())).replace("{until}", &until)
+    let (said, figure) = match condition.verb.figure() {
+        Figure::Rate(ppm) if ppm < 0 => {
+            (said.replace("fast", "slow"), figure(&Figure::Rate(ppm.saturating_neg())))
+        }
+        figured => (said, figure(&figured)),
+    };
+    said.replace("{figure}", &figure).replace("{until}", &until)
 }
 
 /// A target in words: `c1`, `between c1 and n4, n5`, `from c1 to n1`.

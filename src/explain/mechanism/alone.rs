@@ -323,6 +323,9 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     if let Some(found) = ops().find_map(|op| of_older(witness, op)) {
         return Some(found);
     }
+    if let Some(found) = ops().find_map(|op| said_kept(witness, op)) {
+        return Some(found);
+    }
     let mut tenures = witness.tenures.iter().filter(|hold| {
         ops().any(|op| grant_of(op).is_some_and(|grant| witness.is_of(hold, grant)))
     });
@@ -359,6 +362,21 @@ fn of_older(witness: &Witness<'_>, release: &Op) -> Option<Mechanism> {
     let evidence = [older.id, own.id, release.id].map(Evidence::Op);
     let evidence = evidence.into_iter().chain([Evidence::Key(index)]).collect();
     Some(Mechanism::new(How::SameOwner, text, evidence))
+}
+
+/// An extend that returned as kept and sent nothing.
+fn said_kept(witness: &Witness<'_>, extend: &Op) -> Option<Mechanism> {
+    let is_kept = matches!(extend.kind, OpKind::Extend { .. })
+        && matches!(extend.outcome, Outcome::Kept { .. });
+    let history = witness.history();
+    let sent = history.requests.iter().any(|request| request.op == extend.id);
+    let is_empty = is_kept && !history.requests.is_empty() && !sent;
+    let text = format!(
+        "{} was told at {} that its lease is prolonged, and nothing was sent for that.",
+        extend.caller,
+        moment(extend.ret?.at)
+    );
+    is_empty.then(|| Mechanism::new(How::RenewalLied, text, vec![Evidence::Op(extend.id)]))
 }
 
 /// A release that deleted its key and returned as if nothing had been its own.

@@ -14,6 +14,7 @@ use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, OpKind, Outcome};
 use crate::ledger::overwork::overworked;
 use crate::plan::extend::Extend;
+use crate::promise::Bounded;
 use crate::quantity::{length, moment};
 use crate::reading::hold::HoldEnd;
 use crate::reading::index::{Halt, standing};
@@ -38,7 +39,8 @@ pub fn belief(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Mechan
             .as_ref()
             .and_then(|term| still(witness, hold, term, at))
             .or_else(|| renewal(witness, hold, ended(term.as_ref(), at)))
-            .or_else(|| waiting(witness, hold, term.as_ref()?)),
+            .or_else(|| waiting(witness, hold, term.as_ref()?))
+            .or_else(|| unsent(witness, hold, term.as_ref()?)),
     };
     let who = &hold.grant.caller;
     let own = vec![Evidence::Op(hold.grant.id)];
@@ -337,10 +339,32 @@ fn late<'a>(
         let end = Moment::from(op.ret.map_or(hold.until, |ret| ret.instant()));
         let halted = standing(halts, (op.call.into(), end));
         let took = end.at.saturating_sub(op.call.at).saturating_sub(halted);
-        // A connect, a request and its reply.
-        (took > message.saturating_mul(6)).then(|| (op, took - message.saturating_mul(2)))
+        // A connect with its reply, a request with its reply.
+        (took > message.saturating_mul(4)).then(|| (op, took - message.saturating_mul(2)))
     });
     late.collect()
+}
+
+/// Whether a lock that renews its leases, and so permits work of any length, renewed this one no
+/// more.
+fn unsent(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Option<Mechanism> {
+    let bounds_work =
+        witness.finding.promise.assumes.iter().any(|assumed| assumed.what == Bounded::Work);
+    let background = |op: &Op| matches!(op.kind, OpKind::Extend { background: true, .. });
+    let renews = witness.history().ops.iter().any(background);
+    if bounds_work || !renews || !term.is_outworked() {
+        return None;
+    }
+    let who = &hold.grant.caller;
+    let last = ops(witness, hold).into_iter().filter(|op| background(op));
+    let last = last.filter(|op| op.call.at < term.lease).last();
+    let since = match last {
+        Some(op) => format!("after that of {} no renewal of it was sent", moment(op.call.at)),
+        None => "no renewal of it was sent".to_owned(),
+    };
+    let text = format!("{who}'s lease ran out under its work: {since}.");
+    let evidence = [hold.grant.id].into_iter().chain(last.map(|op| op.id));
+    Some(Mechanism::new(How::RenewalNotSent, text, evidence.map(Evidence::Op).collect()))
 }
 
 /// When the last lease that a holder knew of had ended, but at most a moment: later renewals

@@ -31,6 +31,7 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
         let served = nobody_served(witness, violation);
         return served
             .or_else(|| left_late(witness))
+            .or_else(|| own_key(witness))
             .or_else(|| rejected(witness))
             .or_else(|| unreplicated(witness))
             .or_else(|| never_back(witness))
@@ -76,6 +77,33 @@ fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
     );
     let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
     Some(Mechanism::new(How::LeftByDead, text, evidence))
+}
+
+/// A key of an earlier acquire of the probe, to which no reply had come: its last acquire met it.
+fn own_key(witness: &Witness<'_>) -> Option<Mechanism> {
+    let history = witness.history();
+    let is_probes = |op: &&Op| op.process == PROBE && op.kind == OpKind::Acquire;
+    let refused = |op: &&Op| matches!(op.outcome, Outcome::Refused { .. });
+    let last = history.ops.iter().filter(is_probes).rfind(refused)?;
+    let met = |life: &&KeyLife| {
+        history.requests.iter().any(|request| request.op == last.id && life.is_met_by(request))
+    };
+    let mut lives = witness.lives.iter().filter(met);
+    let (life, first) = lives.find_map(|life| {
+        let owner =
+            op(history, life.owner?).filter(|op| op.process == PROBE && op.id != last.id)?;
+        Some((life, owner))
+    })?;
+    let text = format!(
+        "The probe's own acquire of {} had set the key on {}, and no reply to it came in time: its \
+         acquire of {} met that key.",
+        moment(first.call.at),
+        life.node,
+        moment(last.call.at)
+    );
+    let evidence = vec![Evidence::Op(first.id), Evidence::Key(life.born), Evidence::Op(last.id)];
+    let is_unknown = first.outcome == Outcome::Unknown;
+    is_unknown.then(|| Mechanism::new(How::LeftByUnknown, text, evidence))
 }
 
 /// Whether the probe was refused while it had asked the node of a key.

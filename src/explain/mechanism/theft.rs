@@ -1,6 +1,8 @@
 //! Why a command could change the key of another caller.
 
 use lockstorm_platform::trace::{KeyChange, Leg};
+use lockstorm_redis::specification;
+use lockstorm_redis::specification::flags::Flags;
 
 use crate::explain::hold::{grant_of, op};
 use crate::explain::mechanism::how::{How, Mechanism};
@@ -9,8 +11,8 @@ use crate::explain::witness::Witness;
 use crate::history::{OpId, OpKind, Request};
 use crate::quantity::length;
 
-/// Commands by which a caller reads the owner of a key.
-const LOOKS: [&str; 6] = ["GET", "HGET", "HEXISTS", "HGETALL", "EXISTS", "MGET"];
+/// Commands that delete or change a key only if it has a certain value.
+const COMPARES: [&str; 2] = ["DELEX", "DELIFEQ"];
 
 /// A command that takes longer than this to its node is called late, ns.
 const LATE: u64 = 100_000_000;
@@ -36,13 +38,14 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let has_looked = requests.any(|request| {
         let is_before =
             request.at(Leg::Applied).is_some_and(|at| born.is_none_or(|born| at < born));
-        LOOKS.contains(&request.command.as_str()) && is_before
+        looks(&request.command) && is_before
     });
     let late = took(last).filter(|ns| *ns >= LATE);
     let way = late.map_or_else(String::new, |ns| format!(", {} on its way,", length(ns)));
     let (command, node) = (&last.command, &key.node);
     // A transaction compares nothing itself.
-    let compares = command == "DELEX" || last.is_script() && command != "EXEC";
+    let is_sent_whole = last.is_script() && command != "EXEC";
+    let compares = is_sent_whole || COMPARES.contains(&command.as_str());
     let (how, text) = match compares {
         // Equal values deceive only a caller that compares them.
         _ if (compares || has_looked) && own.is_some() && own == token(victim) => (
@@ -79,6 +82,12 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
         ),
     };
     Some(Mechanism::new(how, text, evidence))
+}
+
+/// Whether a command reads keys: a caller may have read the owner of one by it.
+fn looks(command: &str) -> bool {
+    let command = specification::find(command.as_bytes());
+    command.is_some_and(|command| command.flags.any(Flags::READONLY) && command.keys.0 > 0)
 }
 
 fn took(request: &Request) -> Option<u64> {

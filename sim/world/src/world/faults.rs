@@ -65,6 +65,9 @@ impl Faults {
         // The counts are read before the verb acts: its immediate effects are part of what it met.
         let before = machines.met_by(&fault) - machines.held_already(&fault);
         machines.apply(&fault, true);
+        if fault.verb == Verb::Restart {
+            self.end_outages(&fault.target, machines);
+        }
         let lasts = !fault.verb.is_momentary();
         let to = (!lasts).then_some(from);
         let strike = Strike { fault: id, from, to, met: None };
@@ -86,8 +89,10 @@ impl Faults {
             return;
         }
         let fault = self.fault_of(place).clone();
-        if !self.goes_on(&fault) {
-            machines.apply(&fault, false);
+        match self.rate_below(&fault) {
+            Some(rate) => machines.apply(&rate, true),
+            None if self.goes_on(&fault) => {}
+            None => machines.apply(&fault, false),
         }
         // After the undo: the boot at the end of a crash is part of what the crash met.
         if self.struck[place].strike.met.is_none() {
@@ -111,7 +116,6 @@ impl Faults {
         let down = |verb: &Verb| matches!(verb, Verb::Crash | Verb::PowerLoss);
         let alike = |other: &Verb| match &fault.verb {
             Verb::Crash | Verb::PowerLoss => down(other),
-            Verb::ClockRate { .. } => matches!(other, Verb::ClockRate { .. }),
             Verb::ClockFreeze => matches!(other, Verb::ClockFreeze),
             Verb::LyingDisk | Verb::TearingDisk | Verb::FullDisk => *other == fault.verb,
             _ => false,
@@ -120,6 +124,22 @@ impl Faults {
         let others = open.map(|struck| &self.faults[struck.index]);
         let mut others = others.filter(|other| other.target == fault.target);
         others.any(|other| alike(&other.verb))
+    }
+
+    /// The rate at which the clocks of a host run again once this one's fault has ended: that of
+    /// the fault which struck last and is still active.
+    fn rate_below(&self, fault: &Fault) -> Option<Fault> {
+        let is_rate = |verb: &Verb| matches!(verb, Verb::ClockRate { .. });
+        let open = self.struck.iter().rev().filter(|struck| struck.open);
+        let mut others = open.map(|struck| &self.faults[struck.index]);
+        let below = others.find(|other| other.target == fault.target && is_rate(&other.verb));
+        below.filter(|_| is_rate(&fault.verb)).cloned()
+    }
+
+    /// A machine that is started again is not down any more, however long it was to be.
+    fn end_outages(&mut self, target: &Target, machines: &mut Machines) {
+        let down = |verb: &Verb| matches!(verb, Verb::Crash | Verb::PowerLoss);
+        self.end_where(|fault| down(&fault.verb) && fault.target == *target, machines);
     }
 
     /// Ends every active fault. If `keep_down`, machines that are down stay down.

@@ -1,0 +1,36 @@
+//! The requests of a history by their operations.
+
+use std::cell::OnceCell;
+
+use crate::check::case::Case;
+use crate::history::{OpId, Request};
+
+/// The requests of each operation, sorted on first use: most runs leave nothing.
+pub struct Requests<'a> {
+    /// All of them.
+    pub all: &'a [Request],
+    ids: usize,
+    by_op: OnceCell<Vec<Vec<&'a Request>>>,
+}
+
+impl<'a> Requests<'a> {
+    /// Of a history.
+    pub fn of(case: &Case<'a>) -> Requests<'a> {
+        let history = case.history;
+        Requests { all: &history.requests, ids: history.ops.len(), by_op: OnceCell::new() }
+    }
+
+    /// Of one operation.
+    pub fn of_op(&self, op: OpId) -> &[&'a Request] {
+        let by_op = self.by_op.get_or_init(|| {
+            let mut by_op = vec![Vec::new(); self.ids];
+            for request in self.all {
+                if let Some(requests) = by_op.get_mut(request.op as usize) {
+                    requests.push(request);
+                }
+            }
+            by_op
+        });
+        &by_op[op as usize]
+    }
+}
