@@ -7,7 +7,7 @@ use crate::check::case::Case;
 use crate::check::counts::{self, Counts};
 use crate::check::nearest_miss::NearestMiss;
 use crate::check::terms::Terms;
-use crate::check::verdict::{Kind, Verdict, Violation};
+use crate::check::verdict::{Verdict, Violation};
 use crate::check::{
     availability, contract, corruption, fence, foreign, idle, late_loss, leak, linear, liveness,
     lost_early,
@@ -54,9 +54,6 @@ pub fn judge_case(case: &Case) -> Judgement {
     violations.extend(lost_early::violations(case));
     violations.extend(fence::violations(case));
     violations.extend(linear.violations);
-    if grants_to_nobody(case) {
-        violations.retain(|violation| violation.kind != Kind::Stuck);
-    }
     let mut unknown = untested(case, &counts);
     unknown.extend(liveness.unknown);
     unknown.extend(linear.unknown);
@@ -87,13 +84,6 @@ fn untested(case: &Case, counts: &Counts) -> Vec<String> {
     }
     why.extend(nobody_granted(case));
     why
-}
-
-/// Whether a plan grants the lock to nobody, with its faults or without: its settings leave no
-/// lease, or its lock gives none. Nobody is kept out of a lock that nobody can have.
-fn grants_to_nobody(case: &Case) -> bool {
-    let granted = || counts::granted_before_heal(case.history, case.terms);
-    case.terms.grants_without_faults == Some(0) && granted() == 0
 }
 
 /// The reason "nobody was granted the lock before the heal", if it is known what the same plan

@@ -4,7 +4,7 @@ use crate::check::case::Case;
 use crate::check::judge::Judgement;
 use crate::check::signature::Signature;
 use crate::check::terms::Terms;
-use crate::check::verdict::{Kind, Verdict};
+use crate::check::verdict::Verdict;
 use crate::check::{counts, judge};
 use crate::explain::finding::{BrokenAssumption, Class};
 use crate::history::ContractBreach;
@@ -55,14 +55,9 @@ fn grants_without_faults(lab: &Lab, plan: &Plan) -> u32 {
     if plan.faults.is_empty() { 0 } else { calm(lab, plan).counts.grants }
 }
 
-/// Whether a run without a single grant held, or was only stuck.
+/// Whether a run held without a single grant.
 fn is_idle(judgement: &Judgement, run: &Run, terms: &Terms) -> bool {
-    let is_quiet = match &judgement.verdict {
-        Verdict::Holds => true,
-        Verdict::Violated(found) => found.iter().all(|found| found.kind == Kind::Stuck),
-        Verdict::Unknown(_) => false,
-    };
-    is_quiet && counts::granted_before_heal(&run.history, terms) == 0
+    judgement.verdict == Verdict::Holds && counts::granted_before_heal(&run.history, terms) == 0
 }
 
 fn judged(run: Run, terms: &Terms) -> Trial {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND, Stamp};
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
@@ -184,6 +184,42 @@ fn a_machine_that_is_felled_twice_is_up_when_both_faults_are_over() {
         let (once, _) = run(engine, vec![crash.clone()], 2 * SECOND);
         let (twice, _) = run(engine, vec![crash.clone(), again.clone()], 2 * SECOND);
         assert_eq!(shorten(&once), shorten(&twice), "{engine:?}");
+    }
+}
+
+/// What the clocks read at the last entry, which is the client's, and what true time it was.
+fn last_stamp(engine: EngineKind, faults: Vec<Fault>) -> Stamp {
+    let (_, remains) = run(engine, faults, 2 * SECOND);
+    remains.trace.entries().last().expect("the client takes steps").stamp
+}
+
+#[test]
+fn clocks_go_back_to_the_rate_of_the_fault_that_is_still_active() {
+    let rate = |id, ppm, at, length| {
+        let fault = fault(Verb::ClockRate { ppm }, "c", at, Some(length));
+        Fault { id, ..fault }
+    };
+    let outer = |id| rate(id, 10_000, 100 * MS, 1_500 * MS);
+    let inner = rate(1, 500_000, 300 * MS, 200 * MS);
+    let after = rate(1, 500_000, 1_700 * MS, 200 * MS);
+    for engine in ENGINES {
+        // The inner one takes the outer one's place for 200 ms, and gives it back.
+        for (other, gained) in [(&inner, 113 * MS), (&after, 115 * MS)] {
+            let last = last_stamp(engine, vec![other.clone(), outer(2)]);
+            let clock = last.mono - last.at;
+            assert!(clock.abs_diff(gained) <= MS, "{engine:?}: {clock} and not {gained}");
+        }
+    }
+}
+
+#[test]
+fn a_machine_that_is_started_again_is_no_longer_down() {
+    let crash = fault(Verb::Crash, "s", 495 * MS, Some(900 * MS));
+    let restart = Fault { id: 2, ..fault(Verb::Restart, "s", 700 * MS, None) };
+    for engine in ENGINES {
+        let (_, remains) = run(engine, vec![crash.clone(), restart.clone()], 2 * SECOND);
+        let over = remains.strikes.iter().find(|strike| strike.fault == 1).and_then(|it| it.to);
+        assert_eq!(over.map(|over| over.at), Some(700 * MS), "{engine:?}");
     }
 }
 

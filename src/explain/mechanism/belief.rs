@@ -1,5 +1,7 @@
 //! Why a holder continued although its key had expired at its own time.
 
+use std::collections::BTreeSet;
+
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
@@ -335,12 +337,14 @@ fn late<'a>(
         matches!(op.kind, OpKind::Read { .. } | OpKind::Write { .. } | OpKind::Append { .. })
     });
     let own = accesses.filter(is_own).filter(|op| from <= op.call.into() && to >= op.call.into());
+    let mut connected = BTreeSet::new();
     let late = own.filter_map(|op| {
+        // The first access of a grant connects.
+        let messages = if connected.insert(grant_of(op)) { 4 } else { 2 };
         let end = Moment::from(op.ret.map_or(hold.until, |ret| ret.instant()));
         let halted = standing(halts, (op.call.into(), end));
         let took = end.at.saturating_sub(op.call.at).saturating_sub(halted);
-        // A connect with its reply, a request with its reply.
-        (took > message.saturating_mul(4)).then(|| (op, took - message.saturating_mul(2)))
+        (took > message.saturating_mul(messages)).then(|| (op, took - message.saturating_mul(2)))
     });
     late.collect()
 }

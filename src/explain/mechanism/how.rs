@@ -131,6 +131,9 @@ pub enum How {
     /// The lock's own state lets nobody in: the probe's acquires were answered without an error and
     /// refused, and no caller's key was there.
     StateStays,
+    /// The lease is too short: an acquire had its keys and gave them back itself, since too little
+    /// time was left of the lease.
+    LeaseTooShort,
     /// The node did not know the script: the reply to the operation's last request was NOSCRIPT.
     ScriptUnknown,
     /// The node rejected the command: the reply to the operation's last request was another error,
@@ -165,7 +168,7 @@ impl How {
     pub fn strains(self) -> &'static [Bounded] {
         match self {
             How::StoodStill => &[Bounded::ClientPause],
-            How::Overworked => &[Bounded::Work],
+            How::Overworked | How::LeaseTooShort => &[Bounded::Work],
             How::AccessesLate | How::WriteInFlight => &[Bounded::AccessDelay],
             // A suspended host's monotonic clock stands still as well.
             How::HolderClock => &[Bounded::ClientClockStep, Bounded::Drift, Bounded::ClientPause],

@@ -37,7 +37,9 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
             .or_else(|| never_back(witness))
             .or_else(|| unreached(witness))
             .or_else(|| state_stays(witness))
-            .or_else(|| out_of_time(witness));
+            .or_else(|| out_of_time(witness))
+            .or_else(|| too_short(witness))
+            .or_else(|| long_unreached(witness));
     };
     let since = moment(from.at);
     let tilted = witness.history().sightings.iter();
@@ -191,6 +193,27 @@ fn unreached(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(last.id)]))
 }
 
+/// A probe that was let in late, after acquires without a reply in time.
+fn long_unreached(witness: &Witness<'_>) -> Option<Mechanism> {
+    let history = witness.history();
+    let probes = history.ops.iter();
+    let probes = probes.filter(|op| op.process == PROBE && op.kind == OpKind::Acquire);
+    let probes: Vec<&Op> = probes.collect();
+    let (last, earlier) = probes.split_last()?;
+    let answered = |op: &Op| {
+        history.requests.iter().any(|request| request.op == op.id && is_in_time(request, op))
+    };
+    let unanswered: Vec<&&Op> = earlier.iter().filter(|op| !answered(op)).collect();
+    let text = format!(
+        "Of {} of the probe before that of {}, {} had no request answered in time.",
+        count(earlier.len() as u64, "acquire"),
+        moment(last.call.at),
+        unanswered.len(),
+    );
+    let evidence = unanswered.last()?.id;
+    Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(evidence), Evidence::Op(last.id)]))
+}
+
 /// A probe whose last acquire gave up while it waited for the reply to a later request.
 fn out_of_time(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
@@ -211,6 +234,29 @@ fn out_of_time(witness: &Witness<'_>) -> Option<Mechanism> {
     );
     let evidence = vec![Evidence::Op(last.id), Evidence::Request(*index)];
     Some(Mechanism::new(How::NoAnswer, text, evidence))
+}
+
+/// A probe whose last acquire set the key on a quorum of nodes, and gave it back itself.
+fn too_short(witness: &Witness<'_>) -> Option<Mechanism> {
+    let history = witness.history();
+    let mut probes = history.ops.iter().filter(|op| op.process == PROBE);
+    let refused = |op: &Op| matches!(op.outcome, Outcome::Refused { .. });
+    let last = probes.rfind(|op| op.kind == OpKind::Acquire && refused(op))?;
+    let own: Vec<&KeyLife> =
+        witness.lives.iter().filter(|life| life.owner == Some(last.id)).collect();
+    let nodes: BTreeSet<&str> = own.iter().map(|life| life.node.as_str()).collect();
+    if nodes.len() < witness.quorum() as usize {
+        return None;
+    }
+    let text = format!(
+        "The probe's last acquire, of {}, set the key on {} and gave it back itself: too little \
+         was left of its lease for what is to be done under it.",
+        moment(last.call.at),
+        list(&nodes.into_iter().map(str::to_owned).collect::<Vec<_>>())
+    );
+    let evidence = own.iter().map(|life| Evidence::Key(life.born));
+    let evidence = [Evidence::Op(last.id)].into_iter().chain(evidence).collect();
+    Some(Mechanism::new(How::LeaseTooShort, text, evidence))
 }
 
 /// A probe that was answered without an error and refused, where no caller's key was.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lockstorm::check::verdict::Kind;
-use lockstorm::history::{Op, OpKind, Outcome, PROBE};
+use lockstorm::history::{Condition, Op, OpKind, Outcome, PROBE};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::SECOND;
 use lockstorm_platform::trace::Leg;
@@ -213,7 +213,17 @@ pub fn idle_faults(table: &Table) -> usize {
         let all = table.history.conditions.iter();
         all.filter(move |found| found.fault == fault).collect::<Vec<_>>()
     };
-    let touches = |fault: u32| struck(fault).iter().any(|found| found.met != Some(0));
+    let halts = |found: &Condition| {
+        let at = point(found.from);
+        let mut granted = table.history.ops.iter().filter(|op| {
+            let is_granted = matches!(op.outcome, Outcome::Granted { .. });
+            is_granted && found.target == Target::Host(op.process.clone())
+        });
+        let holds = |op: &Op| op.ret.is_some_and(|ret| stamp(ret) < at) && table.holds(op, at);
+        matches!(found.verb, Verb::Pause | Verb::Suspend) && granted.any(holds)
+    };
+    let touches =
+        |fault: u32| struck(fault).iter().any(|found| found.met != Some(0) || halts(found));
     let in_time = |fault: u32| struck(fault).iter().any(|found| is_work(table, point(found.from)));
     let faults = table.terms.faults.iter();
     let idle = faults.filter(|fault| !(touches(**fault) && in_time(**fault))).count();
