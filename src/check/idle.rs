@@ -17,8 +17,6 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_platform::fault::Verb;
-
 use crate::check::case::Case;
 use crate::history::{Condition, PROBE};
 use crate::reading::history::Reading;
@@ -67,8 +65,7 @@ fn reason(case: &Case, fault: u32, over: Option<Moment>) -> Option<String> {
 
 /// Whether a fault left everything as it was.
 pub fn touched_nothing(reading: &Reading, condition: &Condition) -> bool {
-    let changes_nothing =
-        matches!(condition.verb, Verb::ClockStep { by: 0 } | Verb::ClockRate { ppm: 0 });
+    let changes_nothing = condition.verb.leaves_clocks_as_they_are();
     changes_nothing || condition.met == Some(0) && !halts_a_holder(reading, condition)
 }
 
@@ -88,11 +85,9 @@ fn halts_a_holder(reading: &Reading, condition: &Condition) -> bool {
 fn is_a_lie_without_harm(case: &Case, condition: &Condition) -> bool {
     let mut conditions = case.history.conditions.iter();
     let loses_power = conditions.any(|other| {
-        other.verb == Verb::PowerLoss
-            && other.target == condition.target
-            && other.from > condition.from
+        other.verb.cuts_power() && other.target == condition.target && other.from > condition.from
     });
-    condition.verb == Verb::LyingDisk && !loses_power
+    condition.verb.lies() && !loses_power
 }
 
 /// Whether a fault is of the clock of a node that never has the lock's key from then on.

@@ -48,8 +48,8 @@ pub enum How {
     /// A renewal was refused or got no reply: the last extend before the lease ended returned as
     /// lost or unknown, or never returned.
     RenewalFailed,
-    /// A lock that renews its leases stopped: no renewal was sent in the lease that ran out, nothing
-    /// halted its holder, and the lock permits work of any length.
+    /// A lock that renews its leases stopped: no renewal was sent in the lease that ran out,
+    /// nothing halted its holder, and the lock permits work of any length.
     RenewalNotSent,
     /// A renewal was reported as kept and extended nothing: an extend returned as kept, and no key
     /// on the node has a later expiry because of it.

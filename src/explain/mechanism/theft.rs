@@ -1,8 +1,6 @@
 //! Why a command could change the key of another caller.
 
 use lockstorm_platform::trace::{KeyChange, Leg};
-use lockstorm_redis::specification;
-use lockstorm_redis::specification::flags::Flags;
 
 use crate::explain::hold::{grant_of, op};
 use crate::explain::mechanism::how::{How, Mechanism};
@@ -10,6 +8,30 @@ use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{OpId, OpKind, Request};
 use crate::quantity::length;
+
+/// Commands by which a caller may read the owner of a key.
+const LOOKS: [&str; 20] = [
+    "EXISTS",
+    "GET",
+    "GETRANGE",
+    "HEXISTS",
+    "HGET",
+    "HGETALL",
+    "HKEYS",
+    "HLEN",
+    "HMGET",
+    "HSTRLEN",
+    "HVALS",
+    "LINDEX",
+    "LRANGE",
+    "MGET",
+    "SISMEMBER",
+    "SMEMBERS",
+    "STRLEN",
+    "SUBSTR",
+    "ZRANGE",
+    "ZSCORE",
+];
 
 /// Commands that delete or change a key only if it has a certain value.
 const COMPARES: [&str; 2] = ["DELEX", "DELIFEQ"];
@@ -38,7 +60,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let has_looked = requests.any(|request| {
         let is_before =
             request.at(Leg::Applied).is_some_and(|at| born.is_none_or(|born| at < born));
-        looks(&request.command) && is_before
+        LOOKS.contains(&request.command.as_str()) && is_before
     });
     let late = took(last).filter(|ns| *ns >= LATE);
     let way = late.map_or_else(String::new, |ns| format!(", {} on its way,", length(ns)));
@@ -82,12 +104,6 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
         ),
     };
     Some(Mechanism::new(how, text, evidence))
-}
-
-/// Whether a command reads keys: a caller may have read the owner of one by it.
-fn looks(command: &str) -> bool {
-    let command = specification::find(command.as_bytes());
-    command.is_some_and(|command| command.flags.any(Flags::READONLY) && command.keys.0 > 0)
 }
 
 fn took(request: &Request) -> Option<u64> {
