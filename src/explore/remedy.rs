@@ -2,7 +2,9 @@
 //! equal, and on fresh seeds of it.
 
 mod diff;
+pub mod lease;
 
+use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Anchor, MAX_LENGTH, Target, Verb};
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
@@ -13,6 +15,7 @@ use crate::check::verdict::Verdict;
 use crate::explain::experiment::{Fresh, Remedied, ServiceLevel};
 use crate::explain::mechanism::how::How;
 use crate::explore::budget::Spending;
+use crate::explore::knob::fault;
 use crate::explore::remedy::diff::diff;
 use crate::explore::trial::{attempt, judgement};
 use crate::ledger::part::{Part, Strikes, strikes};
@@ -36,13 +39,39 @@ pub struct ViolatedRun<'a> {
     /// The maximum time from the call of an acquire to the end of its hold, of those that the
     /// caller ended itself, ns.
     pub longest_hold: Nanos,
+    /// The measured lease from which on it holds, ns, if a longer one does.
+    pub lease: Option<Nanos>,
 }
 
 impl ViolatedRun<'_> {
+    /// The lease to try by what was measured: the next whole second above, since the figure is
+    /// that of this run to the millisecond.
+    fn measured_lease(&self) -> Option<Nanos> {
+        Some((self.lease? / SECOND + 1).saturating_mul(SECOND).min(MAX_LENGTH))
+    }
+
+    /// Whether a clock made the difference by its rate alone: no clock that is set, and nothing
+    /// that makes a holder late.
+    fn is_by_rate(&self, plan: &Plan) -> bool {
+        let by = |part: &Part, is: fn(&Figure) -> bool| {
+            let fault = part.fault().and_then(|id| fault(plan, id));
+            fault.is_some_and(|fault| is(&fault.verb.figure()))
+        };
+        let goes = |part: &Part| {
+            *part == Part::Clocks || by(part, |figure| matches!(figure, Figure::Rate(_)))
+        };
+        let is_set = |part: &Part| {
+            *part == Part::Offsets || by(part, |figure| matches!(figure, Figure::Shift(_)))
+        };
+        self.acting.iter().any(goes)
+            && !self.acting.iter().any(is_set)
+            && self.mechanisms(plan) == [self.how]
+    }
+
     /// Its mechanism, and those that what made the difference stands for.
     fn mechanisms(&self, plan: &Plan) -> Vec<How> {
         let halts = |part: &Part| {
-            let fault = part.fault().and_then(|id| plan.faults.iter().find(|fault| fault.id == id));
+            let fault = part.fault().and_then(|id| fault(plan, id));
             fault.is_some_and(|fault| {
                 let nodes = plan.nodes();
                 fault.verb.halts()
@@ -100,7 +129,7 @@ const FENCED: &[How] = &[
 /// The remedy whose own change is the extends.
 const EXTENDS: &str = "extends while the work lasts";
 
-static REMEDIES: [Remedy; 19] = [
+static REMEDIES: [Remedy; 20] = [
     Remedy {
         name: "a fence that the resource checks on every access",
         heals: FENCED,
@@ -127,6 +156,14 @@ static REMEDIES: [Remedy; 19] = [
         name: "a lease that is longer than what the holder takes",
         heals: &[How::StoodStill, How::Overworked, How::AccessesLate],
         apply: longer_lease,
+    },
+    Remedy {
+        name: "a lease with room for a clock at another rate",
+        heals: &[How::NodeClock, How::HolderClock],
+        apply: |plan, violated| {
+            let measured = violated.measured_lease().filter(|_| violated.is_by_rate(plan));
+            with_lease(plan, measured?)
+        },
     },
     Remedy {
         name: EXTENDS,
@@ -360,14 +397,19 @@ fn fenced(plan: &Plan) -> Option<Plan> {
     fence(&plan, FenceMode::RejectSmaller)
 }
 
-/// A lease of at least three times the previous one, in which the longest hold fits twice.
+/// A lease above the measured one. If none was, one of at least three times the previous one, in
+/// which the longest hold fits twice: with a lease that is far too long a run may test nothing.
 fn longer_lease(plan: &Plan, violated: &ViolatedRun) -> Option<Plan> {
-    let ttl = plan.lock.ttl?;
     let takes = violated.longest_hold.saturating_mul(2).div_ceil(SECOND).saturating_mul(SECOND);
-    let most = ttl.saturating_mul(3).max(takes).min(MAX_LENGTH);
-    let longer = most.checked_sub(ttl).filter(|longer| *longer > 0)?;
+    let guessed = plan.lock.ttl?.saturating_mul(3).max(takes).min(MAX_LENGTH);
+    with_lease(plan, violated.measured_lease().unwrap_or(guessed))
+}
+
+/// The plan with this lease, and an end that is as much later; `None` if it is not longer.
+fn with_lease(plan: &Plan, lease: Nanos) -> Option<Plan> {
+    let longer = lease.checked_sub(plan.lock.ttl?).filter(|longer| *longer > 0)?;
     changed(plan, |plan| {
-        plan.lock.ttl = Some(most);
+        plan.lock.ttl = Some(lease);
         plan.until = plan.until.saturating_add(longer);
     })
 }
@@ -428,9 +470,15 @@ fn wait_for_replicas(plan: &Plan) -> Option<Plan> {
     (replicas > 0 && with != *plan).then_some(with)
 }
 
+/// A master that asks for a replica, heard within a second; what it already asks for beyond that
+/// stays.
 fn min_replicas(plan: &Plan) -> Option<Plan> {
     let has_replicas = plan.topology.replicas() > 0;
-    let least = MinReplicas { to_write: 1, max_lag: SECOND };
+    let own = plan.topology.min_replicas;
+    let least = MinReplicas {
+        to_write: own.map_or(1, |own| own.to_write.max(1)),
+        max_lag: own.map_or(SECOND, |own| own.max_lag.min(SECOND)),
+    };
     has_replicas.then(|| changed(plan, |plan| plan.topology.min_replicas = Some(least)))?
 }
 

@@ -4,13 +4,15 @@ use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use super::{
-    REMEDIES, ViolatedRun, delayed_restart, diff, fenced, longer_lease, more_votes, own_token,
-    slewed,
+    REMEDIES, ViolatedRun, delayed_restart, diff, fenced, longer_lease, min_replicas, more_votes,
+    own_token, slewed,
 };
+use crate::explain::experiment::{Threshold, Unit};
 use crate::explain::mechanism::how::How;
 use crate::explore::ground::ground;
-use crate::ledger::part::Strikes;
-use crate::plan::{Plan, TopologyKind};
+use crate::explore::remedy::lease::lease_that_holds;
+use crate::ledger::part::{Part, Strikes};
+use crate::plan::{MinReplicas, Plan, TopologyKind};
 use crate::scenario::usual_end;
 
 fn fault(target: &str, verb: Verb, length: Option<Nanos>) -> Fault {
@@ -19,7 +21,7 @@ fn fault(target: &str, verb: Verb, length: Option<Nanos>) -> Fault {
 }
 
 fn of(struck: &Strikes, longest_hold: Nanos) -> ViolatedRun<'_> {
-    ViolatedRun { struck, how: How::StoodStill, acting: &[], longest_hold }
+    ViolatedRun { struck, how: How::StoodStill, acting: &[], longest_hold, lease: None }
 }
 
 fn redlock(faults: Vec<Fault>) -> Plan {
@@ -97,4 +99,77 @@ fn a_key_that_never_reached_the_promoted_replica_is_healed_by_a_master_that_know
     let for_it = REMEDIES.iter().filter(|remedy| remedy.heals.contains(&How::NeverReached));
     let tried: Vec<Plan> = for_it.filter_map(|remedy| (remedy.apply)(&plan, &run)).collect();
     assert!(tried.iter().any(|with| with.topology.min_replicas.is_some()));
+}
+
+/// A threshold of the lease, in milliseconds.
+fn lease(holds: i64, breaks: i64) -> Threshold {
+    let [holds, breaks] = [holds, breaks].map(|ms| ms * MILLISECOND.cast_signed());
+    Threshold {
+        of: "lock.ttl".to_owned(),
+        unit: Unit::Length,
+        own: breaks,
+        holds,
+        is_untested: false,
+        breaks,
+        looked: (holds, breaks),
+        holds_again: Vec::new(),
+        breaks_again: Vec::new(),
+        instead: String::new(),
+        bound: None,
+        later: None,
+    }
+}
+
+#[test]
+fn a_lease_is_as_long_as_was_measured() {
+    let shorter = lease(900, 901);
+    let longer = lease(15_442, 15_441);
+    assert_eq!(lease_that_holds(std::slice::from_ref(&shorter)), None);
+    let found = lease_that_holds(&[shorter, longer.clone()]);
+    assert_eq!(found, Some(15_442 * MILLISECOND));
+    assert_eq!(lease_that_holds(&[Threshold { is_untested: true, ..longer }]), None);
+    let plan = ground("token-lua", TopologyKind::Single);
+    let struck = Strikes::new();
+    let run = ViolatedRun { lease: found, ..of(&struck, SECOND) };
+    let with = longer_lease(&plan, &run).expect("there is a lease");
+    assert_eq!(with.lock.ttl, Some(16 * SECOND), "a bit above it, and not three times its own");
+    assert_eq!(with.until - plan.until, 13 * SECOND, "the probe waits for it");
+}
+
+#[test]
+fn a_longer_lease_is_for_a_clock_at_a_wrong_rate_and_not_for_one_that_is_set() {
+    let rate = fault("n1", Verb::ClockRate { ppm: 400_000 }, Some(SECOND));
+    let step = fault("n1", Verb::ClockStep { by: SECOND.cast_signed() }, None);
+    let struck = Strikes::new();
+    let lease_of = |plan: &Plan, acting: &[Part], lease| {
+        let run = ViolatedRun { how: How::NodeClock, acting, lease, ..of(&struck, 0) };
+        let mut for_it = REMEDIES.iter().filter(|remedy| remedy.name.starts_with("a lease"));
+        for_it.find_map(|remedy| {
+            let applies = remedy.heals.contains(&How::NodeClock);
+            applies.then(|| (remedy.apply)(plan, &run))??.lock.ttl
+        })
+    };
+    let (rate, step) = (redlock(vec![rate]), redlock(vec![step]));
+    let (by_fault, found) = ([Part::Fault(1)], Some(5_300 * MILLISECOND));
+    assert_eq!(lease_of(&rate, &by_fault, found), Some(6 * SECOND));
+    assert_eq!(lease_of(&rate, &[Part::Clocks], found), Some(6 * SECOND));
+    assert_eq!(lease_of(&rate, &by_fault, None), None, "nothing was measured");
+    assert_eq!(lease_of(&rate, &[Part::Clocks, Part::Offsets], found), None);
+    assert_eq!(lease_of(&step, &by_fault, found), None);
+}
+
+#[test]
+fn what_a_master_asks_of_its_replicas_is_not_weakened() {
+    let plan = ground("token-lua", TopologyKind::Sentinel);
+    let with = |to_write, max_lag| {
+        let mut plan = plan.clone();
+        plan.topology.min_replicas = Some(MinReplicas { to_write, max_lag });
+        min_replicas(&plan)?.topology.min_replicas
+    };
+    let least = |to_write, max_lag| Some(MinReplicas { to_write, max_lag });
+    assert_eq!(with(1, SECOND), None);
+    assert_eq!(with(2, SECOND), None);
+    assert_eq!(with(2, 10 * SECOND), least(2, SECOND));
+    let fresh = min_replicas(&plan).expect("it asks for none");
+    assert_eq!(fresh.topology.min_replicas, least(1, SECOND));
 }
