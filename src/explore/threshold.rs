@@ -177,7 +177,7 @@ impl Dial<'_> {
             };
             let there = dial.is_there(*to);
             if there == Some(self.is_violated) {
-                longer.far = Some(*to);
+                longer.far = Some(*to).filter(|_| !dial.untested.contains(to)).or(longer.far);
             } else if there.is_some() && dial.is_as_in_the_plan(own) {
                 let pair = dial.flips(own, &[*to / 2, *to]);
                 let found = pair.ok().map(|pair| dial.first_threshold(own, pair, *to));
@@ -216,19 +216,52 @@ impl Dial<'_> {
     }
 
     /// The first two values of a way between which the violation disappears (or appears, if there
-    /// was none); otherwise the furthest value with the unchanged result.
+    /// was none); otherwise the furthest value with the unchanged result. A run that tests nothing
+    /// has no result.
     fn flips(&mut self, own: i64, way: &[i64]) -> Result<(i64, i64), i64> {
         let (mut near, was_there) = (own, self.is_violated);
         for figure in way {
             let figure = figure / self.step * self.step;
-            match self.is_there(figure) {
-                Some(is_there) if is_there == was_there => near = figure,
-                Some(true) => return Ok(self.bisect(near, figure)),
-                Some(false) => return Ok(self.bisect(figure, near)),
-                None => {}
+            let figures = match self.turned(figure) {
+                Some(_) => vec![figure],
+                None => self.as_far_as_plans_go(near, figure),
+            };
+            for figure in figures {
+                match self.is_there(figure) {
+                    Some(is_there) if is_there == was_there => {
+                        near = if self.untested.contains(&figure) { near } else { figure };
+                    }
+                    Some(true) => return Ok(self.bisect(near, figure)),
+                    Some(false) => return Ok(self.bisect(figure, near)),
+                    None => {}
+                }
             }
         }
         Err(near)
+    }
+
+    /// Values from one that makes a plan towards one that makes none: some, and the last that makes
+    /// a plan. Twice the share of 50 % is none, but 60 % is; and a share at which the verdict
+    /// changes may be far from the last, which lets nothing through.
+    fn as_far_as_plans_go(&self, near: i64, mut none: i64) -> Vec<i64> {
+        let (step, mut last) = (self.step, near);
+        while (none - last).abs() > step {
+            let middle = (last + (none - last) / 2) / step * step;
+            if middle == last || middle == none {
+                break;
+            }
+            *(if self.turned(middle).is_some() { &mut last } else { &mut none }) = middle;
+        }
+        let mut figures: Vec<i64> = self.spread(near, last).chain([last]).collect();
+        figures.retain(|figure| *figure != near);
+        figures.dedup();
+        figures
+    }
+
+    /// A dozen values from one, which is left out, to about another.
+    fn spread(&self, from: i64, to: i64) -> impl Iterator<Item = i64> + use<> {
+        let step = self.step;
+        (1..=LOOKS).map(move |nth| (from + (to - from) / LOOKS * nth) / step * step)
     }
 
     /// Two neighbouring values between which the violation appears; further apart if the values
@@ -299,9 +332,8 @@ impl Dial<'_> {
         (holds, breaks): (i64, i64),
         should: bool,
     ) -> Vec<i64> {
-        let step = self.step;
-        let figures = (1..=LOOKS).map(|nth| (from + (to - from) / LOOKS * nth) / step * step);
-        let mut wrong: Vec<i64> = figures
+        let mut wrong: Vec<i64> = self
+            .spread(from, to)
             .filter(|figure| *figure != holds && *figure != breaks)
             .filter(|figure| self.is_there(*figure) == Some(!should))
             .collect();

@@ -16,7 +16,7 @@ use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos, SECOND};
 
 use crate::NO_TIME;
 
@@ -258,6 +258,26 @@ fn a_lease_is_searched_both_ways_where_the_lock_holds() {
         panic!("work of 600 ms outlasts some lease: {:?}", found.is_ok());
     };
     assert!(found[0].breaks < found[0].holds && found[0].holds < 3_000_000_000, "{found:?}");
+}
+
+/// Twice the rate of a clock is no rate: what is between is searched.
+#[test]
+fn a_figure_is_searched_as_far_as_plans_go() {
+    let mut plan = ground("token-lua", TopologyKind::Single);
+    plan.workload.hold = 2_100 * MILLISECOND;
+    plan.clocks.insert("n1".to_owned(), ClockSetting { wall_offset: 0, rate_ppm: 300_000 });
+    let found = examine::thresholds_of(&Lab::default(), &plan, &[Knob::Rate("n1".to_owned())]);
+    let Ok([(_, Located::Thresholds(found))]) = found.as_deref() else {
+        panic!("a lease of 3 s is over after 2.1 s at a rate of 1.43: {found:?}");
+    };
+    assert!((400_000..430_000).contains(&found[0].breaks), "{found:?}");
+    // With a hold of a second the lease is long enough at every rate that a plan can have.
+    plan.workload.hold = SECOND;
+    let found = examine::thresholds_of(&Lab::default(), &plan, &[Knob::Rate("n1".to_owned())]);
+    let Ok([(_, Located::Everywhere(steady))]) = found.as_deref() else {
+        panic!("nothing is violated: {found:?}");
+    };
+    assert_eq!(steady.between, (300_000, 500_000));
 }
 
 /// Figures in milliseconds: the theoretical value, and the tolerance, since waiting clients poll
