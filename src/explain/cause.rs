@@ -291,25 +291,100 @@ pub fn threshold_words(threshold: &Threshold) -> String {
     let (low, high) = threshold.looked;
     let more = again("holds", &threshold.holds_again, high)
         + &again("breaks", &threshold.breaks_again, low);
+    let is_least = threshold.holds.abs() > threshold.breaks.abs();
     let bound = match threshold.bound.filter(|bound| *bound != threshold.holds) {
         Some(bound) => format!(
-            "; the promise is {} for any moment and the slowest messages, this is for this run",
+            "; the promise is {} {} for any moment and the slowest messages, this is for this run",
+            if is_least { "at least" } else { "at most" },
             amount(bound)
         ),
         None => String::new(),
     };
+    // A reader quotes the first figure: it is the one from which on something was seen to break.
+    let sooner = match (threshold.breaks_again.iter(), is_least) {
+        (again, true) => again.max_by_key(|value| value.abs()).map(|value| ("up to", value, "")),
+        (again, false) => again.min_by_key(|value| value.abs()).map(|value| ("from", value, " on")),
+    };
+    let sooner = sooner.map_or_else(String::new, |(up_to, value, on)| {
+        format!("breaks in places {up_to} {}{on}; ", amount(*value))
+    });
     let way = match threshold.instead.as_str() {
         "" => String::new(),
         instead => format!(" (there: {instead})"),
     };
     let later = threshold.later.map_or_else(String::new, |later| format!(", {}", healed(later)));
-    format!("{holds} {tests}, {breaks} breaks{way}{later}{more}{bound}")
+    format!("{sooner}{holds} {tests}, {breaks} breaks{way}{later}{more}{bound}")
 }
 
-/// The range in which a figure makes no difference: `from 100 ms to 60 s`.
+/// The range in which a figure makes no difference: `from 100 ms to 60 s`. One value is no range.
 pub fn range_words(steady: &Steady) -> String {
     let amount = |value| amount(steady.unit, value);
+    if steady.between.0 == steady.between.1 {
+        return format!("at {}, the only value that could be tested", amount(steady.own));
+    }
     let (from, to) = (amount(steady.between.0), amount(steady.between.1));
     let later = |room| format!(" (beyond {} with a heal that is as much later)", amount(room));
     format!("from {from} to {to}{}", steady.room.map_or_else(String::new, later))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{range_words, threshold_words};
+    use crate::explain::experiment::{Steady, Threshold, Unit};
+
+    fn threshold(holds: i64, breaks: i64) -> Threshold {
+        Threshold {
+            of: "fault:1.for".to_owned(),
+            unit: Unit::Length,
+            own: breaks,
+            holds,
+            is_untested: false,
+            breaks,
+            looked: (0, breaks),
+            holds_again: Vec::new(),
+            breaks_again: Vec::new(),
+            instead: String::new(),
+            bound: None,
+            later: None,
+        }
+    }
+
+    const MS: i64 = 1_000_000;
+
+    #[test]
+    fn a_promise_says_whether_it_is_a_least_or_a_most() {
+        let with = |holds, breaks, bound| {
+            threshold_words(&Threshold { bound: Some(bound), ..threshold(holds, breaks) })
+        };
+        let pause = with(9_595 * MS, 9_596 * MS, 1_818 * MS);
+        assert!(pause.contains("; the promise is at most 1.818 s for any moment"), "{pause}");
+        let down = with(5_021 * MS, 5_020 * MS, 30_000 * MS);
+        assert!(down.contains("; the promise is at least 30 s for any moment"), "{down}");
+    }
+
+    #[test]
+    fn the_first_figure_is_the_one_from_which_on_something_broke() {
+        let with = |holds, breaks, again: [i64; 2]| {
+            let breaks_again = again.to_vec();
+            threshold_words(&Threshold { breaks_again, ..threshold(holds, breaks) })
+        };
+        let pause = with(3_052 * MS, 3_053 * MS, [1_780 * MS, 2_034 * MS]);
+        let first = "breaks in places from 1.78 s on; 3.052 s holds, 3.053 s breaks; ";
+        assert!(pause.starts_with(first), "{pause}");
+        let lease = with(15_442 * MS, 15_441 * MS, [20_000 * MS, 40_000 * MS]);
+        let first = "breaks in places up to 40 s; 15.442 s holds, 15.441 s breaks; ";
+        assert!(lease.starts_with(first), "{lease}");
+        let step = with(-3_052 * MS, -3_053 * MS, [-2_034 * MS, -1_780 * MS]);
+        assert!(step.starts_with("breaks in places from 1.78 s on; "), "{step}");
+    }
+
+    #[test]
+    fn one_value_is_no_range() {
+        let of = |between| {
+            let (of, unit) = ("fault:1.loss".to_owned(), Unit::Share);
+            range_words(&Steady { of, unit, own: 500_000, between, room: None })
+        };
+        assert_eq!(of((500_000, 900_000)), "from 50 % to 90 %");
+        assert_eq!(of((500_000, 500_000)), "at 50 %, the only value that could be tested");
+    }
 }
