@@ -2,7 +2,8 @@
 
 use insta::{assert_binary_snapshot, assert_snapshot};
 
-use crate::check::verdict::Verdict;
+use crate::check::verdict::{Kind, Verdict};
+use crate::explain::experiment::{Experiments, Fresh, Remedied, ServiceLevel};
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::explain::fixture;
@@ -103,4 +104,41 @@ fn a_run_without_events_is_reported_all_the_same() {
     let page = markdown::page(&finding, &explanation);
     assert!(page.starts_with("# Unknown: nothing was tested.\n"), "{page}");
     assert!(svg::picture(&finding, &explanation).ends_with("</svg>\n"));
+}
+
+#[test]
+fn remedies_that_tested_nothing_are_not_among_those_that_do_not_heal() {
+    let remedy = |name: &str, is_unknown: bool| Remedied {
+        name: name.to_owned(),
+        scenario_plan: String::new(),
+        diff: vec!["lock.ttl: 10s, then 41s".to_owned()],
+        kinds: if is_unknown { Vec::new() } else { vec![Kind::StaleHolder] },
+        is_unknown,
+        service: ServiceLevel::default(),
+        on_fresh: Fresh::default(),
+    };
+    let heals = |remedies: &[Remedied]| {
+        let mut finding = fixture::gc_pause::finding();
+        finding.experiments =
+            Some(Experiments { remedies: remedies.to_vec(), ..Experiments::default() });
+        let lines = text::short(&finding, &explain(&finding));
+        let from = lines.iter().position(|line| line.starts_with("  heals:")).expect("it is told");
+        let told: Vec<&str> = lines[from..].iter().map(|line| line.trim()).collect();
+        told.join(" ")
+    };
+    let (fails, unknown) = (remedy("a look", false), remedy("a longer lease", true));
+    let untested = "tested nothing: a longer lease (lock.ttl: 10s, then 41s)";
+    assert_eq!(heals(&[]), "heals:  no known remedy applies here");
+    assert_eq!(
+        heals(&[fails.clone(), fails.clone()]),
+        "heals:  none of the 2 remedies that were tried"
+    );
+    assert_eq!(
+        heals(&[fails, unknown.clone()]),
+        format!("heals:  none of the 2 remedies that were tried; 1 of them {untested}")
+    );
+    assert_eq!(
+        heals(&[unknown]),
+        format!("heals:  unknown: the one remedy that was tried {untested}")
+    );
 }

@@ -7,7 +7,7 @@ use crate::explain::experiment::Remedied;
 use crate::explain::explanation::Explanation;
 use crate::explain::finding::Finding;
 use crate::explain::sentence::{beyond, class_words, verdict_words};
-use crate::quantity::{moment, rounded};
+use crate::quantity::{list, moment, rounded};
 use crate::report::causes;
 use crate::report::content::{self, Table};
 use crate::report::{service, settings};
@@ -153,13 +153,8 @@ fn remedies(out: &mut String, finding: &Finding) {
         && matches!(finding.judgement.verdict, Verdict::Violated(_))
         && !["  heals:", "  helps:"].iter().any(|word| out.contains(word))
     {
-        let tried = || finding.experiments.iter().flat_map(|tried| &tried.remedies);
-        let what = match (tried().next(), tried().all(|tried| tried.is_unknown)) {
-            (None, _) => "no known remedy applies here",
-            (_, true) => "with the remedies that were tried, nothing is tested",
-            (_, false) => "none of the remedies that were tried",
-        };
-        wrapped(out, "  heals:  ", what);
+        let tried = finding.experiments.iter().flat_map(|tried| &tried.remedies);
+        wrapped(out, "  heals:  ", &nothing_heals(&tried.collect::<Vec<_>>()));
     }
     let own = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);
     let is_less = |tried: &&Remedied| {
@@ -169,6 +164,26 @@ fn remedies(out: &mut String, finding: &Finding) {
         let lead = if index == 0 { "  eases:  " } else { "          " };
         let left = tried.kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
         wrapped(out, lead, &format!("{}; what is left: {left}", tried.name));
+    }
+}
+
+/// That no remedy heals, in words: one whose run tests nothing was not seen to fail.
+fn nothing_heals(tried: &[&Remedied]) -> String {
+    let unknown = tried.iter().filter(|tried| tried.is_unknown);
+    let each = unknown.map(|tried| format!("{} ({})", tried.name, tried.diff.join("; ")));
+    let each: Vec<String> = each.collect();
+    let untested = match each.len() {
+        0 => String::new(),
+        some => format!("; {some} of them tested nothing: {}", list(&each)),
+    };
+    match (tried.len(), each.len()) {
+        (0, _) => "no known remedy applies here".to_owned(),
+        (1, 0) => "not the one remedy that was tried".to_owned(),
+        (1, 1) => format!("unknown: the one remedy that was tried tested nothing: {}", each[0]),
+        (all, unknown) if all == unknown => {
+            format!("unknown: the {all} remedies that were tried tested nothing: {}", list(&each))
+        }
+        (all, _) => format!("none of the {all} remedies that were tried{untested}"),
     }
 }
 
