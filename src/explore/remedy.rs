@@ -397,12 +397,17 @@ fn fenced(plan: &Plan) -> Option<Plan> {
     fence(&plan, FenceMode::RejectSmaller)
 }
 
-/// A lease above the measured one. If none was, one of at least three times the previous one, in
-/// which the longest hold fits twice: with a lease that is far too long a run may test nothing.
+/// A lease of three times the previous one, in which the longest hold fits twice. If one was
+/// measured, at least that, and at most twice that: with a lease that is far too long a run may
+/// test nothing.
 fn longer_lease(plan: &Plan, violated: &ViolatedRun) -> Option<Plan> {
     let takes = violated.longest_hold.saturating_mul(2).div_ceil(SECOND).saturating_mul(SECOND);
     let guessed = plan.lock.ttl?.saturating_mul(3).max(takes).min(MAX_LENGTH);
-    with_lease(plan, violated.measured_lease().unwrap_or(guessed))
+    let lease = match violated.measured_lease() {
+        Some(measured) => guessed.clamp(measured, measured.saturating_mul(2).min(MAX_LENGTH)),
+        None => guessed,
+    };
+    with_lease(plan, lease)
 }
 
 /// The plan with this lease, and an end that is as much later; `None` if it is not longer.
