@@ -7,6 +7,7 @@
 pub mod address;
 pub mod contacts;
 pub mod evidence;
+pub mod sentinels;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ use std::rc::Rc;
 
 use lockstorm_platform::fault::HostNames;
 use lockstorm_platform::host::Host;
+use lockstorm_platform::rng::Chance;
 use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
 use lockstorm_platform::trace::{Digest, Event, Trace};
 use lockstorm_redis::cluster::slots::SlotSet;
@@ -22,7 +24,6 @@ use lockstorm_redis::cluster::{ClusterConfig, Member};
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::operator::operator;
 use lockstorm_redis::process::{sentinel, serve};
-use lockstorm_redis::sentinel::SentinelConfig;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
@@ -34,12 +35,13 @@ use crate::ledger::overwork::works;
 use crate::ledger::site::Site;
 use crate::lock::algorithm::Algorithm;
 use crate::lock::catalogue::Locks;
-use crate::plan::{Plan, Sentinels, Shards, TopologyKind, WorkloadKind};
+use crate::plan::{Plan, Shards, TopologyKind, WorkloadKind};
 use crate::promise::Promise;
 use crate::run::address::{
-    SENTINEL_PORT, client_address, node_address, probe_address, resource_address, sentinel_address,
+    client_address, node_address, probe_address, resource_address, sentinel_address,
 };
-use crate::run::contacts::{MASTER, WATCHED, contacted_nodes, masters};
+use crate::run::contacts::{MASTER, contacted_nodes, masters};
+use crate::run::sentinels::Surroundings;
 use crate::workload::progress::RunProgress;
 use crate::workload::recorder::Recorder;
 use crate::workload::resource::Resource;
@@ -243,9 +245,13 @@ impl Ground for Simulated {
         process(move |host| serve(host, config.clone()))
     }
 
-    fn sentinel(&self, plan: &Plan, _: u32) -> Process {
+    fn sentinel(&self, plan: &Plan, n: u32) -> Process {
         let terms = plan.topology.sentinels.expect("who has Sentinels says how they are");
-        let config = sentinel_config(&terms, SENTINEL_PORT, node_address(1));
+        let nodes: Vec<SocketAddrV4> = (1..=plan.topology.nodes).map(node_address).collect();
+        let sentinels: Vec<SocketAddrV4> = (1..=terms.count).map(sentinel_address).collect();
+        let chance = Chance::new(plan.seed, plan.draws.clone());
+        let around = Surroundings { nodes: &nodes, sentinels: &sentinels, chance: &chance };
+        let config = around.config(&terms, n);
         process(move |host| sentinel::serve(host, config.clone()))
     }
 
@@ -387,19 +393,6 @@ pub fn master_of(plan: &Plan, n: u32) -> Option<SocketAddrV4> {
     let topology = &plan.topology;
     let told = topology.kind != TopologyKind::Cluster;
     topology.master_of(n).filter(|_| told).map(node_address)
-}
-
-/// The configuration of a Sentinel at this port that monitors this master.
-pub fn sentinel_config(sentinels: &Sentinels, port: u16, master: SocketAddrV4) -> SentinelConfig {
-    SentinelConfig {
-        port,
-        master_name: WATCHED.to_owned(),
-        master,
-        quorum: sentinels.quorum,
-        down_after_ms: sentinels.down_after / MILLISECOND,
-        failover_timeout_ms: sentinels.failover_timeout / MILLISECOND,
-        parallel_syncs: sentinels.parallel_syncs,
-    }
 }
 
 /// The configuration of every node of a cluster with these node addresses.

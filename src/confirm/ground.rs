@@ -16,6 +16,7 @@ use lockstorm_platform::rng::Chance;
 use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos};
 use lockstorm_platform::trace::Trace;
 use lockstorm_redis::cluster::BUS;
+use lockstorm_redis::sentinel::file::Known;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::live::ports::Ports;
 use lockstorm_world::engine::live::{LiveEngine, stop};
@@ -27,6 +28,7 @@ use crate::confirm::processes::{Home, Membership, ProcessSetup, Server, Watch, f
 use crate::confirm::relay::{self, RelayNode};
 use crate::plan::Plan;
 use crate::run::address::{node_address, resource_address, sentinel_address};
+use crate::run::sentinels::Surroundings;
 use crate::run::{self, Ground, Lab, process};
 
 /// How long the world runs between two updates of the servers' state (stopped or running) and
@@ -135,13 +137,13 @@ impl RealGround {
         let nth = (1..).zip(plan.nodes()).find(|(_, node)| node == name).map(|(nth, _)| nth);
         let is_node = nth.is_some();
         let follows = nth.and_then(|nth| run::master_of(plan, nth));
-        let watch = |terms| Watch { master, terms };
         let nodes: Vec<SocketAddrV4> =
             (1..=plan.topology.nodes).map(|n| self.place(node_address(n))).collect();
         let cluster = plan.topology.shards.map(|shards| {
             let config = run::cluster_of(&shards, &nodes);
             free_port(known).map(|bus| Membership { bus, config })
         });
+        let watch = |terms| Watch { master, terms, known: self.known_to(plan, name, &nodes) };
         let setup = ProcessSetup {
             own: free_port(known)?,
             known,
@@ -154,13 +156,22 @@ impl RealGround {
         };
         let home = Home::new()?;
         home.set_clock(0)?;
-        // Sentinels start once the nodes run: they learn of replicas by INFO, every ten seconds
-        // only.
+        // Sentinels start once the nodes run, or they would take time to reconnect to them.
         let server = match setup.watch {
             None => Some(Server::start(&setup, &home)?),
             Some(_) => None,
         };
         Ok(Started { setup, server, home })
+    }
+
+    /// What a Sentinel has in its file, as in the simulated world.
+    fn known_to(&self, plan: &Plan, name: &str, nodes: &[SocketAddrV4]) -> Known {
+        let names = plan.sentinels();
+        let n = (1..).zip(&names).find(|(_, other)| *other == name).map_or(0, |(n, _)| n);
+        let sentinels = (1..).take(names.len()).map(|n| self.place(sentinel_address(n)));
+        let sentinels: Vec<SocketAddrV4> = sentinels.collect();
+        let chance = Chance::new(plan.seed, plan.draws.clone());
+        Surroundings { nodes, sentinels: &sentinels, chance: &chance }.known_to(n)
     }
 
     /// Runs the plan.

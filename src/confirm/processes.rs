@@ -14,6 +14,7 @@ use std::time::Duration;
 use lockstorm_platform::time::MILLISECOND;
 use lockstorm_redis::cluster::{self, BUS, ClusterConfig};
 use lockstorm_redis::node::{Append, NodeConfig};
+use lockstorm_redis::sentinel::file::Known;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -77,6 +78,8 @@ pub struct Watch {
     pub master: SocketAddrV4,
     /// When a majority considers it down, and what follows.
     pub terms: Sentinels,
+    /// What the Sentinel has learned by the time the run begins.
+    pub known: Known,
 }
 
 impl ProcessSetup {
@@ -146,7 +149,7 @@ impl ProcessSetup {
 
     fn sentinel_file(&self, watch: &Watch) -> String {
         let (own, known, master, terms) = (self.own, self.known, watch.master, watch.terms);
-        let lines = [
+        let mut lines = vec![
             format!("port {}", own.port()),
             format!("bind {}", own.ip()),
             format!("bind-source-addr {}", own.ip()),
@@ -167,6 +170,7 @@ impl ProcessSetup {
             format!("sentinel failover-timeout {WATCHED} {}", terms.failover_timeout / MILLISECOND),
             format!("sentinel parallel-syncs {WATCHED} {}", terms.parallel_syncs),
         ];
+        lines.extend(watch.known.lines(WATCHED));
         lines.join("\n") + "\n"
     }
 }

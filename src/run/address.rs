@@ -7,7 +7,7 @@ use crate::workload::RESOURCE_PORT;
 /// The port of nodes.
 const NODE_PORT: u16 = 6379;
 /// The port of Sentinels.
-pub const SENTINEL_PORT: u16 = 26_379;
+const SENTINEL_PORT: u16 = 26_379;
 
 /// The number of clients with an address in the first network of clients.
 const FULL: u32 = 255;

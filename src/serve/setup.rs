@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use lockstorm_platform::fault::verbs::Strains;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::rng::Chance;
 use lockstorm_platform::time::ClockSetting;
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::operator::operator;
@@ -14,6 +15,7 @@ use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 
 use crate::plan::{Persistence, Plan, Topology, TopologyKind};
 use crate::refusal::Refusal;
+use crate::run::sentinels::Surroundings;
 use crate::run::{self, process};
 use crate::serve::desk;
 use crate::serve::desk::Desk;
@@ -171,13 +173,16 @@ impl Setup {
 
     fn sentinel_hosts(&self, addresses: &Addresses) -> Vec<HostSpec> {
         let Some(terms) = self.topology.sentinels else { return Vec::new() };
-        let sentinel = |(name, address): (String, &SocketAddrV4)| {
-            let config = run::sentinel_config(&terms, address.port(), addresses.nodes[0]);
+        let chance = Chance::new(self.seed, BTreeMap::new());
+        let Addresses { nodes, sentinels, .. } = addresses;
+        let around = Surroundings { nodes, sentinels, chance: &chance };
+        let sentinel = |(n, (name, address)): (u32, (String, &SocketAddrV4))| {
+            let config = around.config(&terms, n);
             let run = process(move |host| process::sentinel::serve(host, config.clone()));
             let clocks = self.clocks.get(&name).copied().unwrap_or_default();
             HostSpec { clocks, ..HostSpec::new(name, *address, Part::Sentinel, run) }
         };
-        self.sentinels().into_iter().zip(&addresses.sentinels).map(sentinel).collect()
+        (1..).zip(self.sentinels().into_iter().zip(sentinels)).map(sentinel).collect()
     }
 }
 

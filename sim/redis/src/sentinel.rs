@@ -33,6 +33,7 @@ use std::net::SocketAddrV4;
 
 use lockstorm_platform::trace::{Event, Sight};
 
+use crate::sentinel::file::Known;
 use crate::sentinel::globals::{Crashes, Globals, Times};
 use crate::sentinel::instance::{Instance, InstanceKey, Master, State, Who};
 use lockstorm_platform::time::Ms;
@@ -54,10 +55,12 @@ pub struct SentinelConfig {
     pub failover_timeout_ms: u64,
     /// How many replicas are reconfigured at a time to follow the new master.
     pub parallel_syncs: u32,
+    /// What it learned before it starts; `None` if it never ran.
+    pub known: Option<Known>,
 }
 
 impl SentinelConfig {
-    /// Redis's default times, for a master of the default name.
+    /// Redis's default times, for a master of the default name and a Sentinel that never ran.
     pub fn of(master: SocketAddrV4, quorum: u32) -> SentinelConfig {
         SentinelConfig {
             port: 26_379,
@@ -67,6 +70,7 @@ impl SentinelConfig {
             down_after_ms: 30_000,
             failover_timeout_ms: 180_000,
             parallel_syncs: 1,
+            known: None,
         }
     }
 }
@@ -154,6 +158,15 @@ impl Sentinel {
         master.down_after = ms(config.down_after_ms);
         master.failover_timeout = ms(config.failover_timeout_ms);
         master.parallel_syncs = config.parallel_syncs;
+        if let Some(known) = &config.known {
+            known.id.clone_into(&mut self.id);
+            for replica in &known.replicas {
+                master.add_replica(*replica, now);
+            }
+            for (id, address) in &known.sentinels {
+                master.add_sentinel(id, *address, now);
+            }
+        }
         self.masters.insert(config.master_name.clone(), master);
     }
 

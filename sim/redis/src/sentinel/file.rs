@@ -12,6 +12,28 @@ use crate::sentinel::instance::Master;
 /// The file's name on the host's disk.
 pub const FILE: &str = "sentinel.conf";
 
+/// What the file of a Sentinel has that its administrator did not write: all that it needs to fail
+/// over a master that is dead when it starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Its id.
+    pub id: String,
+    /// The replicas of its master.
+    pub replicas: Vec<SocketAddrV4>,
+    /// The other Sentinels of its master, by id.
+    pub sentinels: Vec<(String, SocketAddrV4)>,
+}
+
+impl Known {
+    /// The lines of the file, for a master of this name that it already has.
+    pub fn lines(&self, name: &str) -> Vec<String> {
+        let mut lines = vec![format!("sentinel myid {}", self.id)];
+        lines.extend(self.replicas.iter().map(|at| replica_line(name, *at)));
+        lines.extend(self.sentinels.iter().map(|(id, at)| sentinel_line(name, *at, id)));
+        lines
+    }
+}
+
 impl Sentinel {
     /// The whole file.
     pub fn write_file(&self) -> String {
@@ -91,11 +113,17 @@ fn write_master(text: &mut String, name: &str, master: &Master) {
     }
     for replica in master.replicas.keys() {
         let replica = if *replica == at { old } else { *replica };
-        let (ip, port) = (replica.ip(), replica.port());
-        let _ = writeln!(text, "sentinel known-replica {name} {ip} {port}");
+        let _ = writeln!(text, "{}", replica_line(name, replica));
     }
     for (id, peer) in &master.sentinels {
-        let (ip, port) = (peer.instance.address.ip(), peer.instance.address.port());
-        let _ = writeln!(text, "sentinel known-sentinel {name} {ip} {port} {id}");
+        let _ = writeln!(text, "{}", sentinel_line(name, peer.instance.address, id));
     }
+}
+
+fn replica_line(name: &str, at: SocketAddrV4) -> String {
+    format!("sentinel known-replica {name} {} {}", at.ip(), at.port())
+}
+
+fn sentinel_line(name: &str, at: SocketAddrV4, id: &str) -> String {
+    format!("sentinel known-sentinel {name} {} {} {id}", at.ip(), at.port())
 }
