@@ -14,7 +14,6 @@ use crate::ledger::part::{lasting, strikes};
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
 use crate::quantity::{count, length, list, moment, rounded, row, span};
-use crate::reading::hold::HoldEnd;
 
 /// The verdict in one sentence.
 pub fn verdict(witness: &Witness<'_>) -> String {
@@ -198,17 +197,13 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
         },
         Kind::Stuck => stuck(witness),
         Kind::NeverSettles => format!("{first} never got an answer"),
-        Kind::LateLoss => {
-            let mut holds = violation.ops.iter().filter_map(|id| witness.hold(*id));
-            let is_told = holds.any(|hold| matches!(hold.end, HoldEnd::Lost(_)));
-            match violation.late {
-                Some(late) if !is_told => {
-                    format!("{first} was not told of its loss, and held on for {}", length(late))
-                }
-                Some(by) => format!("{first} was told of its loss {}", late(by)),
-                None => format!("{first} was told of its loss too late"),
+        Kind::LateLoss => match violation.late {
+            Some(late) if !witness.is_told(violation) => {
+                format!("{first} was not told of its loss, and held on for {}", length(late))
             }
-        }
+            Some(by) => format!("{first} was told of its loss {}", late(by)),
+            None => format!("{first} was told of its loss too late"),
+        },
         Kind::LostEarly => format!("{first} lost its key before its lease had ended"),
         Kind::FenceRegress => {
             let named = witness.regress(violation);

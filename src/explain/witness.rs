@@ -101,6 +101,12 @@ impl<'a> Witness<'a> {
         self.holds.iter().find(|hold| hold.grant.id == grant)
     }
 
+    /// Whether a caller that lost the lock was told of it at all.
+    pub fn is_told(&self, violation: &Violation) -> bool {
+        let mut holds = violation.ops.iter().filter_map(|id| self.hold(*id));
+        holds.any(|hold| matches!(hold.end, HoldEnd::Lost(_)))
+    }
+
     /// When the tenure of a grant last ceased to be covered.
     pub fn lost_at(&self, grant: OpId) -> Option<Moment> {
         Some(self.reading.tenure(grant)?.whole.uncovered_from())

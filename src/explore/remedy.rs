@@ -403,11 +403,8 @@ fn fenced(plan: &Plan) -> Option<Plan> {
 fn longer_lease(plan: &Plan, violated: &ViolatedRun) -> Option<Plan> {
     let takes = violated.longest_hold.saturating_mul(2).div_ceil(SECOND).saturating_mul(SECOND);
     let guessed = plan.lock.ttl?.saturating_mul(3).max(takes).min(MAX_LENGTH);
-    let lease = match violated.measured_lease() {
-        Some(measured) => guessed.clamp(measured, measured.saturating_mul(2).min(MAX_LENGTH)),
-        None => guessed,
-    };
-    with_lease(plan, lease)
+    let measured = violated.measured_lease();
+    with_lease(plan, measured.map_or(guessed, |least| guessed.clamp(least, least * 2)))
 }
 
 /// The plan with this lease, and an end that is as much later; `None` if it is not longer.

@@ -6,7 +6,7 @@ use lockstorm_platform::fault::verbs::ROWS;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Verb};
 
 use crate::check::idle;
-use crate::check::verdict::Verdict;
+use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
 use crate::explain::sentence::{callers, cause};
 use crate::explain::witness::{Witness, kinds};
@@ -90,10 +90,12 @@ pub fn violations(finding: &Finding) -> Table {
     let kinds = kinds(&finding.judgement.verdict).into_iter();
     let shown = kinds.flat_map(|kind| witness.of_kind(kind).take(SHOWN));
     let rows = shown.map(|violation| {
-        let lasts = violation.to.at.saturating_sub(violation.from.at);
-        let mut remarks: Vec<String> = Vec::new();
-        remarks.extend(violation.cause.map(|why| cause(why).to_owned()));
-        remarks.extend(violation.late.map(|late| format!("told {} late", length(late))));
+        let lasts = match violation.kind {
+            // Its evidence is one acquire; the key kept others out for as long as it lived.
+            Kind::Leak => 0,
+            _ => violation.to.at.saturating_sub(violation.from.at),
+        };
+        let remarks = remarks(&witness, violation);
         vec![
             violation.kind.word().to_owned(),
             list(&callers(&witness, violation)),
@@ -103,6 +105,20 @@ pub fn violations(finding: &Finding) -> Table {
         ]
     });
     Table { head: vec!["violation", "who", "from", "for", "why"], rows: rows.collect() }
+}
+
+/// Why it is violated, and what the other cells do not say.
+fn remarks(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
+    let mut remarks: Vec<String> = Vec::new();
+    remarks.extend(violation.cause.map(|why| cause(why).to_owned()));
+    remarks.extend(violation.late.map(|late| match witness.is_told(violation) {
+        true => format!("told {} late", length(late)),
+        false => "never told".to_owned(),
+    }));
+    if violation.kind == Kind::Leak {
+        remarks.push("from the first acquire that was kept out".to_owned());
+    }
+    remarks
 }
 
 /// The number of violations that the table omits, if any.
