@@ -7,6 +7,7 @@ use bytes::Bytes;
 use lockstorm_platform::trace::{Event, Sight};
 
 use crate::frame::Reply;
+use crate::sentinel::file::Known;
 use crate::sentinel::instance::{MonitoredReplica, State};
 use crate::sentinel::{Sentinel, SentinelAction, SentinelConfig, SentinelMoment, sight};
 use lockstorm_platform::time::Ms;
@@ -357,4 +358,22 @@ fn what_is_set_for_all_is_told_used_and_kept() {
     let mut again = Sentinel::new("e".repeat(40), at(200), START);
     again.read_file(&sentinel.write_file(), START);
     assert_eq!(again.globals, sentinel.globals);
+}
+
+/// As redis-sentinel 7.0.15 does, started with such lines while its master is dead.
+#[test]
+fn what_a_file_says_is_enough_to_fail_over_a_master_that_is_dead_from_the_start() {
+    let peers = (0..2).map(|n| (peer_id(n), at(100 + n))).collect();
+    let known = Known { id: "e".repeat(40), replicas: vec![at(2)], sentinels: peers };
+    let mut town = Town::new(2, 0, 2);
+    town.sentinel = Sentinel::new("f".repeat(40), at(200), START);
+    let mut config = SentinelConfig::of(at(1), 2);
+    (config.down_after_ms, config.known) = (1_000, Some(known.clone()));
+    town.sentinel.set_up(&config, START);
+    let file = town.sentinel.write_file();
+    assert!(known.lines(NAME).iter().all(|line| file.contains(line.as_str())), "{file}");
+    town.silent.insert(1);
+    town.opinion = (1, "me");
+    let said = ["+sdown master", "+odown", "+selected-slave slave 10.0.0.2:", "+switch-master"];
+    check(town, 6_000, &said, &[]);
 }
