@@ -39,17 +39,11 @@ pub struct ViolatedRun<'a> {
     /// The maximum time from the call of an acquire to the end of its hold, of those that the
     /// caller ended itself, ns.
     pub longest_hold: Nanos,
-    /// The measured lease from which on it holds, ns, if a longer one does.
+    /// The lease to try by what was measured, ns, if it holds with a longer one.
     pub lease: Option<Nanos>,
 }
 
 impl ViolatedRun<'_> {
-    /// The lease to try by what was measured: the next whole second above, since the figure is
-    /// that of this run to the millisecond.
-    fn measured_lease(&self) -> Option<Nanos> {
-        Some((self.lease? / SECOND + 1).saturating_mul(SECOND).min(MAX_LENGTH))
-    }
-
     /// Whether a clock made the difference by its rate alone: no clock that is set, and nothing
     /// that makes a holder late.
     fn is_by_rate(&self, plan: &Plan) -> bool {
@@ -161,7 +155,7 @@ static REMEDIES: [Remedy; 20] = [
         name: "a lease with room for a clock at another rate",
         heals: &[How::NodeClock, How::HolderClock],
         apply: |plan, violated| {
-            let measured = violated.measured_lease().filter(|_| violated.is_by_rate(plan));
+            let measured = violated.lease.filter(|_| violated.is_by_rate(plan));
             with_lease(plan, measured?)
         },
     },
@@ -403,7 +397,7 @@ fn fenced(plan: &Plan) -> Option<Plan> {
 fn longer_lease(plan: &Plan, violated: &ViolatedRun) -> Option<Plan> {
     let takes = violated.longest_hold.saturating_mul(2).div_ceil(SECOND).saturating_mul(SECOND);
     let guessed = plan.lock.ttl?.saturating_mul(3).max(takes).min(MAX_LENGTH);
-    let measured = violated.measured_lease();
+    let measured = violated.lease;
     with_lease(plan, measured.map_or(guessed, |least| guessed.clamp(least, least * 2)))
 }
 

@@ -126,7 +126,7 @@ fn a_lease_is_as_long_as_was_measured() {
     let longer = lease(15_442, 15_441);
     assert_eq!(lease_that_holds(std::slice::from_ref(&shorter)), None);
     let found = lease_that_holds(&[shorter, longer.clone()]);
-    assert_eq!(found, Some(15_442 * MILLISECOND));
+    assert_eq!(found, Some(16 * SECOND));
     assert_eq!(lease_that_holds(&[Threshold { is_untested: true, ..longer }]), None);
     let plan = ground("token-lua", TopologyKind::Single);
     let struck = Strikes::new();
@@ -150,7 +150,7 @@ fn a_longer_lease_is_for_a_clock_at_a_wrong_rate_and_not_for_one_that_is_set() {
         })
     };
     let (rate, step) = (redlock(vec![rate]), redlock(vec![step]));
-    let (by_fault, found) = ([Part::Fault(1)], Some(5_300 * MILLISECOND));
+    let (by_fault, found) = ([Part::Fault(1)], Some(6 * SECOND));
     assert_eq!(lease_of(&rate, &by_fault, found), Some(6 * SECOND));
     assert_eq!(lease_of(&rate, &[Part::Clocks], found), Some(6 * SECOND));
     assert_eq!(lease_of(&rate, &by_fault, None), None, "nothing was measured");
