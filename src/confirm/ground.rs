@@ -16,7 +16,7 @@ use lockstorm_platform::rng::Chance;
 use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos};
 use lockstorm_platform::trace::Trace;
 use lockstorm_redis::cluster::BUS;
-use lockstorm_redis::sentinel::file::Known;
+use lockstorm_redis::sentinel::known::Known;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::live::ports::Ports;
 use lockstorm_world::engine::live::{LiveEngine, stop};

@@ -14,7 +14,7 @@ use std::time::Duration;
 use lockstorm_platform::time::MILLISECOND;
 use lockstorm_redis::cluster::{self, BUS, ClusterConfig};
 use lockstorm_redis::node::{Append, NodeConfig};
-use lockstorm_redis::sentinel::file::Known;
+use lockstorm_redis::sentinel::known::Known;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 

@@ -9,7 +9,7 @@ use std::net::SocketAddrV4;
 use lockstorm_platform::rng::{Chance, Purpose};
 use lockstorm_platform::time::MILLISECOND;
 use lockstorm_redis::sentinel::SentinelConfig;
-use lockstorm_redis::sentinel::file::Known;
+use lockstorm_redis::sentinel::known::Known;
 
 use crate::plan::Sentinels;
 use crate::run::contacts::WATCHED;

@@ -25,6 +25,7 @@ pub mod file;
 pub mod globals;
 pub mod hello;
 pub mod instance;
+pub mod known;
 pub mod link;
 pub mod report;
 
@@ -33,9 +34,9 @@ use std::net::SocketAddrV4;
 
 use lockstorm_platform::trace::{Event, Sight};
 
-use crate::sentinel::file::Known;
 use crate::sentinel::globals::{Crashes, Globals, Times};
 use crate::sentinel::instance::{Instance, InstanceKey, Master, State, Who};
+use crate::sentinel::known::Known;
 use lockstorm_platform::time::Ms;
 
 /// The configuration of a Sentinel at its first start. Later its own file applies.

@@ -25,7 +25,8 @@ pub const TEMPLATES: &[Template] = &[
     }),
     ("{node} is started again{any}.", |f, t| fault(f, t, "restart", 0, None)),
     ("{node}'s wall clock steps by {signed}{any}.", |f, t| fault(f, t, "clock-step", 0, Some(1))),
-    ("{node}'s clocks run {number} ppm fast{any}.", |f, t| fault(f, t, "clock-rate", 0, Some(1))),
+    ("{node}'s clocks run {number} ppm fast{any}.", |f, t| rate(f, t, true)),
+    ("{node}'s clocks run {number} ppm slow{any}.", |f, t| rate(f, t, false)),
     ("{node}'s wall clock stands still{any}.", |f, t| fault(f, t, "clock-freeze", 0, None)),
     ("Each command on {node} takes {length} longer{any}.", |f, t| {
         fault(f, t, "slow-node", 0, Some(1))
@@ -57,6 +58,19 @@ fn fault(facts: &Facts, told: &Told, word: &str, who: usize, figure: Option<usiz
         }
     }
     Err(wrong)
+}
+
+/// The same of clocks that run fast, or slow.
+fn rate(facts: &Facts, told: &Told, is_fast: bool) -> Truth {
+    let mut began = facts.history.conditions.iter().filter(|c| c.from == told.at);
+    let is_it = |verb: &Verb| match verb {
+        Verb::ClockRate { ppm } => {
+            (*ppm >= 0) == is_fast && ppm.unsigned_abs().to_string() == told.words[1]
+        }
+        _ => false,
+    };
+    let condition = began.find(|c| is_it(&c.verb)).ok_or("no such rate begins then")?;
+    is_told(facts, told, condition, 0, None)
 }
 
 fn is_told(

@@ -107,9 +107,11 @@ fn news(facts: &Facts, told: &Told, text: &str) -> Truth {
         return ensure(has(words[0]), "it has not");
     }
     let words = read(": {who}'s key on {node} has not come to it", text).ok_or("unknown words")?;
-    ensure(!has(words[0]), "it has the key")?;
-    let there = facts
-        .keys_on(words[1])
-        .any(|(_, key)| key.at < told.at && key.by.is_some_and(|by| facts.caller(by) == words[0]));
-    ensure(there, "there was no such key")
+    // One of an earlier grant may still be there.
+    let there = facts.keys_on(words[1]).filter(|(_, key)| key.at < told.at);
+    let owners = there.filter_map(|(_, key)| facts.owner(key.by?));
+    let last = owners.filter(|owner| facts.caller(*owner) == words[0]).last();
+    let owner = last.ok_or("there was no such key")?;
+    let stands = facts.standing(node, before).and_then(|(_, owner)| owner);
+    ensure(stands != Some(owner), "it has the key")
 }

@@ -8,31 +8,10 @@ use lockstorm_platform::time::Ms;
 use crate::sentinel::Sentinel;
 use crate::sentinel::globals::Globals;
 use crate::sentinel::instance::Master;
+use crate::sentinel::known::{replica_line, sentinel_line};
 
 /// The file's name on the host's disk.
 pub const FILE: &str = "sentinel.conf";
-
-/// What the file of a Sentinel has that its administrator did not write: all that it needs to fail
-/// over a master that is dead when it starts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
-    /// Its id.
-    pub id: String,
-    /// The replicas of its master.
-    pub replicas: Vec<SocketAddrV4>,
-    /// The other Sentinels of its master, by id.
-    pub sentinels: Vec<(String, SocketAddrV4)>,
-}
-
-impl Known {
-    /// The lines of the file, for a master of this name that it already has.
-    pub fn lines(&self, name: &str) -> Vec<String> {
-        let mut lines = vec![format!("sentinel myid {}", self.id)];
-        lines.extend(self.replicas.iter().map(|at| replica_line(name, *at)));
-        lines.extend(self.sentinels.iter().map(|(id, at)| sentinel_line(name, *at, id)));
-        lines
-    }
-}
 
 impl Sentinel {
     /// The whole file.
@@ -118,12 +97,4 @@ fn write_master(text: &mut String, name: &str, master: &Master) {
     for (id, peer) in &master.sentinels {
         let _ = writeln!(text, "{}", sentinel_line(name, peer.instance.address, id));
     }
-}
-
-fn replica_line(name: &str, at: SocketAddrV4) -> String {
-    format!("sentinel known-replica {name} {} {}", at.ip(), at.port())
-}
-
-fn sentinel_line(name: &str, at: SocketAddrV4, id: &str) -> String {
-    format!("sentinel known-sentinel {name} {} {} {id}", at.ip(), at.port())
 }

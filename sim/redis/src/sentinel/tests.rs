@@ -7,8 +7,8 @@ use bytes::Bytes;
 use lockstorm_platform::trace::{Event, Sight};
 
 use crate::frame::Reply;
-use crate::sentinel::file::Known;
 use crate::sentinel::instance::{MonitoredReplica, State};
+use crate::sentinel::known::Known;
 use crate::sentinel::{Sentinel, SentinelAction, SentinelConfig, SentinelMoment, sight};
 use lockstorm_platform::time::Ms;
 
