@@ -12,6 +12,7 @@ use crate::explain::finding::Finding;
 use crate::explore::ground::ground;
 use crate::explore::hunt::HuntProgress;
 use crate::explore::quarry::Quarry;
+use crate::quantity::count;
 use crate::refusal::Refusal;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 
@@ -103,9 +104,9 @@ fn faults(finding: &Finding) -> String {
     let plan = &finding.plan;
     let each = plan.faults.iter().map(|fault| format!("{} of {}", fault.verb.word(), fault.target));
     let each: Vec<String> = each.collect();
-    let clients = plan.workload.clients;
+    let clients = count(plan.workload.clients.into(), "client");
     match each.len() {
-        0 => format!("{clients} clients and no fault"),
-        _ => format!("{clients} clients and {}", each.join(", ")),
+        0 => format!("{clients} and no fault"),
+        _ => format!("{clients} and {}", each.join(", ")),
     }
 }

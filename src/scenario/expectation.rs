@@ -161,8 +161,7 @@ impl ExpectedVerdict {
 
     fn words(&self) -> String {
         match self {
-            ExpectedVerdict::Unstated => "-".to_owned(),
-            ExpectedVerdict::Holds => "holds".to_owned(),
+            ExpectedVerdict::Unstated | ExpectedVerdict::Holds => "holds".to_owned(),
             ExpectedVerdict::Unknown => "unknown".to_owned(),
             ExpectedVerdict::Violated { kinds, class } => {
                 let kinds: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();

@@ -312,7 +312,7 @@ pub fn loss(value: &Value) -> Result<u32, Refusal> {
 /// A percentage with up to four decimal places, in parts per million.
 pub fn percent(text: &str) -> Option<u32> {
     let (whole, part) = {
-        let number = text.strip_suffix('%')?;
+        let number = text.strip_suffix('%')?.trim_end();
         number.split_once('.').unwrap_or((number, "0"))
     };
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -410,6 +410,7 @@ mod tests {
             ("0.05%", Some(500)),
             ("12.3456%", Some(123_456)),
             ("100%", Some(1_000_000)),
+            ("30 %", Some(300_000)),
             ("1", None),
             ("%", None),
             (".5%", None),
