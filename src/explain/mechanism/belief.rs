@@ -360,8 +360,8 @@ fn unsent(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Optio
         return None;
     }
     let who = &hold.grant.caller;
-    let last = ops(witness, hold).into_iter().filter(|op| background(op));
-    let last = last.filter(|op| op.call.at < term.lease).last();
+    let mut sent = ops(witness, hold).into_iter().filter(|op| background(op));
+    let last = sent.rfind(|op| op.call.at < term.lease);
     let since = match last {
         Some(op) => format!("after that of {} no renewal of it was sent", moment(op.call.at)),
         None => "no renewal of it was sent".to_owned(),

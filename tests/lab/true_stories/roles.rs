@@ -109,8 +109,8 @@ fn news(facts: &Facts, told: &Told, text: &str) -> Truth {
     let words = read(": {who}'s key on {node} has not come to it", text).ok_or("unknown words")?;
     // One of an earlier grant may still be there.
     let there = facts.keys_on(words[1]).filter(|(_, key)| key.at < told.at);
-    let owners = there.filter_map(|(_, key)| facts.owner(key.by?));
-    let last = owners.filter(|owner| facts.caller(*owner) == words[0]).last();
+    let mut owners = there.filter_map(|(_, key)| facts.owner(key.by?));
+    let last = owners.rfind(|owner| facts.caller(*owner) == words[0]);
     let owner = last.ok_or("there was no such key")?;
     let stands = facts.standing(node, before).and_then(|(_, owner)| owner);
     ensure(stands != Some(owner), "it has the key")
