@@ -47,7 +47,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 use crate::check::case::Case;
 use crate::check::leak::requests::Requests;
 use crate::check::verdict::{Kind, Violation};
-use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
+use crate::history::{Condition, Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::moment::Moment;
 use crate::reading::tries::{KEYLESS, Met, tries};
@@ -189,19 +189,26 @@ fn answered_at(
     let answered = first_answer(case, owner, |release| {
         release.outcome == Outcome::Released || came(requests, key, release)
     });
-    answered.or_else(|| sent_nothing(case, requests, owner))
+    answered.or_else(|| sent_nothing(case, requests, (owner, key.node)))
 }
 
-/// When a release returned at once, unknown or not mine, and without a request: nobody was asked to
-/// free the key.
-fn sent_nothing(case: &Case, requests: &Requests<'_>, owner: OpId) -> Option<Moment> {
+/// When a release returned at once, unknown or not mine, and without a request, though no fault had
+/// disturbed its connection: nobody was asked to free the key.
+fn sent_nothing(
+    case: &Case,
+    requests: &Requests<'_>,
+    (owner, node): (OpId, &str),
+) -> Option<Moment> {
     let releases = case.releases(owner).filter(|release| {
         let is_empty = !requests.all.is_empty() && requests.of_op(release.id).is_empty();
         is_empty && matches!(release.outcome, Outcome::Unknown | Outcome::NotMine)
     });
     let returned = releases.filter_map(|release| {
         let ret = release.ret?;
-        (ret.at == release.call.at).then_some(Moment::from(ret))
+        let disturbs = |c: &Condition| c.touches(&release.process) || c.touches(node);
+        let mut earlier = case.history.conditions.iter().filter(|c| c.from <= ret.instant());
+        let is_at_once = ret.at == release.call.at && !earlier.any(disturbs);
+        is_at_once.then_some(Moment::from(ret))
     });
     returned.min()
 }
