@@ -3,10 +3,10 @@
 //! The world counts what a fault touched, in [`Condition::met`]; if it did not count, the fault is
 //! assumed to have touched something. A process that is halted in a hold is touched even if it
 //! only waited meanwhile: the question was whether the hold outlasts that. Every process reads its
-//! clock, so that count says little of a clock: a step or a rate of zero touched nothing, nor did a
-//! fault of a node's clock if the node never had the lock's key from then on, and no node was
-//! promoted, for which all nodes of a cluster time their votes. A disk that lies tells no lie that
-//! matters until its machine loses power. All work is
+//! clock, so that count says little of a clock: a step of zero touched nothing, nor did a rate of
+//! zero of a clock that ran true already, nor a fault of a node's clock if the node never had the
+//! lock's key from then on and no node was promoted, for which all nodes of a cluster time their
+//! votes. A disk that lies tells no lie that matters until its machine loses power. All work is
 //! over once every operation of the clients has returned and no caller holds the lock: a later
 //! fault cannot change any outcome.
 //!
@@ -16,6 +16,8 @@
 //! violation: they decide only between `Holds` and `Unknown`.
 
 use std::collections::BTreeSet;
+
+use lockstorm_platform::time::Clock;
 
 use crate::check::case::Case;
 use crate::history::{Condition, PROBE};
@@ -65,8 +67,19 @@ fn reason(case: &Case, fault: u32, over: Option<Moment>) -> Option<String> {
 
 /// Whether a fault left everything as it was.
 pub fn touched_nothing(reading: &Reading, condition: &Condition) -> bool {
-    let changes_nothing = condition.verb.leaves_clocks_as_they_are();
-    changes_nothing || condition.met == Some(0) && !halts_a_holder(reading, condition)
+    condition.verb.steps_by_nothing()
+        || is_of_a_true_clock(reading, condition)
+        || condition.met == Some(0) && !halts_a_holder(reading, condition)
+}
+
+/// Whether a fault makes the clock of a host run true that ran true already.
+fn is_of_a_true_clock(reading: &Reading, condition: &Condition) -> bool {
+    let before = |host: &str| {
+        let pieces = reading.clocks.pieces(host, Clock::Monotonic);
+        pieces.iter().rfind(|piece| Moment::from(piece.from) < Moment::from(condition.from))
+    };
+    let ran_true = |host: &str| before(host).is_none_or(|piece| piece.line.rate_ppm == 0);
+    condition.verb.makes_clocks_true() && condition.target.hosts().iter().all(|host| ran_true(host))
 }
 
 /// Whether a fault halts a process while a caller on it holds the lock.

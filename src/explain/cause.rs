@@ -320,7 +320,7 @@ pub fn threshold_words(threshold: &Threshold) -> String {
 pub fn range_words(steady: &Steady) -> String {
     let amount = |value| amount(steady.unit, value);
     if steady.between.0 == steady.between.1 {
-        return format!("at {}, the only value that could be tested", amount(steady.own));
+        return format!("at {}, the only value that was tested", amount(steady.own));
     }
     let (from, to) = (amount(steady.between.0), amount(steady.between.1));
     let later = |room| format!(" (beyond {} with a heal that is as much later)", amount(room));
@@ -385,6 +385,6 @@ mod tests {
             range_words(&Steady { of, unit, own: 500_000, between, room: None })
         };
         assert_eq!(of((500_000, 900_000)), "from 50 % to 90 %");
-        assert_eq!(of((500_000, 500_000)), "at 50 %, the only value that could be tested");
+        assert_eq!(of((500_000, 500_000)), "at 50 %, the only value that was tested");
     }
 }

@@ -1,12 +1,13 @@
 //! Remedies that are run: those that apply to a mechanism, on the plan itself with everything else
 //! equal, and on fresh seeds of it.
 
+mod changes;
 mod diff;
 pub mod lease;
 
 use lockstorm_platform::fault::verbs::Figure;
-use lockstorm_platform::fault::{Anchor, MAX_LENGTH, Target, Verb};
-use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::fault::{Anchor, Target};
+use lockstorm_platform::time::{Clock, Nanos};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::judge::Judgement;
@@ -16,13 +17,16 @@ use crate::explain::experiment::{Fresh, Remedied, ServiceLevel};
 use crate::explain::mechanism::how::How;
 use crate::explore::budget::Spending;
 use crate::explore::knob::fault;
+use crate::explore::remedy::changes::{
+    changed, delayed_restart, fence, fenced, longer_lease, min_replicas, more_votes, own_token,
+    slewed, wait_for_replicas, with_lease, with_lock,
+};
 use crate::explore::remedy::diff::diff;
 use crate::explore::trial::{attempt, judgement};
 use crate::ledger::part::{Part, Strikes, strikes};
-use crate::lock::catalogue::ALGORITHMS;
-use crate::lock::config::{DeadlineFrom, DiscoveryShape, LockConfig, ReleaseShape, ScriptShape};
+use crate::lock::config::{DeadlineFrom, DiscoveryShape, ReleaseShape, ScriptShape};
 use crate::plan::extend::Extend;
-use crate::plan::{FenceMode, FenceOn, MinReplicas, Persistence, Plan, TopologyKind};
+use crate::plan::{FenceMode, Persistence, Plan, TopologyKind};
 use crate::run::Lab;
 
 /// The number of fresh seeds on which a remedy is run.
@@ -96,6 +100,7 @@ const LATE_HOLDERS: &[How] = &[
     How::Overworked,
     How::AccessesLate,
     How::RenewalFailed,
+    How::RenewalNotSent,
     How::HolderClock,
     How::ScriptUnknown,
 ];
@@ -106,6 +111,7 @@ const FENCED: &[How] = &[
     How::Overworked,
     How::AccessesLate,
     How::RenewalFailed,
+    How::RenewalNotSent,
     How::HolderClock,
     How::ScriptUnknown,
     How::NodeClock,
@@ -148,8 +154,14 @@ static REMEDIES: [Remedy; 20] = [
     },
     Remedy {
         name: "a lease that is longer than what the holder takes",
-        heals: &[How::StoodStill, How::Overworked, How::AccessesLate],
-        apply: longer_lease,
+        heals: &[
+            How::StoodStill,
+            How::Overworked,
+            How::AccessesLate,
+            How::RenewalNotSent,
+            How::LeaseTooShort,
+        ],
+        apply: |plan, violated| longer_lease(plan, violated.longest_hold, violated.lease),
     },
     Remedy {
         name: "a lease with room for a clock at another rate",
@@ -189,7 +201,7 @@ static REMEDIES: [Remedy; 20] = [
     Remedy {
         name: "nodes that stay down for longer than the longest lease",
         heals: &[How::Forgotten, How::CounterForgotten],
-        apply: delayed_restart,
+        apply: |plan, violated| delayed_restart(plan, violated.struck),
     },
     Remedy {
         name: "grants that wait for all replicas",
@@ -338,158 +350,6 @@ pub fn on_fresh(lab: &Lab, plan: &Plan) -> Fresh {
         held: count(|verdict| *verdict == Verdict::Holds),
         unknown: count(|verdict| matches!(verdict, Verdict::Unknown(_))),
     }
-}
-
-/// The plan with a change; `None` if that changes nothing.
-fn changed(plan: &Plan, change: impl FnOnce(&mut Plan)) -> Option<Plan> {
-    let mut with = plan.clone();
-    change(&mut with);
-    (with != *plan).then_some(with)
-}
-
-/// The plan with another lock of the catalogue, with the settings common to all locks. `None` if
-/// the lock is the user's own: replacing that is no remedy. If only the previous lock renewed its
-/// lease in the background, the caller extends it: otherwise the work would outlast the lease,
-/// whatever else the lock heals.
-fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
-    let renews =
-        |name: &str| ALGORITHMS.iter().find(|lock| lock.name == name).map(|lock| lock.renews);
-    let extends = renews(&plan.lock.algorithm)? && !renews(algorithm)?;
-    changed(plan, |plan| {
-        let probed = plan.longest_ttl();
-        if extends && plan.workload.extend == Extend::Never {
-            plan.workload.extend = "1/2".parse().unwrap_or_default();
-        }
-        let own = &plan.lock;
-        plan.lock = LockConfig {
-            algorithm: algorithm.to_owned(),
-            key: own.key.clone(),
-            ttl: own.ttl.or(Some(10 * SECOND)),
-            timeout: own.timeout,
-            tries: own.tries,
-            retry: own.retry,
-            ..LockConfig::default()
-        };
-        // The probe waits for the maximum lease, and the previous lock may have had none.
-        plan.until += plan.longest_ttl().saturating_sub(probed);
-    })
-}
-
-fn fence(plan: &Plan, mode: FenceMode) -> Option<Plan> {
-    changed(plan, |plan| {
-        plan.workload.fence = mode;
-        plan.workload.fence_on = FenceOn::All;
-    })
-}
-
-fn fenced(plan: &Plan) -> Option<Plan> {
-    if plan.topology.kind == TopologyKind::Independent {
-        return None;
-    }
-    let plan =
-        if plan.lock.algorithm == "fenced" { plan.clone() } else { with_lock(plan, "fenced")? };
-    fence(&plan, FenceMode::RejectSmaller)
-}
-
-/// A lease of three times the previous one, in which the longest hold fits twice. If one was
-/// measured, at least that, and at most twice that: with a lease that is far too long a run may
-/// test nothing.
-fn longer_lease(plan: &Plan, violated: &ViolatedRun) -> Option<Plan> {
-    let takes = violated.longest_hold.saturating_mul(2).div_ceil(SECOND).saturating_mul(SECOND);
-    let guessed = plan.lock.ttl?.saturating_mul(3).max(takes).min(MAX_LENGTH);
-    let measured = violated.lease;
-    with_lease(plan, measured.map_or(guessed, |least| guessed.clamp(least, least * 2)))
-}
-
-/// The plan with this lease, and an end that is as much later; `None` if it is not longer.
-fn with_lease(plan: &Plan, lease: Nanos) -> Option<Plan> {
-    let longer = lease.checked_sub(plan.lock.ttl?).filter(|longer| *longer > 0)?;
-    changed(plan, |plan| {
-        plan.lock.ttl = Some(lease);
-        plan.until = plan.until.saturating_add(longer);
-    })
-}
-
-/// No clock of a node is stepped, except for the small remainder that slewing leaves.
-fn slewed(plan: &Plan) -> Option<Plan> {
-    let most = (50 * MILLISECOND).cast_signed();
-    let nodes = plan.nodes();
-    changed(plan, |plan| {
-        for (_, clock) in plan.clocks.iter_mut().filter(|(host, _)| nodes.contains(host)) {
-            clock.wall_offset = clock.wall_offset.clamp(-most, most);
-        }
-        for fault in &mut plan.faults {
-            let is_nodes = matches!(&fault.target, Target::Host(host) if nodes.contains(host));
-            if let Verb::ClockStep { by } = &mut fault.verb
-                && is_nodes
-            {
-                *by = (*by).clamp(-most, most);
-            }
-        }
-    })
-}
-
-fn delayed_restart(plan: &Plan, violated: &ViolatedRun) -> Option<Plan> {
-    let lease = Some(plan.longest_ttl()).filter(|lease| *lease > 0)?;
-    let least = lease.saturating_add(SECOND);
-    let nodes = plan.nodes();
-    let mut later = changed(plan, |plan| {
-        for fault in &mut plan.faults {
-            let Target::Host(host) = &fault.target else { continue };
-            if !nodes.contains(host) || !(fault.verb.kills() || fault.verb == Verb::Restart) {
-                continue;
-            }
-            // A fault without a length lasts to the heal.
-            fault.length = fault.length.or((fault.verb == Verb::Restart).then_some(0));
-            fault.length = fault.length.map(|length| length.max(least));
-            if fault.verb == Verb::Restart {
-                fault.verb = Verb::Crash;
-            }
-        }
-    })?;
-    let over =
-        later.faults.iter().filter_map(|f| Some(violated.struck.get(&f.id)? + f.length?)).max();
-    let more = (over.unwrap_or(0) + 15 * SECOND).saturating_sub(later.heal_at);
-    later.heal_at += more;
-    later.until += more;
-    Some(later)
-}
-
-fn wait_for_replicas(plan: &Plan) -> Option<Plan> {
-    let replicas = plan.topology.replicas();
-    let mut with = match &*plan.lock.algorithm {
-        "wait-replicas" => plan.clone(),
-        _ => with_lock(plan, "wait-replicas")?,
-    };
-    with.lock.acks = (replicas > 0).then_some(replicas);
-    with.lock.wait = crate::lock::config::WaitShape::Own;
-    (replicas > 0 && with != *plan).then_some(with)
-}
-
-/// A master that asks for a replica, heard within a second; what it already asks for beyond that
-/// stays.
-fn min_replicas(plan: &Plan) -> Option<Plan> {
-    let has_replicas = plan.topology.replicas() > 0;
-    let own = plan.topology.min_replicas;
-    let least = MinReplicas {
-        to_write: own.map_or(1, |own| own.to_write.max(1)),
-        max_lag: own.map_or(SECOND, |own| own.max_lag.min(SECOND)),
-    };
-    has_replicas.then(|| changed(plan, |plan| plan.topology.min_replicas = Some(least)))?
-}
-
-fn more_votes(plan: &Plan) -> Option<Plan> {
-    let is_quorum = plan.lock.algorithm.starts_with("redlock");
-    let nodes = plan.topology.masters();
-    let quorum = plan.lock.quorum.unwrap_or(nodes / 2 + 1).max(nodes / 2) + 1;
-    let fits = is_quorum && quorum <= nodes;
-    fits.then(|| changed(plan, |plan| plan.lock.quorum = Some(quorum)))?
-}
-
-fn own_token(plan: &Plan) -> Option<Plan> {
-    let foreign =
-        ["none", "check-then-set", "setnx", "setnx-expire", "px-constant", "token-get-del"];
-    foreign.contains(&&*plan.lock.algorithm).then(|| with_lock(plan, "token-lua"))?
 }
 
 #[cfg(test)]

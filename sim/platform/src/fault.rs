@@ -2,6 +2,7 @@
 //!
 //! Nothing here acts. A world applies faults; a [`Watch`] reports when an anchor's event occurs.
 
+pub mod effects;
 pub mod verbs;
 
 use std::collections::BTreeMap;
@@ -375,19 +376,3 @@ impl Pattern {
 
 /// The maximum length that any plan may name: 30 days, so that sums cannot overflow.
 pub const MAX_LENGTH: Nanos = 30 * 24 * 3600 * SECOND;
-impl Verb {
-    /// Whether it steps a clock by nothing, or runs it at its own rate.
-    pub fn leaves_clocks_as_they_are(&self) -> bool {
-        matches!(self, Verb::ClockStep { by: 0 } | Verb::ClockRate { ppm: 0 })
-    }
-
-    /// Whether a disk says that it has synced what it has not.
-    pub fn lies(&self) -> bool {
-        matches!(self, Verb::LyingDisk)
-    }
-
-    /// Whether a machine loses power, and what its disk has not synced.
-    pub fn cuts_power(&self) -> bool {
-        matches!(self, Verb::PowerLoss)
-    }
-}

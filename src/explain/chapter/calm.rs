@@ -143,8 +143,15 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
             return None;
         }
         // A node that led meanwhile may lack them.
+        let has_key = |node: &str| {
+            let mut own_lives = witness.lives.iter().filter(own);
+            own_lives.any(|life| life.node == node)
+        };
         let mut sightings = witness.history().sightings.iter();
-        if sightings.any(|seen| seen.what == Seen::Leads && hold.from < seen.at && seen.at < back) {
+        if sightings.any(|seen| {
+            let led = seen.what == Seen::Leads && hold.from < seen.at && seen.at < back;
+            led && !has_key(&seen.by)
+        }) {
             return None;
         }
         Some((left, index, condition, hold, back))

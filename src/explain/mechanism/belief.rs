@@ -360,14 +360,23 @@ fn unsent(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Optio
         return None;
     }
     let who = &hold.grant.caller;
-    let mut sent = ops(witness, hold).into_iter().filter(|op| background(op));
-    let last = sent.rfind(|op| op.call.at < term.lease);
-    let since = match last {
-        Some(op) => format!("after that of {} no renewal of it was sent", moment(op.call.at)),
-        None => "no renewal of it was sent".to_owned(),
+    let sent: Vec<&Op> = ops(witness, hold).into_iter().filter(|op| background(op)).collect();
+    let (before, after): (Vec<&Op>, Vec<&Op>) =
+        sent.into_iter().partition(|op| op.call.at < term.lease);
+    let (last, next) = (before.last(), after.first());
+    let since = match (last, next) {
+        (_, Some(op)) => format!(
+            "the next renewal of it, of {}, began only after the end of the lease",
+            moment(op.call.at)
+        ),
+        (Some(op), None) => {
+            format!("after that of {} no renewal of it was sent", moment(op.call.at))
+        }
+        (None, None) => "no renewal of it was sent".to_owned(),
     };
     let text = format!("{who}'s lease ran out under its work: {since}.");
-    let evidence = [hold.grant.id].into_iter().chain(last.map(|op| op.id));
+    let shown = last.into_iter().chain(next).map(|op| op.id);
+    let evidence = [hold.grant.id].into_iter().chain(shown);
     Some(Mechanism::new(How::RenewalNotSent, text, evidence.map(Evidence::Op).collect()))
 }
 

@@ -48,8 +48,8 @@ pub enum How {
     /// A renewal was refused or got no reply: the last extend before the lease ended returned as
     /// lost or unknown, or never returned.
     RenewalFailed,
-    /// A lock that renews its leases stopped: no renewal was sent in the lease that ran out,
-    /// nothing halted its holder, and the lock permits work of any length.
+    /// A lock that renews its leases stopped, or came too late: no renewal was sent in the lease
+    /// that ran out, nothing halted its holder, and the lock permits work of any length.
     RenewalNotSent,
     /// A renewal was reported as kept and extended nothing: an extend returned as kept, and no key
     /// on the node has a later expiry because of it.
@@ -131,15 +131,16 @@ pub enum How {
     /// The lock's own state lets nobody in: the probe's acquires were answered without an error and
     /// refused, and no caller's key was there.
     StateStays,
-    /// The lease is too short: an acquire had its keys and gave them back itself, since too little
-    /// time was left of the lease.
+    /// The lease is too short: an acquire knew of a quorum of its keys and gave them back itself,
+    /// since too little time was left of the lease.
     LeaseTooShort,
     /// The node did not know the script: the reply to the operation's last request was NOSCRIPT.
     ScriptUnknown,
     /// The node rejected the command: the reply to the operation's last request was another error,
     /// or all requests of the callers were answered so.
     Rejected,
-    /// A request got no reply: no reply to the operation's last request was delivered.
+    /// A request got no reply: no reply to the operation's last request was delivered, or too few
+    /// nodes replied in time.
     NoAnswer,
     /// The holder ran and was not notified: its process was not halted between the loss and the
     /// notice, or nothing else explains the loss.

@@ -11,7 +11,7 @@ use crate::explain::incarnation::KeyLife;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpId, OpKind, Outcome, PROBE, PROBE_MARGIN, Request, Seen};
+use crate::history::{History, Op, OpId, OpKind, Outcome, PROBE, PROBE_MARGIN, Request, Seen};
 use crate::ledger::node::SERVES_NOBODY;
 use crate::quantity::{count, length, list, moment};
 use crate::reading::leaders;
@@ -39,6 +39,7 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
             .or_else(|| state_stays(witness))
             .or_else(|| out_of_time(witness))
             .or_else(|| too_short(witness))
+            .or_else(|| short_of_votes(witness))
             .or_else(|| long_unreached(witness));
     };
     let since = moment(from.at);
@@ -81,12 +82,10 @@ fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::LeftByDead, text, evidence))
 }
 
-/// A key of an earlier acquire of the probe, to which no reply had come: its last acquire met it.
+/// A key of an earlier acquire of the probe that returned as unknown: its last acquire met it.
 fn own_key(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
-    let is_probes = |op: &&Op| op.process == PROBE && op.kind == OpKind::Acquire;
-    let refused = |op: &&Op| matches!(op.outcome, Outcome::Refused { .. });
-    let last = history.ops.iter().filter(is_probes).rfind(refused)?;
+    let last = probe_acquires(history).rfind(|op| is_refused(op))?;
     let met = |life: &&KeyLife| {
         history.requests.iter().any(|request| request.op == last.id && life.is_met_by(request))
     };
@@ -97,8 +96,8 @@ fn own_key(witness: &Witness<'_>) -> Option<Mechanism> {
         Some((life, owner))
     })?;
     let text = format!(
-        "The probe's own acquire of {} had set the key on {}, and no reply to it came in time: its \
-         acquire of {} met that key.",
+        "The probe's own acquire of {} had set the key on {} and returned as unknown: its acquire \
+         of {} met that key.",
         moment(first.call.at),
         life.node,
         moment(last.call.at)
@@ -111,10 +110,7 @@ fn own_key(witness: &Witness<'_>) -> Option<Mechanism> {
 /// Whether the probe was refused while it had asked the node of a key.
 fn kept_out_probe(witness: &Witness<'_>, life: &KeyLife) -> bool {
     let history = witness.history();
-    let refused = |id: OpId| {
-        let op = op(history, id);
-        op.is_some_and(|op| op.process == PROBE && matches!(op.outcome, Outcome::Refused { .. }))
-    };
+    let refused = |id| op(history, id).is_some_and(|op| op.process == PROBE && is_refused(op));
     history.requests.iter().any(|request| life.is_met_by(request) && refused(request.op))
 }
 
@@ -165,6 +161,20 @@ fn never_back(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(op.id)]))
 }
 
+/// The probe's acquires.
+fn probe_acquires(history: &History) -> impl DoubleEndedIterator<Item = &Op> + Clone {
+    history.ops.iter().filter(|op| op.process == PROBE && op.kind == OpKind::Acquire)
+}
+
+fn is_refused(op: &Op) -> bool {
+    matches!(op.outcome, Outcome::Refused { .. })
+}
+
+/// Whether a request of an operation was answered before the operation returned.
+fn is_answered_in_time(history: &History, op: &Op) -> bool {
+    history.requests.iter().any(|request| request.op == op.id && is_in_time(request, op))
+}
+
 /// Whether the reply to a request came before its operation returned.
 fn is_in_time(request: &Request, op: &Op) -> bool {
     let in_time = |at: Instant| op.ret.is_none_or(|ret| at <= ret.instant());
@@ -174,16 +184,12 @@ fn is_in_time(request: &Request, op: &Op) -> bool {
 /// A probe whose last acquire received no reply in time, or sent nothing.
 fn unreached(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
-    let answered = |op: &Op| {
-        let mut own = history.requests.iter().filter(|request| request.op == op.id);
-        own.any(|request| is_in_time(request, op))
-    };
-    let mut probes = history.ops.iter().filter(|op| op.process == PROBE);
-    let last = probes.clone().rfind(|op| op.kind == OpKind::Acquire)?;
-    if answered(last) {
+    let last = probe_acquires(history).next_back()?;
+    if is_answered_in_time(history, last) {
         return None;
     }
-    let text = match probes.any(answered) {
+    let mut probes = history.ops.iter().filter(|op| op.process == PROBE);
+    let text = match probes.any(|op| is_answered_in_time(history, op)) {
         true => {
             let at = moment(last.call.at);
             format!("No request of the probe's last acquire, of {at}, was answered in time.")
@@ -196,14 +202,10 @@ fn unreached(witness: &Witness<'_>) -> Option<Mechanism> {
 /// A probe that was let in late, after acquires without a reply in time.
 fn long_unreached(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
-    let probes = history.ops.iter();
-    let probes = probes.filter(|op| op.process == PROBE && op.kind == OpKind::Acquire);
-    let probes: Vec<&Op> = probes.collect();
-    let (last, earlier) = probes.split_last()?;
-    let answered = |op: &Op| {
-        history.requests.iter().any(|request| request.op == op.id && is_in_time(request, op))
-    };
-    let unanswered: Vec<&&Op> = earlier.iter().filter(|op| !answered(op)).collect();
+    let acquires: Vec<&Op> = probe_acquires(history).collect();
+    let (last, earlier) = acquires.split_last()?;
+    let is_unanswered = |op: &&&Op| !is_answered_in_time(history, op);
+    let unanswered: Vec<&&Op> = earlier.iter().filter(is_unanswered).collect();
     let text = format!(
         "Of {} of the probe before that of {}, {} had no request answered in time.",
         count(earlier.len() as u64, "acquire"),
@@ -217,8 +219,7 @@ fn long_unreached(witness: &Witness<'_>) -> Option<Mechanism> {
 /// A probe whose last acquire gave up while it waited for the reply to a later request.
 fn out_of_time(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
-    let mut probes = history.ops.iter().filter(|op| op.process == PROBE);
-    let last = probes.rfind(|op| op.kind == OpKind::Acquire)?;
+    let last = probe_acquires(history).next_back()?;
     let ret = last.ret?;
     let requests = history.requests.iter().enumerate();
     let own: Vec<(usize, &Request)> = requests.filter(|(_, r)| r.op == last.id).collect();
@@ -236,21 +237,27 @@ fn out_of_time(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::NoAnswer, text, evidence))
 }
 
-/// A probe whose last acquire set the key on a quorum of nodes, and gave it back itself.
+/// A probe whose last acquire knew at one moment that the key was its own on a quorum of nodes, and
+/// gave it back itself.
 fn too_short(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
-    let mut probes = history.ops.iter().filter(|op| op.process == PROBE);
-    let refused = |op: &Op| matches!(op.outcome, Outcome::Refused { .. });
-    let last = probes.rfind(|op| op.kind == OpKind::Acquire && refused(op))?;
-    let own: Vec<&KeyLife> =
-        witness.lives.iter().filter(|life| life.owner == Some(last.id)).collect();
+    let last = probe_acquires(history).rfind(|op| is_refused(op))?;
+    let known: Vec<(&KeyLife, Moment, Moment)> = witness
+        .lives
+        .iter()
+        .filter(|life| life.owner == Some(last.id))
+        .filter_map(|life| known_between(witness, life).map(|(from, to)| (life, from, to)))
+        .collect();
+    let at_once = |at: Moment| known.iter().filter(move |(_, from, to)| *from <= at && at < *to);
+    let fullest = known.iter().map(|(_, from, _)| *from).max_by_key(|at| at_once(*at).count())?;
+    let own: Vec<&KeyLife> = at_once(fullest).map(|(life, ..)| *life).collect();
     let nodes: BTreeSet<&str> = own.iter().map(|life| life.node.as_str()).collect();
     if nodes.len() < witness.quorum() as usize {
         return None;
     }
     let text = format!(
-        "The probe's last acquire, of {}, set the key on {} and gave it back itself: too little \
-         was left of its lease for what is to be done under it.",
+        "The probe's acquire of {} set the key on {} and gave it back itself: too little was left \
+         of its lease for what is to be done under it.",
         moment(last.call.at),
         list(&nodes.into_iter().map(str::to_owned).collect::<Vec<_>>())
     );
@@ -259,23 +266,60 @@ fn too_short(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::LeaseTooShort, text, evidence))
 }
 
+/// From when until when an acquire knew that a key was its own, if it gave that key back itself:
+/// from the reply to the request that set the key until it sent the one that deleted it.
+fn known_between(witness: &Witness<'_>, life: &KeyLife) -> Option<(Moment, Moment)> {
+    let history = witness.history();
+    let end = &history.keys[life.end?];
+    // What a request changes is recorded before the request counts as applied.
+    let by_request = |changed: Instant| {
+        let mut own = history.requests.iter().filter(|request| Some(request.op) == life.owner);
+        let applied = |request: &Request| request.at(Leg::Applied).is_some_and(|at| at >= changed);
+        own.find(|request| request.to == life.node && applied(request))
+    };
+    let (set, deleted) =
+        (by_request(life.from)?, by_request(end.at).filter(|_| end.by == life.owner)?);
+    Some((set.at(Leg::Delivered)?.into(), deleted.at(Leg::Sent)?.into()))
+}
+
+/// A probe whose last acquire that was refused got the replies of too few nodes in time.
+fn short_of_votes(witness: &Witness<'_>) -> Option<Mechanism> {
+    let history = witness.history();
+    let last = probe_acquires(history).rfind(|op| is_refused(op))?;
+    let own: Vec<&Request> = history.requests.iter().filter(|r| r.op == last.id).collect();
+    let in_time = own.iter().filter(|request| is_in_time(request, last)).count();
+    if witness.quorum() == 1 || in_time == own.len() {
+        return None;
+    }
+    let text = format!(
+        "The probe's acquire of {} got replies to {in_time} of its {} in time, and never knew of \
+         {} nodes at once that had let it in.",
+        moment(last.call.at),
+        count(own.len() as u64, "request"),
+        witness.quorum(),
+    );
+    Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(last.id)]))
+}
+
 /// A probe that was answered without an error and refused, where no caller's key was.
 fn state_stays(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
-    let is_refused = |id: OpId| {
-        op(history, id).is_some_and(|op| {
-            let refused = matches!(op.outcome, Outcome::Refused { .. });
-            op.process == PROBE && op.kind == OpKind::Acquire && refused
-        })
-    };
+    let refused: BTreeSet<OpId> =
+        probe_acquires(history).filter(|op| is_refused(op)).map(|op| op.id).collect();
     let is_clean = |request: &Request| !request.declined && request.answer.is_none();
     let is_free = |request: &Request| {
         !witness.lives.iter().any(|life| life.owner.is_some() && life.is_met_by(request))
     };
     let answers = history.requests.iter().enumerate();
-    let answers: Vec<(usize, &Request)> =
-        answers.filter(|(_, request)| is_refused(request.op) && request.is_answered()).collect();
+    let answers: Vec<(usize, &Request)> = answers
+        .filter(|(_, request)| refused.contains(&request.op) && request.is_answered())
+        .collect();
     let (index, last) = answers.iter().next_back()?;
+    // Where votes are counted, a node that did not answer counts too.
+    let mut all_of_last = history.requests.iter().filter(|request| request.op == last.op);
+    if witness.quorum() > 1 && !all_of_last.all(Request::is_answered) {
+        return None;
+    }
     let mut of_last = answers.iter().filter(|(_, request)| request.op == last.op);
     if !of_last.all(|(_, request)| is_clean(request) && is_free(request)) {
         return None;

@@ -3,10 +3,10 @@
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
-use super::{
-    REMEDIES, ViolatedRun, delayed_restart, diff, fenced, longer_lease, min_replicas, more_votes,
-    own_token, slewed,
+use super::changes::{
+    delayed_restart, fenced, longer_lease, min_replicas, more_votes, own_token, slewed,
 };
+use super::{REMEDIES, ViolatedRun, diff};
 use crate::explain::experiment::{Threshold, Unit};
 use crate::explain::mechanism::how::How;
 use crate::explore::ground::ground;
@@ -33,16 +33,21 @@ fn a_node_that_stays_down_longer_has_the_time_for_it() {
     let struck: Strikes = [(1, 25 * SECOND)].into();
     for (verb, length) in [(Verb::Crash, Some(SECOND)), (Verb::Restart, None)] {
         let plan = redlock(vec![fault("n1", verb, length)]);
-        let with = delayed_restart(&plan, &of(&struck, 0)).expect("it is back too early");
+        let with = delayed_restart(&plan, &struck).expect("it is back too early");
         let least = plan.longest_ttl() + SECOND;
         assert_eq!(with.faults, [fault("n1", Verb::Crash, Some(least))]);
         assert!(with.heal_at > 25 * SECOND + least, "the heal would end it");
         assert_eq!(with.until - with.heal_at, plan.until - plan.heal_at, "the probe has its time");
     }
     let late = redlock(vec![fault("n1", Verb::Crash, Some(60 * SECOND))]);
-    assert_eq!(delayed_restart(&late, &of(&Strikes::new(), 0)), None, "it is down for long enough");
+    assert_eq!(delayed_restart(&late, &Strikes::new()), None, "it is down for long enough");
     let client = redlock(vec![fault("c1", Verb::Crash, Some(SECOND))]);
-    assert_eq!(delayed_restart(&client, &of(&struck, 0)), None, "a client is no node");
+    assert_eq!(delayed_restart(&client, &struck), None, "a client is no node");
+    let outage = fault("n1", Verb::Crash, Some(40 * SECOND));
+    let within = redlock(vec![outage.clone(), Fault { id: 2, ..fault("n1", Verb::Restart, None) }]);
+    let struck: Strikes = [(1, 25 * SECOND), (2, 26 * SECOND)].into();
+    let with = delayed_restart(&within, &struck).expect("it is started too early");
+    assert_eq!(with.faults, [outage], "a node that is down already stays down");
 }
 
 #[test]
@@ -72,13 +77,12 @@ fn a_diff_has_what_a_person_would_change() {
     let until = usual_end(&plan);
     let plan = Plan { until, ..plan };
     for (longest_hold, ttl) in [(SECOND, "9s"), (11 * SECOND, "22s")] {
-        let struck = Strikes::new();
-        let longer = longer_lease(&plan, &of(&struck, longest_hold)).expect("there is a lease");
+        let longer = longer_lease(&plan, longest_hold, None).expect("there is a lease");
         assert_eq!(diff(&plan, &longer), [format!("lock.ttl: 3s, then {ttl}")]);
     }
     // An end that a scenario writes does not move with the lease.
     let plan = Plan { until: until + SECOND, ..plan.clone() };
-    let longer = longer_lease(&plan, &of(&Strikes::new(), SECOND)).expect("there is a lease");
+    let longer = longer_lease(&plan, SECOND, None).expect("there is a lease");
     assert_eq!(diff(&plan, &longer), ["lock.ttl: 3s, then 9s", "until: 31s, then 37s"]);
     let fenced = fenced(&plan).expect("one node draws fences");
     assert_eq!(
@@ -129,9 +133,7 @@ fn a_lease_is_as_long_as_was_measured() {
     assert_eq!(found, Some(16 * SECOND));
     assert_eq!(lease_that_holds(&[Threshold { is_untested: true, ..longer }]), None);
     let plan = ground("token-lua", TopologyKind::Single);
-    let struck = Strikes::new();
-    let run = ViolatedRun { lease: found, ..of(&struck, SECOND) };
-    let with = longer_lease(&plan, &run).expect("there is a lease");
+    let with = longer_lease(&plan, SECOND, found).expect("there is a lease");
     assert_eq!(with.lock.ttl, Some(16 * SECOND), "a bit above it, and not three times its own");
     assert_eq!(with.until - plan.until, 13 * SECOND, "the probe waits for it");
 }

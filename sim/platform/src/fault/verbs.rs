@@ -438,36 +438,6 @@ impl Verb {
     pub fn word(&self) -> &'static str {
         self.row().word
     }
-
-    /// Whether the verb acts on links between hosts; otherwise it acts on one host.
-    pub fn acts_on_links(&self) -> bool {
-        self.row().acts_on == ActsOn::Links
-    }
-
-    /// Whether the verb acts at one instant and needs no heal.
-    pub fn is_momentary(&self) -> bool {
-        self.row().is_momentary
-    }
-
-    /// Whether the verb kills its target's process.
-    pub fn kills(&self) -> bool {
-        self.row().strains == Strains::Life
-    }
-
-    /// Whether the verb stops its target's process from being scheduled.
-    pub fn halts(&self) -> bool {
-        self.row().strains == Strains::Schedule
-    }
-
-    /// Whether it disturbs clocks.
-    pub fn disturbs_clocks(&self) -> bool {
-        matches!(self.row().strains, Strains::WallClock | Strains::Rate)
-    }
-
-    /// Whether commands of a node take longer.
-    pub fn slows(&self) -> bool {
-        matches!(self, Verb::SlowNode { .. } | Verb::SlowScript { .. })
-    }
 }
 
 #[cfg(test)]

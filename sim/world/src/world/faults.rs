@@ -113,9 +113,8 @@ impl Faults {
     /// Whether another active fault has the same effect on the host: a machine that was taken down
     /// twice starts when both faults have ended. Effects that add up are undone one by one.
     fn goes_on(&self, fault: &Fault) -> bool {
-        let down = |verb: &Verb| matches!(verb, Verb::Crash | Verb::PowerLoss);
         let alike = |other: &Verb| match &fault.verb {
-            Verb::Crash | Verb::PowerLoss => down(other),
+            verb if verb.takes_down() => other.takes_down(),
             Verb::ClockFreeze => matches!(other, Verb::ClockFreeze),
             Verb::LyingDisk | Verb::TearingDisk | Verb::FullDisk => *other == fault.verb,
             _ => false,
@@ -138,8 +137,7 @@ impl Faults {
 
     /// A machine that is started again is not down any more, however long it was to be.
     fn end_outages(&mut self, target: &Target, machines: &mut Machines) {
-        let down = |verb: &Verb| matches!(verb, Verb::Crash | Verb::PowerLoss);
-        self.end_where(|fault| down(&fault.verb) && fault.target == *target, machines);
+        self.end_where(|fault| fault.verb.takes_down() && fault.target == *target, machines);
     }
 
     /// Ends every active fault. If `keep_down`, machines that are down stay down.
@@ -147,7 +145,7 @@ impl Faults {
         // Before any fault ends, because effects of the heal belong to no fault.
         self.count_all_met(machines);
         for index in 0..self.struck.len() {
-            let down = matches!(self.fault_of(index).verb, Verb::Crash | Verb::PowerLoss);
+            let down = self.fault_of(index).verb.takes_down();
             if !(down && keep_down) {
                 self.end(u32::try_from(index).expect("faults are counted in u32"), machines);
             }

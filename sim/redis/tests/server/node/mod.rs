@@ -25,12 +25,16 @@ fn a_key_expires_by_the_nodes_clock_and_the_event_comes_at_the_next_tick() {
         "4 1 SET k v PX 500: OK\n6 1 PTTL k: 498\n501 1 GET k: v\n503 1 GET k: v\n\
          1002 1 GET k: nil",
     );
-    let (_, remains) = run(&[NodeConfig::default()], &[script], vec![]);
     let expired = |entry: &&lockstorm_platform::trace::Entry| {
         matches!(entry.event, Event::Key { change: KeyChange::Expired, origin: Origin::Node, .. })
     };
-    let entry = remains.trace.entries().iter().find(expired).expect("the key expired");
-    assert_eq!(entry.stamp.at, 600 * MS);
+    let step = fault(Verb::ClockStep { by: 33_000_000 }, "n1", 100 * MS, None);
+    // The ticks do not move with the wall clock.
+    for (faults, at) in [(vec![], 600), (vec![step], 500)] {
+        let (_, remains) = run(&[NodeConfig::default()], &[script], faults);
+        let entry = remains.trace.entries().iter().find(expired).expect("the key expired");
+        assert_eq!(entry.stamp.at, at * MS);
+    }
 }
 
 #[test]

@@ -1,0 +1,171 @@
+//! What the remedies change in a plan.
+
+use lockstorm_platform::fault::{Fault, MAX_LENGTH, Target, Verb};
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
+
+use crate::ledger::part::Strikes;
+use crate::lock::catalogue::ALGORITHMS;
+use crate::lock::config::{LockConfig, WaitShape};
+use crate::plan::extend::Extend;
+use crate::plan::{FenceMode, FenceOn, MinReplicas, Plan, TopologyKind};
+
+/// The plan with a change; `None` if that changes nothing.
+pub fn changed(plan: &Plan, change: impl FnOnce(&mut Plan)) -> Option<Plan> {
+    let mut with = plan.clone();
+    change(&mut with);
+    (with != *plan).then_some(with)
+}
+
+/// The plan with another lock of the catalogue, with the settings common to all locks. `None` if
+/// the lock is the user's own: replacing that is no remedy. If only the previous lock renewed its
+/// lease in the background, the caller extends it: otherwise the work would outlast the lease,
+/// whatever else the lock heals.
+pub fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
+    let renews =
+        |name: &str| ALGORITHMS.iter().find(|lock| lock.name == name).map(|lock| lock.renews);
+    let extends = renews(&plan.lock.algorithm)? && !renews(algorithm)?;
+    changed(plan, |plan| {
+        let probed = plan.longest_ttl();
+        if extends && plan.workload.extend == Extend::Never {
+            plan.workload.extend = "1/2".parse().unwrap_or_default();
+        }
+        let own = &plan.lock;
+        plan.lock = LockConfig {
+            algorithm: algorithm.to_owned(),
+            key: own.key.clone(),
+            ttl: own.ttl.or(Some(10 * SECOND)),
+            timeout: own.timeout,
+            tries: own.tries,
+            retry: own.retry,
+            ..LockConfig::default()
+        };
+        // The probe waits for the maximum lease, and the previous lock may have had none.
+        plan.until += plan.longest_ttl().saturating_sub(probed);
+    })
+}
+
+pub fn fence(plan: &Plan, mode: FenceMode) -> Option<Plan> {
+    changed(plan, |plan| {
+        plan.workload.fence = mode;
+        plan.workload.fence_on = FenceOn::All;
+    })
+}
+
+pub fn fenced(plan: &Plan) -> Option<Plan> {
+    if plan.topology.kind == TopologyKind::Independent {
+        return None;
+    }
+    let plan =
+        if plan.lock.algorithm == "fenced" { plan.clone() } else { with_lock(plan, "fenced")? };
+    fence(&plan, FenceMode::RejectSmaller)
+}
+
+/// A lease of three times the previous one, in which the longest hold fits twice. If one was
+/// measured, at least that, and at most twice that: with a lease that is far too long a run may
+/// test nothing.
+pub fn longer_lease(plan: &Plan, longest_hold: Nanos, measured: Option<Nanos>) -> Option<Plan> {
+    let takes = longest_hold.saturating_mul(2).div_ceil(SECOND).saturating_mul(SECOND);
+    let guessed = plan.lock.ttl?.saturating_mul(3).max(takes).min(MAX_LENGTH);
+    with_lease(plan, measured.map_or(guessed, |least| guessed.clamp(least, least * 2)))
+}
+
+/// The plan with this lease, and an end that is as much later; `None` if it is not longer.
+pub fn with_lease(plan: &Plan, lease: Nanos) -> Option<Plan> {
+    let longer = lease.checked_sub(plan.lock.ttl?).filter(|longer| *longer > 0)?;
+    changed(plan, |plan| {
+        plan.lock.ttl = Some(lease);
+        plan.until = plan.until.saturating_add(longer);
+    })
+}
+
+/// No clock of a node is stepped, except for the small remainder that slewing leaves.
+pub fn slewed(plan: &Plan) -> Option<Plan> {
+    let most = (50 * MILLISECOND).cast_signed();
+    let nodes = plan.nodes();
+    changed(plan, |plan| {
+        for (_, clock) in plan.clocks.iter_mut().filter(|(host, _)| nodes.contains(host)) {
+            clock.wall_offset = clock.wall_offset.clamp(-most, most);
+        }
+        for fault in &mut plan.faults {
+            let is_nodes = matches!(&fault.target, Target::Host(host) if nodes.contains(host));
+            if let Verb::ClockStep { by } = &mut fault.verb
+                && is_nodes
+            {
+                *by = (*by).clamp(-most, most);
+            }
+        }
+    })
+}
+
+pub fn delayed_restart(plan: &Plan, struck: &Strikes) -> Option<Plan> {
+    let lease = Some(plan.longest_ttl()).filter(|lease| *lease > 0)?;
+    let least = lease.saturating_add(SECOND);
+    let nodes = plan.nodes();
+    // A node that is down already stays down: a start in between goes.
+    let is_in_outage = |restart: &Fault| {
+        let at = struck.get(&restart.id);
+        let mut outages = plan.faults.iter().filter(|fault| fault.verb.takes_down());
+        outages.any(|outage| {
+            let from = struck.get(&outage.id);
+            let until = from.map(|from| outage.length.map_or(plan.heal_at, |length| from + length));
+            outage.target == restart.target && from < at && at < until.as_ref()
+        })
+    };
+    let mut later = changed(plan, |with| {
+        with.faults.retain(|fault| fault.verb != Verb::Restart || !is_in_outage(fault));
+        for fault in &mut with.faults {
+            let Target::Host(host) = &fault.target else { continue };
+            if !nodes.contains(host) || !(fault.verb.kills() || fault.verb == Verb::Restart) {
+                continue;
+            }
+            // A fault without a length lasts to the heal.
+            fault.length = fault.length.or((fault.verb == Verb::Restart).then_some(0));
+            fault.length = fault.length.map(|length| length.max(least));
+            if fault.verb == Verb::Restart {
+                fault.verb = Verb::Crash;
+            }
+        }
+    })?;
+    let over = later.faults.iter().filter_map(|f| Some(struck.get(&f.id)? + f.length?)).max();
+    let more = (over.unwrap_or(0) + 15 * SECOND).saturating_sub(later.heal_at);
+    later.heal_at += more;
+    later.until += more;
+    Some(later)
+}
+
+pub fn wait_for_replicas(plan: &Plan) -> Option<Plan> {
+    let replicas = plan.topology.replicas();
+    let mut with = match &*plan.lock.algorithm {
+        "wait-replicas" => plan.clone(),
+        _ => with_lock(plan, "wait-replicas")?,
+    };
+    with.lock.acks = (replicas > 0).then_some(replicas);
+    with.lock.wait = WaitShape::Own;
+    (replicas > 0 && with != *plan).then_some(with)
+}
+
+/// A master that asks for a replica, heard within a second; what it already asks for beyond that
+/// stays.
+pub fn min_replicas(plan: &Plan) -> Option<Plan> {
+    let has_replicas = plan.topology.replicas() > 0;
+    let own = plan.topology.min_replicas;
+    let least = MinReplicas {
+        to_write: own.map_or(1, |own| own.to_write.max(1)),
+        max_lag: own.map_or(SECOND, |own| own.max_lag.min(SECOND)),
+    };
+    has_replicas.then(|| changed(plan, |plan| plan.topology.min_replicas = Some(least)))?
+}
+
+pub fn more_votes(plan: &Plan) -> Option<Plan> {
+    let is_quorum = plan.lock.algorithm.starts_with("redlock");
+    let nodes = plan.topology.masters();
+    let quorum = plan.lock.quorum.unwrap_or(nodes / 2 + 1).max(nodes / 2) + 1;
+    let fits = is_quorum && quorum <= nodes;
+    fits.then(|| changed(plan, |plan| plan.lock.quorum = Some(quorum)))?
+}
+
+pub fn own_token(plan: &Plan) -> Option<Plan> {
+    let foreign =
+        ["none", "check-then-set", "setnx", "setnx-expire", "px-constant", "token-get-del"];
+    foreign.contains(&&*plan.lock.algorithm).then(|| with_lock(plan, "token-lua"))?
+}
