@@ -77,6 +77,7 @@ mod tests {
 
     use super::{fit, overworked};
     use crate::explore::ground::ground;
+    use crate::lock::config::LockConfig;
     use crate::plan::{Plan, TopologyKind};
     use crate::run::Lab;
 
@@ -141,5 +142,19 @@ mod tests {
             plan.workload.reenter = true;
         };
         check("token-lua", impatient, Some(600 * MILLISECOND + 750 * MILLISECOND));
+    }
+
+    #[test]
+    fn a_lease_in_which_no_reply_comes_before_what_is_needed_has_no_room_for_work() {
+        let mut plan = ground("redlock", TopologyKind::Independent);
+        plan.links.latency = Latency::Constant(5 * MILLISECOND);
+        let ttl = plan.lock.ttl.expect("a lease");
+        let bound = |needs| {
+            let lock = LockConfig { needs: Some(needs), ..plan.lock.clone() };
+            let plan = Plan { lock, ..plan.clone() };
+            overworked(&plan, &Lab::default().promise(&plan)).map(|broken| broken.bound)
+        };
+        assert_eq!(bound(ttl - SECOND), None);
+        assert_eq!(bound(ttl - 50 * MILLISECOND), Some(0));
     }
 }

@@ -31,7 +31,7 @@ fn a_key_expires_by_the_nodes_clock_and_the_event_comes_at_the_next_tick() {
     let step = fault(Verb::ClockStep { by: 33_000_000 }, "n1", 100 * MS, None);
     // The ticks do not move with the wall clock.
     for (faults, at) in [(vec![], 600), (vec![step], 500)] {
-        let (_, remains) = run(&[NodeConfig::default()], &[script], faults);
+        let (_, remains) = run(&[NodeConfig::default()], &["1 SET k v PX 500"], faults);
         let entry = remains.trace.entries().iter().find(expired).expect("the key expired");
         assert_eq!(entry.stamp.at, at * MS);
     }
