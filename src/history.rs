@@ -401,7 +401,7 @@ pub const WORDS: [&str; 18] = [
 
 impl OpKind {
     /// The word for the invocation.
-    pub fn asked(&self) -> &'static str {
+    pub fn invocation_word(&self) -> &'static str {
         match self {
             OpKind::Acquire => "acquire",
             OpKind::Extend { .. } => "extend",
@@ -420,7 +420,7 @@ impl OpKind {
             OpKind::Read { .. } => "read",
             OpKind::Write { .. } => "write",
             OpKind::Append { .. } => "append",
-            other => other.asked(),
+            other => other.invocation_word(),
         }
     }
 }
@@ -430,7 +430,7 @@ impl Outcome {
     ///
     /// # Panics
     /// If it has not returned.
-    pub fn told(&self, kind: &OpKind) -> &'static str {
+    pub fn return_word(&self, kind: &OpKind) -> &'static str {
         match (self, kind) {
             (Outcome::Pending, _) => unreachable!("what returned is not pending"),
             (Outcome::Unknown, _) => "unknown",
@@ -474,9 +474,9 @@ mod tests {
             Outcome::Value { value: 0 },
             Outcome::Accepted,
         ];
-        let mut used: Vec<&str> = kinds.iter().map(OpKind::asked).collect();
+        let mut used: Vec<&str> = kinds.iter().map(OpKind::invocation_word).collect();
         for kind in &kinds {
-            used.extend(outcomes.iter().map(|outcome| outcome.told(kind)));
+            used.extend(outcomes.iter().map(|outcome| outcome.return_word(kind)));
         }
         for word in WORDS {
             assert!(used.contains(&word), "'{word}' never happens");

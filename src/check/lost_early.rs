@@ -143,7 +143,7 @@ fn holder_behind(case: &Case, tenure: &Tenure, loss: &Violation) -> i128 {
         _ => None,
     });
     let Some((process, clock)) = deadline else { return 0 };
-    -ahead(case, process, clock, (asked_at(case, loss), loss.to.into()))
+    -ahead(case, process, clock, (requested_at(case, loss), loss.to.into()))
 }
 
 /// By how much a clock ran ahead of true time between two moments, ns; negative if it fell behind.
@@ -172,7 +172,7 @@ fn failed_over(case: &Case, (tenure, loss): (&Tenure, &Violation), hosts: &BTree
 
 /// Whether keys were taken away by no fault, in time to explain the loss of a key.
 fn was_taken(case: &Case, loss: &Violation) -> bool {
-    let asked = asked_at(case, loss);
+    let asked = requested_at(case, loss);
     let is_within = |at: Instant| asked <= at.into() && at.at <= loss.from.at;
     let taken = |key: &Key| match key.change {
         KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover => true,
@@ -186,7 +186,8 @@ fn was_taken(case: &Case, loss: &Violation) -> bool {
 
 /// Whether a fault that takes keys had ended before the holder requested its own.
 fn is_over(case: &Case, fault: &Condition, breach: &Breach, loss: &Violation) -> bool {
-    takes_keys(breach.what) && Moment::from(fault.until(case.history.end)) < asked_at(case, loss)
+    takes_keys(breach.what)
+        && Moment::from(fault.until(case.history.end)) < requested_at(case, loss)
 }
 
 /// Whether a breach of this assumption takes the existing keys, and none that are set later.
@@ -195,7 +196,7 @@ fn takes_keys(what: Bounded) -> bool {
 }
 
 /// When the tenure of a loss was requested.
-fn asked_at(case: &Case, loss: &Violation) -> Moment {
+fn requested_at(case: &Case, loss: &Violation) -> Moment {
     let first = case.outermost(loss.ops[0]);
     case.op(first).map_or(loss.from.into(), |op| op.call.into())
 }

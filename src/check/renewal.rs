@@ -30,7 +30,8 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         let Some((extend, grant)) = extend(case, change.by) else { continue };
         let prolongs =
             matches!(change.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
-        if change.key != case.terms.lock_key || !prolongs || !asked(case, extend, change) {
+        if change.key != case.terms.lock_key || !prolongs || !made_by_request(case, extend, change)
+        {
             continue;
         }
         let at = change.at.into();
@@ -60,7 +61,7 @@ fn is_of(case: &Case, life: usize, grant: OpId) -> bool {
 
 /// Whether the operation's own request can have made a change, rather than a restart of the node
 /// that restored it. Assumed if no requests are known at all.
-fn asked(case: &Case, op: &Op, change: &Key) -> bool {
+fn made_by_request(case: &Case, op: &Op, change: &Key) -> bool {
     let mut applied = case.commands(op.id, &change.node).map(Moment::from);
     case.history.requests.is_empty()
         || applied.any(|at| !case.ended_within(&change.node, at, change.at.into()))

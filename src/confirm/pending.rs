@@ -17,7 +17,7 @@ const PATIENCE: Nanos = 50 * MILLISECOND;
 #[derive(Default)]
 pub struct PendingRequests {
     lines: RefCell<BTreeMap<SocketAddrV4, PendingConnection>>,
-    told: Signal,
+    reported: Signal,
     /// The number of gaps: events that the server may not have reported.
     unmatched: Cell<u32>,
 }
@@ -50,15 +50,16 @@ impl PendingRequests {
 
     /// Signals that all reports so far are in the trace.
     pub fn settle(&self) {
-        self.told.raise();
+        self.reported.raise();
     }
 
     /// Waits until the effects of a request with a reply are in the trace.
-    pub async fn until_told(&self, host: &Host, by: SocketAddrV4, request: Request) {
-        let is_told = || self.lines.borrow().get(&by).is_some_and(|line| line.past > request.nth);
+    pub async fn until_reported(&self, host: &Host, by: SocketAddrV4, request: Request) {
+        let is_reported =
+            || self.lines.borrow().get(&by).is_some_and(|line| line.past > request.nth);
         let wait = async {
-            while !is_told() {
-                self.told.past(self.told.count()).await;
+            while !is_reported() {
+                self.reported.past(self.reported.count()).await;
             }
         };
         if host.timeout(PATIENCE, wait).await.is_none() {

@@ -298,7 +298,7 @@ impl Exchange {
             };
             if self.waits && !reply.is_error() {
                 let by = self.server.connection().client;
-                self.asked.until_told(&self.host, by, request).await;
+                self.asked.until_reported(&self.host, by, request).await;
             }
             if let Some(word) = frame::error_word(&bytes) {
                 self.host.record(Event::Declined { request, word });

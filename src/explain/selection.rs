@@ -51,7 +51,7 @@ fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
     for beat in beats {
         let evidence = beat.line.evidence.iter().copied();
         let single: Vec<Evidence> =
-            evidence.filter(|event| is_told_once(witness, *event)).collect();
+            evidence.filter(|event| is_shown_once(witness, *event)).collect();
         let is_new = single.iter().all(|event| !events.contains(event));
         if is_new && said.insert((beat.line.at.at, beat.line.text.clone())) {
             events.extend(single);
@@ -62,7 +62,7 @@ fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
 }
 
 /// Whether only one line may tell an event.
-fn is_told_once(witness: &Witness<'_>, event: Evidence) -> bool {
+fn is_shown_once(witness: &Witness<'_>, event: Evidence) -> bool {
     match event {
         Evidence::Key(index) => witness.history().keys.get(index).is_some_and(|key| {
             !matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended)

@@ -65,9 +65,9 @@ pub fn assumptions(finding: &Finding) -> Vec<String> {
 pub fn other_way(finding: &Finding, how: How) -> Option<String> {
     let class = finding.class.as_ref().filter(|class| class.in_model.is_empty())?;
     let strained = how.strains();
-    let is_told = class.broken.iter().any(|broken| strained.contains(&broken.what));
+    let is_notified = class.broken.iter().any(|broken| strained.contains(&broken.what));
     let mut breaches = finding.breaches.iter().filter(|breach| strained.contains(&breach.what));
-    let broken = BrokenAssumption::from(breaches.next().filter(|_| !is_told)?);
+    let broken = BrokenAssumption::from(breaches.next().filter(|_| !is_notified)?);
     let (bound, deeds) = (bound(broken.what, broken.bound), deeds(finding, &broken));
     Some(format!(
         "{bound}: {deeds}; the violation came about in this way here, and without it arises in \
@@ -198,7 +198,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
         Kind::Stuck => stuck(witness),
         Kind::NeverSettles => format!("{first} never got an answer"),
         Kind::LateLoss => match violation.late {
-            Some(late) if !witness.is_told(violation) => {
+            Some(late) if !witness.is_notified(violation) => {
                 format!("{first} was not told of its loss, and held on for {}", length(late))
             }
             Some(by) => format!("{first} was told of its loss {}", late(by)),

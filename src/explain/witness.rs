@@ -102,7 +102,7 @@ impl<'a> Witness<'a> {
     }
 
     /// Whether a caller that lost the lock was told of it at all.
-    pub fn is_told(&self, violation: &Violation) -> bool {
+    pub fn is_notified(&self, violation: &Violation) -> bool {
         let mut holds = violation.ops.iter().filter_map(|id| self.hold(*id));
         holds.any(|hold| matches!(hold.end, HoldEnd::Lost(_)))
     }

@@ -102,7 +102,9 @@ fn of_outcomes(
     say: &dyn Fn(&str, &str) -> String,
 ) -> EngineAgreement {
     match (parting, tie) {
-        (None, _) if !near(misses) => EngineAgreement::Not(say(&told(misses[0]), &told(misses[1]))),
+        (None, _) if !near(misses) => {
+            EngineAgreement::Not(say(&miss_words(misses[0]), &miss_words(misses[1])))
+        }
         (None, _) => EngineAgreement::Whole,
         (Some(_), Some(at)) => EngineAgreement::UntilTie(at),
         (Some(Parting { who: (process, nth), told: [a, b], .. }), None) => {
@@ -119,7 +121,7 @@ fn near(misses: [Option<i64>; 2]) -> bool {
     }
 }
 
-fn told(miss: Option<i64>) -> String {
+fn miss_words(miss: Option<i64>) -> String {
     miss.map_or("no nearest miss".to_owned(), |miss| format!("a nearest miss of {miss} ns"))
 }
 
@@ -153,8 +155,8 @@ impl Parting<'_> {
 fn parting<'a>([one, other]: &[BTreeMap<(&'a str, usize), &'a Op>; 2]) -> Option<Parting<'a>> {
     let told = |op: Option<&Op>| {
         op.map_or("nothing".to_owned(), |op| {
-            let outcome = op.ret.map_or("pending", |_| op.outcome.told(&op.kind));
-            format!("{}: {outcome}", op.kind.asked())
+            let outcome = op.ret.map_or("pending", |_| op.outcome.return_word(&op.kind));
+            format!("{}: {outcome}", op.kind.invocation_word())
         })
     };
     let partings = one.keys().chain(other.keys()).filter_map(|who| {

@@ -266,7 +266,7 @@ fn length(plan: &Plan) -> BoxedStrategy<Nanos> {
 /// leg.
 fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
     let clients = plan.clients();
-    let asked = asked(plan).into_iter().map(|(weight, node)| (weight, Just(node).boxed()));
+    let asked = queried_nodes(plan).into_iter().map(|(weight, node)| (weight, Just(node).boxed()));
     let nodes = Union::new_weighted(asked.collect());
     let last_ms = plan.heal_at / MILLISECOND;
     let outcomes = vec!["acquire", "acquired", "release", "released", "read"];
@@ -299,7 +299,7 @@ fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
 const MASTER_BIAS: u32 = 40;
 
 /// The nodes that clients query, with their weights.
-fn asked(plan: &Plan) -> Vec<(u32, String)> {
+fn queried_nodes(plan: &Plan) -> Vec<(u32, String)> {
     let node = |nth: u32| format!("n{nth}");
     let (topology, nodes) = (&plan.topology, plan.topology.nodes);
     let asks_all = catalogue::find(&plan.lock.algorithm).is_none_or(|lock| lock.asks_all);

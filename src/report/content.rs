@@ -111,7 +111,7 @@ pub fn violations(finding: &Finding) -> Table {
 fn remarks(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
     let mut remarks: Vec<String> = Vec::new();
     remarks.extend(violation.cause.map(|why| cause(why).to_owned()));
-    remarks.extend(violation.late.map(|late| match witness.is_told(violation) {
+    remarks.extend(violation.late.map(|late| match witness.is_notified(violation) {
         true => format!("told {} late", length(late)),
         false => "never told".to_owned(),
     }));

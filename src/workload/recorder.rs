@@ -84,7 +84,7 @@ impl Recording {
         let nth = self.called.entry(process.clone()).or_default();
         *nth += 1;
         let nth = *nth;
-        let call = host.record(Event::Outcome { op: id, what: kind.asked() });
+        let call = host.record(Event::Outcome { op: id, what: kind.invocation_word() });
         let (caller, object) = (caller.to_owned(), object.to_owned());
         let outcome = Outcome::Pending;
         self.ops.push(Op { id, process, caller, object, call, ret: None, kind, outcome });
@@ -94,7 +94,7 @@ impl Recording {
     fn close(&mut self, host: &Host, op: OpId, outcome: Outcome) {
         let op = self.at(op);
         assert!(op.ret.is_none(), "an operation returns once");
-        let what = outcome.told(&op.kind);
+        let what = outcome.return_word(&op.kind);
         op.ret = Some(host.record(Event::Outcome { op: op.id, what }));
         op.outcome = outcome;
     }

@@ -44,7 +44,7 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
 }
 
 /// The sentence for a key that an acquire set before it returned, or without ever being granted.
-pub fn asked(witness: &Witness<'_>, owner: &Op, life: &KeyLife) -> Beat {
+pub fn early_key(witness: &Witness<'_>, owner: &Op, life: &KeyLife) -> Beat {
     let term = if life.until_ms.is_none() { ", with no time to live" } else { "" };
     let end = match (&owner.outcome, owner.ret) {
         (Outcome::Granted { .. }, Some(ret)) => format!("is granted at {}", moment(ret.at)),
@@ -69,7 +69,7 @@ fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>,
     let mut evidence = Vec::new();
     for (index, key) in set {
         let is_lock = key.key == witness.finding.plan.lock.key;
-        if is_lock && !nodes.contains(&key.node) && was_asked(witness, grant, key) {
+        if is_lock && !nodes.contains(&key.node) && set_by_request(witness, grant, key) {
             nodes.push(key.node.clone());
             evidence.push(Evidence::Key(index));
         }
@@ -78,7 +78,7 @@ fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>,
 }
 
 /// Whether a request of the acquire was executed on that node as the key was set.
-fn was_asked(witness: &Witness<'_>, grant: OpId, key: &Key) -> bool {
+fn set_by_request(witness: &Witness<'_>, grant: OpId, key: &Key) -> bool {
     let mut requests = witness.history().requests.iter().filter(|request| request.op == grant);
     requests.any(|request| {
         let sent = request.legs.first().is_some_and(|(_, at)| *at < key.at);

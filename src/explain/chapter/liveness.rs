@@ -4,7 +4,7 @@ use lockstorm_platform::time::Stamp;
 use lockstorm_platform::trace::Leg;
 
 use crate::check::verdict::Kind;
-use crate::explain::chapter::grant::{asked, granted};
+use crate::explain::chapter::grant::{early_key, granted};
 use crate::explain::hold::op;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
@@ -35,7 +35,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         beats.extend(probe_refused(witness));
     }
     beats.extend(pending(witness));
-    beats.extend(told_late(witness));
+    beats.extend(late_notices(witness));
     beats
 }
 
@@ -52,7 +52,7 @@ fn left_by(witness: &Witness<'_>, life: &KeyLife, owner: &Op) -> Option<Beat> {
         let evidence = vec![Evidence::Op(release.id), Evidence::Key(life.born)];
         return Some(Beat::new(Weight::Crux, life.from, text, evidence));
     }
-    Some(asked(witness, owner, life))
+    Some(early_key(witness, owner, life))
 }
 
 /// The releases that left a key behind.
@@ -213,7 +213,7 @@ fn asks(op: &Op) -> &'static str {
     }
 }
 
-fn told_late(witness: &Witness<'_>) -> Vec<Beat> {
+fn late_notices(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats = Vec::new();
     for violation in witness.of_kind(Kind::LateLoss) {
         let holds = violation.ops.iter().filter_map(|id| witness.hold(*id));

@@ -244,7 +244,7 @@ fn promoted(
     let Target::Host(node) = &condition.target else { return };
     let Some((news, of)) = news(witness, node, condition.from) else { return };
     text.pop();
-    text.push_str(&format!(": {news}, and {}.", asked(witness, condition, node)));
+    text.push_str(&format!(": {news}, and {}.", queried_after(witness, condition, node)));
     evidence.extend(of);
 }
 
@@ -279,7 +279,7 @@ pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [
 }
 
 /// Which of the affected nodes clients query from one manual failover of their group to the next.
-fn asked(witness: &Witness<'_>, condition: &Condition, node: &str) -> String {
+fn queried_after(witness: &Witness<'_>, condition: &Condition, node: &str) -> String {
     let topology = &witness.finding.plan.topology;
     let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
     let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));

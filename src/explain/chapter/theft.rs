@@ -54,7 +54,7 @@ fn begun(witness: &Witness<'_>, life: &KeyLife, owner: OpId) -> Option<Beat> {
     let granted = witness.hold(owner.id).filter(|hold| hold.from <= life.until);
     let beat = match granted {
         Some(_) => grant::granted(witness, owner)?,
-        None => grant::asked(witness, owner, life),
+        None => grant::early_key(witness, owner, life),
     };
     Some(Beat { weight: Weight::Cause, ..beat })
 }

@@ -123,9 +123,9 @@ fn obeyed<'a>(
     owner: OpId,
     end: &Key,
 ) -> Option<&'a KeyLife> {
-    let is_told = end.by.is_none() && end.change == KeyChange::Deleted;
+    let is_notified = end.by.is_none() && end.change == KeyChange::Deleted;
     let sightings = witness.history().sightings.iter();
-    let mut followed = sightings.filter(|seen| is_told && seen.by == life.node);
+    let mut followed = sightings.filter(|seen| is_notified && seen.by == life.node);
     let master = followed.rfind(|seen| seen.at <= end.at && seen.what == Seen::Follows)?;
     let mut lives = witness.lives.iter();
     lives.rfind(|first| {

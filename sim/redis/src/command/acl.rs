@@ -70,20 +70,20 @@ pub fn users(call: &mut Call) -> Outcome {
 
 /// ACL LIST
 pub fn list(call: &mut Call) -> Outcome {
-    let lines = call.node.users.iter().map(|(name, user)| Reply::Bulk(told(name, user).into()));
+    let lines = call.node.users.iter().map(|(name, user)| Reply::Bulk(rules_of(name, user).into()));
     Ok(Reply::Array(lines.collect()))
 }
 
 /// The rules that recreate a user.
-fn told(name: &[u8], user: &User) -> Vec<u8> {
+fn rules_of(name: &[u8], user: &User) -> Vec<u8> {
     let mut words = vec![b"user".to_vec(), name.to_vec()];
     words.extend(user.flags().into_iter().map(|flag| flag.as_bytes().to_vec()));
     words.extend(user.passwords.iter().map(|hash| format!("#{hash}").into_bytes()));
-    let (keys, channels) = (user.told_keys(), user.told_channels());
+    let (keys, channels) = (user.key_rules(), user.channel_rules());
     words.extend((!keys.is_empty()).then_some(keys));
     words.extend((!user.all_channels).then(|| b"resetchannels".to_vec()));
     words.extend((!channels.is_empty()).then_some(channels));
-    words.push(user.told_commands().into_bytes());
+    words.push(user.command_rules().into_bytes());
     words.join(&b' ')
 }
 
@@ -98,11 +98,11 @@ pub fn getuser(call: &mut Call) -> Outcome {
         Reply::word("passwords"),
         Reply::Array(passwords),
         Reply::word("commands"),
-        Reply::Bulk(user.told_commands().into()),
+        Reply::Bulk(user.command_rules().into()),
         Reply::word("keys"),
-        Reply::Bulk(user.told_keys().into()),
+        Reply::Bulk(user.key_rules().into()),
         Reply::word("channels"),
-        Reply::Bulk(user.told_channels().into()),
+        Reply::Bulk(user.channel_rules().into()),
         Reply::word("selectors"),
         Reply::Array(Vec::new()),
     ]))
@@ -205,10 +205,10 @@ pub fn log(call: &mut Call) -> Outcome {
     let Users { log, .. } = &call.node.users;
     let now = call.node.now_ms;
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    Ok(Reply::Array(log.iter().take(most).map(|refusal| told_refusal(refusal, now)).collect()))
+    Ok(Reply::Array(log.iter().take(most).map(|refusal| log_entry(refusal, now)).collect()))
 }
 
-fn told_refusal(refusal: &AclLogEntry, now_ms: u64) -> Reply {
+fn log_entry(refusal: &AclLogEntry, now_ms: u64) -> Reply {
     let age = now_ms.saturating_sub(refusal.at_ms) as f64 / 1000.0;
     Reply::Map(vec![
         Reply::word("count"),

@@ -114,7 +114,7 @@ fn current(node: &Node, parameter: &Parameter) -> String {
         "repl-backlog-size" => config.backlog_bytes.to_string(),
         "min-replicas-max-lag" => config.min_replicas_max_lag.to_string(),
         "min-replicas-to-write" => config.min_replicas_to_write.to_string(),
-        "notify-keyspace-events" => told_classes(&config.notify),
+        "notify-keyspace-events" => listed_classes(&config.notify),
         "port" => config.port.to_string(),
         "replicaof" => match node.master {
             Some(master) => format!("{} {}", master.ip(), master.port()),
@@ -126,7 +126,7 @@ fn current(node: &Node, parameter: &Parameter) -> String {
 }
 
 /// Misses (`n`) are not listed beside `A`, though they are enabled.
-fn told_classes(classes: &str) -> String {
+fn listed_classes(classes: &str) -> String {
     classes.chars().filter(|class| *class != 'n' || !classes.starts_with('A')).collect()
 }
 

@@ -33,7 +33,7 @@ pub const FAMILY: Family = &[
     ("slowlog|reset", done),
 ];
 
-fn told(text: &'static str) -> Outcome {
+fn verbatim(text: &'static str) -> Outcome {
     Ok(Reply::Verbatim(*b"txt", bytes::Bytes::from_static(text.as_bytes())))
 }
 
@@ -54,7 +54,7 @@ pub fn latency_reset(_: &mut Call) -> Outcome {
 
 /// LATENCY DOCTOR
 pub fn latency_doctor(_: &mut Call) -> Outcome {
-    told("Latency is not monitored: commands take no time of their own here.\n")
+    verbatim("Latency is not monitored: commands take no time of their own here.\n")
 }
 
 /// LATENCY GRAPH event
@@ -70,12 +70,12 @@ pub fn histogram(_: &mut Call) -> Outcome {
 
 /// MEMORY DOCTOR
 pub fn memory_doctor(_: &mut Call) -> Outcome {
-    told("Memory is counted by a model: there is nothing to diagnose.\n")
+    verbatim("Memory is counted by a model: there is nothing to diagnose.\n")
 }
 
 /// MEMORY MALLOC-STATS
 pub fn malloc_stats(_: &mut Call) -> Outcome {
-    told("Stats not supported for the current allocator")
+    verbatim("Stats not supported for the current allocator")
 }
 
 /// MEMORY STATS: the figures of the model.

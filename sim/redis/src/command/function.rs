@@ -9,7 +9,7 @@ use crate::frame::{Reply, integer};
 use crate::glob::matches;
 use crate::rdb;
 use crate::script::conversions::until_zero;
-use crate::script::flags::told;
+use crate::script::flags::quoting;
 use crate::script::libraries::{Libraries, Library, NOT_FOUND, Registered, find, join};
 use crate::script::library::load as load_library;
 use crate::script::{self, Program};
@@ -101,7 +101,7 @@ pub fn load(call: &mut Call) -> Outcome {
         return Err(Reply::error("ERR Function code is missing"));
     };
     if let Some(unknown) = options.iter().find(|word| !word.eq_ignore_ascii_case(b"REPLACE")) {
-        return Err(told("Unknown option given: ", until_zero(unknown)));
+        return Err(quoting("Unknown option given: ", until_zero(unknown)));
     }
     let name = load_library(&mut call.node.libraries, code, !options.is_empty())?;
     call.tell_verbatim();
@@ -164,7 +164,7 @@ pub fn restore(call: &mut Call) -> Outcome {
         return Err(Reply::error(WRONG_FOOT));
     }
     let mut restored = Libraries::new();
-    for code in rdb::dumped_libraries(dump).map_err(|wrong| told(wrong.0, b""))? {
+    for code in rdb::dumped_libraries(dump).map_err(|wrong| quoting(wrong.0, b""))? {
         load_library(&mut restored, &code, false)?;
     }
     call.node.libraries = match flushes {
@@ -196,7 +196,7 @@ pub fn list(call: &mut Call) -> Outcome {
             let missing = Reply::error("ERR library name argument was not given");
             pattern = Some(words.next().ok_or(missing)?.to_ascii_lowercase());
         } else {
-            return Err(told("Unknown argument ", until_zero(word)));
+            return Err(quoting("Unknown argument ", until_zero(word)));
         }
     }
     let is_asked = |name: &Bytes| {

@@ -304,7 +304,7 @@ fn sentinel_section(text: &mut String, node: &mut Node) {
 fn replica_lines(text: &mut String, node: &Node, master: SocketAddrV4) {
     let (link, up) = (&node.link, node.is_linked());
     let now_s = node.now_ms / 1_000;
-    let heard = if up { told_seconds(now_s, link.heard_s) } else { -1 };
+    let heard = if up { seconds_since(now_s, link.heard_s) } else { -1 };
     let syncs = link.state == LinkState::Sync;
     let known = up || link.resumes_in.is_some();
     let offset = if known { node.history.offset } else { 0 };
@@ -319,7 +319,7 @@ fn replica_lines(text: &mut String, node: &Node, master: SocketAddrV4) {
         u8::from(syncs),
     );
     if syncs {
-        let since = told_seconds(now_s, link.heard_s);
+        let since = seconds_since(now_s, link.heard_s);
         let _ = write!(
             text,
             "master_sync_total_bytes:0\r\nmaster_sync_read_bytes:0\r\n\
@@ -328,7 +328,7 @@ fn replica_lines(text: &mut String, node: &Node, master: SocketAddrV4) {
         );
     }
     if !up {
-        let down = link.down_since_s.map_or(-1, |since| told_seconds(now_s, since));
+        let down = link.down_since_s.map_or(-1, |since| seconds_since(now_s, since));
         let _ = write!(text, "master_link_down_since_seconds:{down}\r\n");
     }
     let flag = |name| u8::from(node.settings.is_on(name));
@@ -341,7 +341,7 @@ fn replica_lines(text: &mut String, node: &Node, master: SocketAddrV4) {
     );
 }
 
-fn told_seconds(now_s: u64, since_s: u64) -> i64 {
+fn seconds_since(now_s: u64, since_s: u64) -> i64 {
     i64::try_from(now_s.saturating_sub(since_s)).unwrap_or(i64::MAX)
 }
 

@@ -47,7 +47,7 @@ pub fn set(call: &mut Call) -> Outcome {
     let options = set_options(call)?;
     let until = until(call, options.end)?;
     let (key, value) = (&call.args[1], &call.args[2]);
-    let old = if options.get { Some(asked(call)?) } else { None };
+    let old = if options.get { Some(string_or_miss(call)?) } else { None };
     let there = call.entry(key).map(Entry::until_ms);
     let answer = |reply| old.map_or(reply, |old| old.map_or(Reply::Nil, Reply::Bulk));
     let refused = match options.condition {
@@ -194,7 +194,7 @@ pub fn get(call: &mut Call) -> Outcome {
 }
 
 /// The string of the command's key, for a command that also writes.
-fn asked(call: &mut Call) -> Result<Option<Bytes>, Reply> {
+fn string_or_miss(call: &mut Call) -> Result<Option<Bytes>, Reply> {
     let key = &call.args[1];
     let value = call.string(key)?;
     if value.is_none() {
@@ -205,7 +205,7 @@ fn asked(call: &mut Call) -> Result<Option<Bytes>, Reply> {
 
 /// GETSET key value
 pub fn getset(call: &mut Call) -> Outcome {
-    let old = asked(call)?;
+    let old = string_or_miss(call)?;
     call.set(&call.args[1], &call.args[2], None);
     call.event(b'$', "set", &call.args[1]);
     let args = call.args;
@@ -215,7 +215,7 @@ pub fn getset(call: &mut Call) -> Outcome {
 
 /// GETDEL key
 pub fn getdel(call: &mut Call) -> Outcome {
-    let Some(old) = asked(call)? else { return Ok(Reply::Nil) };
+    let Some(old) = string_or_miss(call)? else { return Ok(Reply::Nil) };
     call.remove(&call.args[1]);
     call.event(b'g', "del", &call.args[1]);
     let args = call.args;
@@ -226,7 +226,7 @@ pub fn getdel(call: &mut Call) -> Outcome {
 /// GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]
 pub fn getex(call: &mut Call) -> Outcome {
     let (persists, end) = getex_options(call)?;
-    let Some(value) = asked(call)? else { return Ok(Reply::Nil) };
+    let Some(value) = string_or_miss(call)? else { return Ok(Reply::Nil) };
     match until(call, end)? {
         Some(until) => super::expiry::give_end(call, i64::try_from(until).unwrap_or(i64::MAX)),
         None if persists => {

@@ -86,16 +86,16 @@ impl Shebang {
             return Err(Reply::error("ERR Invalid engine in script shebang"));
         };
         if &words[0][..] != b"#!lua" {
-            return Err(told("Unexpected engine in script shebang: ", &words[0]));
+            return Err(quoting("Unexpected engine in script shebang: ", &words[0]));
         }
         let mut flags = ScriptFlags::default();
         for word in &words[1..] {
             let Some(names) = word.strip_prefix(b"flags=") else {
-                return Err(told("Unknown lua shebang option: ", word));
+                return Err(quoting("Unknown lua shebang option: ", word));
             };
             for name in names.split(|byte| *byte == b',').filter(|_| !names.is_empty()) {
                 let flag = ScriptFlags::named(name);
-                let unknown = || told("Unexpected flag in script shebang: ", name);
+                let unknown = || quoting("Unexpected flag in script shebang: ", name);
                 flags = flags.and(flag.ok_or_else(unknown)?);
             }
         }
@@ -104,6 +104,6 @@ impl Shebang {
 }
 
 /// An error that quotes a word.
-pub fn told(text: &str, word: &[u8]) -> Reply {
+pub fn quoting(text: &str, word: &[u8]) -> Reply {
     Reply::Error(Bytes::from([b"ERR ", text.as_bytes(), word].concat()))
 }

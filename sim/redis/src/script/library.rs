@@ -7,7 +7,7 @@ use crate::digest::sha1_hex;
 use crate::frame::Reply;
 use crate::frame::request::split_line;
 use crate::script::conversions::until_zero;
-use crate::script::flags::told;
+use crate::script::flags::quoting;
 use crate::script::libraries::{
     BAD_NAME, Libraries, Library, Loading, is_name, known_elsewhere, twice,
 };
@@ -51,7 +51,7 @@ fn first_line(code: &[u8]) -> Result<(Bytes, usize), Reply> {
     let mut name = None;
     for word in words {
         if !word.get(..5).is_some_and(|head| head.eq_ignore_ascii_case(b"name=")) {
-            return Err(told("Invalid metadata value given: ", until_zero(word)));
+            return Err(quoting("Invalid metadata value given: ", until_zero(word)));
         }
         if name.replace(Bytes::copy_from_slice(&word[5..])).is_some() {
             let text = "ERR Invalid metadata value, name argument was given multiple times";
@@ -60,7 +60,7 @@ fn first_line(code: &[u8]) -> Result<(Bytes, usize), Reply> {
     }
     let name = name.ok_or(Reply::error("ERR Library name was not given"))?;
     if !is_name(&name) {
-        return Err(told(BAD_NAME, b""));
+        return Err(quoting(BAD_NAME, b""));
     }
     let engine = &engine[2..];
     if !engine.eq_ignore_ascii_case(b"lua") {

@@ -176,51 +176,51 @@ impl User {
     }
 
     /// Its patterns of keys.
-    pub fn told_keys(&self) -> Vec<u8> {
+    pub fn key_rules(&self) -> Vec<u8> {
         if self.all_keys {
             return b"~*".to_vec();
         }
-        let told =
+        let rule =
             |(access, pattern): &(Access, Bytes)| [access.prefix().as_bytes(), pattern].concat();
-        self.keys.iter().map(told).collect::<Vec<_>>().join(&b' ')
+        self.keys.iter().map(rule).collect::<Vec<_>>().join(&b' ')
     }
 
     /// Its patterns of channels.
-    pub fn told_channels(&self) -> Vec<u8> {
+    pub fn channel_rules(&self) -> Vec<u8> {
         if self.all_channels {
             return b"&*".to_vec();
         }
-        let told = |pattern: &Bytes| [&b"&"[..], pattern].concat();
-        self.channels.iter().map(told).collect::<Vec<_>>().join(&b' ')
+        let rule = |pattern: &Bytes| [&b"&"[..], pattern].concat();
+        self.channels.iter().map(rule).collect::<Vec<_>>().join(&b' ')
     }
 
     /// Rules that produce its commands: best fitting categories first, then single commands.
-    pub fn told_commands(&self) -> String {
+    pub fn command_rules(&self) -> String {
         let adds = !self.future;
         let mut rules = vec![if adds { "-@all" } else { "+@all" }.to_owned()];
-        let mut told = if adds { BTreeSet::new() } else { BTreeSet::clone(&every_command()) };
+        let mut covered = if adds { BTreeSet::new() } else { BTreeSet::clone(&every_command()) };
         let mut left = BTreeSet::clone(&self.commands);
         while let Some((category, members)) = best_category(&left, adds) {
             rules.push(format!("{}@{category}", if adds { '+' } else { '-' }));
             if adds {
                 left.retain(|name| !members.contains(name));
-                told.extend(members);
+                covered.extend(members);
             } else {
-                told.retain(|name| !members.contains(name));
+                covered.retain(|name| !members.contains(name));
                 left.extend(members);
             }
         }
         for (name, _) in known() {
-            let (allowed, expected) = (self.commands.contains(name), told.contains(name));
+            let (allowed, expected) = (self.commands.contains(name), covered.contains(name));
             if allowed != expected {
                 rules.push(format!("{}{name}", if allowed { '+' } else { '-' }));
                 let parts = known().map(|(part, _)| part);
                 let own = |part: &&str| *part == name || is_part(part, name);
                 for part in parts.filter(own) {
                     if allowed {
-                        told.insert(part)
+                        covered.insert(part)
                     } else {
-                        told.remove(part)
+                        covered.remove(part)
                     };
                 }
             }
