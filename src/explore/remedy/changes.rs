@@ -44,6 +44,7 @@ pub fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
     })
 }
 
+/// A resource that decides on every access by what it knows of the holders.
 pub fn fence(plan: &Plan, mode: FenceMode) -> Option<Plan> {
     changed(plan, |plan| {
         plan.workload.fence = mode;
@@ -51,6 +52,8 @@ pub fn fence(plan: &Plan, mode: FenceMode) -> Option<Plan> {
     })
 }
 
+/// A lock that draws fences, and a resource that refuses smaller ones. `None` if several nodes
+/// would draw them.
 pub fn fenced(plan: &Plan) -> Option<Plan> {
     if plan.topology.kind == TopologyKind::Independent {
         return None;
@@ -97,6 +100,8 @@ pub fn slewed(plan: &Plan) -> Option<Plan> {
     })
 }
 
+/// Nodes that stay down for a second more than the longest lease, and a heal that leaves the time
+/// for it.
 pub fn delayed_restart(plan: &Plan, struck: &Strikes) -> Option<Plan> {
     let lease = Some(plan.longest_ttl()).filter(|lease| *lease > 0)?;
     let least = lease.saturating_add(SECOND);
@@ -115,7 +120,7 @@ pub fn delayed_restart(plan: &Plan, struck: &Strikes) -> Option<Plan> {
         with.faults.retain(|fault| fault.verb != Verb::Restart || !is_in_outage(fault));
         for fault in &mut with.faults {
             let Target::Host(host) = &fault.target else { continue };
-            if !nodes.contains(host) || !(fault.verb.kills() || fault.verb == Verb::Restart) {
+            if !nodes.contains(host) || !fault.verb.kills() {
                 continue;
             }
             // A fault without a length lasts to the heal.
@@ -133,6 +138,7 @@ pub fn delayed_restart(plan: &Plan, struck: &Strikes) -> Option<Plan> {
     Some(later)
 }
 
+/// A lock whose grants wait until all replicas have them. `None` if there is none.
 pub fn wait_for_replicas(plan: &Plan) -> Option<Plan> {
     let replicas = plan.topology.replicas();
     let mut with = match &*plan.lock.algorithm {
@@ -156,6 +162,7 @@ pub fn min_replicas(plan: &Plan) -> Option<Plan> {
     has_replicas.then(|| changed(plan, |plan| plan.topology.min_replicas = Some(least)))?
 }
 
+/// One vote more than a majority, or than the plan asks for. `None` if that is more than all nodes.
 pub fn more_votes(plan: &Plan) -> Option<Plan> {
     let is_quorum = plan.lock.algorithm.starts_with("redlock");
     let nodes = plan.topology.masters();
@@ -164,6 +171,8 @@ pub fn more_votes(plan: &Plan) -> Option<Plan> {
     fits.then(|| changed(plan, |plan| plan.lock.quorum = Some(quorum)))?
 }
 
+/// A lock with a token of its own, in place of one of the catalogue that compares none in the
+/// command that deletes.
 pub fn own_token(plan: &Plan) -> Option<Plan> {
     let foreign =
         ["none", "check-then-set", "setnx", "setnx-expire", "px-constant", "token-get-del"];
