@@ -274,11 +274,18 @@ impl HuntTest {
     /// Hunts, and reports the result on standard output: for a `main`. The exit codes are those of
     /// the command line.
     pub fn tell(self) -> ExitCode {
+        let is_within = self.quarry.within_assumptions;
         let (lab, report) = self.hunt();
         let tested = &report.tally;
         let ending = if let Some(found) = report.found {
             let finding = found.finding(&lab, None);
             say(&format!("{}\nfound after {tested}\n{}", story(&finding), kept(&finding)));
+            let is_outside = finding.class.as_ref().is_some_and(|class| !class.is_in_model());
+            if is_outside && !is_within {
+                say(
+                    "a bug of the lock itself may hide behind this one: hunt .within_assumptions()",
+                );
+            }
             Exit::Violated
         } else if !report.tally.has_tested() {
             say(&format!("unknown: nothing was tested ({tested})"));

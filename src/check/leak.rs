@@ -20,7 +20,11 @@
 //! without a time to live is excused only while its owner is in a hold; but one over which another
 //! acquire set its own was bounded by what its value says, as by a time to live, and one that a
 //! release with an unknown outcome deleted in the end was bounded by that: such a release may take
-//! effect at any time after its call.
+//! effect at any time after its call. One of a lock with a lease that a fault removed before a
+//! lease had passed may have been bounded by its value: nobody can tell any more.
+//!
+//! While another caller holds the lock within its lease, a key without an owner keeps nobody out:
+//! the holder does.
 //!
 //! If several callers may hold the lock, they can share one key: then nothing is judged.
 //!
@@ -37,6 +41,7 @@
 //! fail only if every request of the try met it, before another made it its own, and nobody was let
 //! in by it.
 
+mod excuse;
 mod requests;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +50,7 @@ use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::case::Case;
+use crate::check::leak::excuse::is_excused;
 use crate::check::leak::requests::Requests;
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{Condition, Key, Op, OpId, OpKind, Outcome, Request};
@@ -125,18 +131,6 @@ fn left_over_from(
 fn released_at(case: &Case, key: &Incarnation) -> Option<Moment> {
     let by = case.op(key.by?).filter(|by| by.outcome == Outcome::Released);
     Some(by?.ret?.into())
-}
-
-/// Whether a release of its owner with an unknown outcome deleted a key.
-fn was_released_late(case: &Case, key: &Incarnation, owner: OpId) -> bool {
-    let by = key.ended.filter(|end| end.change == KeyChange::Deleted);
-    let by = by.and_then(|end| case.op(end.by?));
-    by.is_some_and(|by| match by.kind {
-        OpKind::Release { grant } => {
-            matches!(by.outcome, Outcome::Unknown | Outcome::Pending) && case.are_one(grant, owner)
-        }
-        _ => false,
-    })
 }
 
 /// When an acquire without a grant was over, and the releases that asked the node to free its key.
@@ -354,7 +348,7 @@ fn blocking<'a>(
         })
         .filter_map(|leftover| {
             let mut met = met(case, leftover, requests, op).into_iter();
-            Some((leftover, met.find(|met| !is_excused(case, leftover, met.at))?))
+            Some((leftover, met.find(|met| !is_excused(case, leftover, op, met.at))?))
         })
         .collect::<Vec<_>>();
     if !is_refused {
@@ -425,56 +419,6 @@ fn is_let_in(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool 
         let call = case.op(hold.grant).map_or(Moment::NEVER, |op| op.call.into());
         call <= moment && moment < hold.end && hold.start < leftover.key.to
     })
-}
-
-fn is_excused(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
-    let owner = case.caller(leftover.owner);
-    let holds = case.holds.iter().filter(|hold| hold.owner == owner);
-    let mut holds = holds.filter(|hold| hold.start <= moment && moment < hold.end);
-    if leftover.denied.is_some_and(|denied| denied <= moment) {
-        return holds.any(|hold| shares(case, leftover.key, hold.grant));
-    }
-    let is_bounded = has_ttl(case, leftover.key, moment)
-        || is_taken_over(case, leftover.key, leftover.owner)
-        || was_released_late(case, leftover.key, leftover.owner);
-    if !is_bounded {
-        return holds.next().is_some();
-    }
-    let Some(op) = case.op(leftover.owner) else { return false };
-    let death = case.death_after(&op.process, op.call.into());
-    leftover.freed || death.is_some_and(|death| death.at <= moment)
-}
-
-/// Whether an acquire changed the key of another: the grants of a re-entrant owner share one key.
-fn shares(case: &Case, key: &Incarnation, acquire: OpId) -> bool {
-    let mut touches = case
-        .lives
-        .touches
-        .iter()
-        .filter(|touch| case.lives.incarnations[touch.met].born == key.born);
-    touches.any(|touch| case.history.keys[touch.change].by == Some(acquire))
-}
-
-/// Whether another acquire, of any caller, set the key over this one, or made it its own: it was
-/// granted the lock, or did not learn of it. What its owner set over it in the meantime, with an
-/// extend, is followed.
-fn is_taken_over(case: &Case, key: &Incarnation, owner: OpId) -> bool {
-    let takes = |change| matches!(change, KeyChange::Set | KeyChange::Changed | KeyChange::Deleted);
-    let Some(end) = key.ended.filter(|end| takes(end.change)) else { return false };
-    let Some(by) = end.by.and_then(|by| case.op(by)) else { return false };
-    if case.owner(by.id) == Some(owner) {
-        let next = case.lives.incarnations.iter().find(|next| next.born == end.key);
-        return next.is_some_and(|next| is_taken_over(case, next, owner));
-    }
-    by.kind == OpKind::Acquire && !matches!(by.outcome, Outcome::Refused { .. })
-}
-
-/// Whether the key had an expiry at that moment.
-fn has_ttl(case: &Case, key: &Incarnation, moment: Moment) -> bool {
-    let changes = case.history.keys[key.born..].iter();
-    let changes = changes.take_while(|change| Moment::from(change.at) <= moment);
-    let own = changes.filter(|change| change.node == key.node && change.key == case.terms.lock_key);
-    own.last().is_some_and(|change| change.until_ms.is_some())
 }
 
 /// From the victim's call to its return as refused; to the try that failed if another followed.

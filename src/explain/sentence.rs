@@ -402,7 +402,8 @@ pub fn bound(what: Bounded, bound: u64) -> String {
         (Bounded::KeyRemoval, 0) => "no key is evicted or flushed".to_owned(),
         (Bounded::KeyRemoval, _) => format!("at most {most}"),
         (Bounded::Work, 0) => {
-            "replies come within their time-out, and requests leave time of the lease for work"
+            "replies and accesses come within their time-out, and requests leave time of the lease \
+             for work"
                 .to_owned()
         }
         (Bounded::Work, _) => {

@@ -31,11 +31,12 @@ use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::check::verdict::Kind;
 use crate::explain::finding::{BrokenAssumption, Class, Either};
+use crate::explain::witness::violations;
 use crate::explore::knob::{Knob, turned};
 use crate::explore::rerun::{Reruns, RunOutcome};
 use crate::explore::trial::Trial;
 use crate::ledger::breach::Breach;
-use crate::ledger::part::{Part, Parts, Strikes, every_part_of, parts_of, strikes, without};
+use crate::ledger::part::{Part, Parts, Strikes, every_part_of, lasts, parts_of, strikes, without};
 use crate::plan::Plan;
 use crate::promise::Bounded;
 use crate::run::Lab;
@@ -62,7 +63,13 @@ pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
     let before = reruns.count;
     let struck = strikes(&trial.run.history);
     let parts = parts_of(plan, &reruns.lab().promise(plan));
-    let mut search = Search { reruns, plan, parts, struck };
+    let violated = violations(&trial.judgement.verdict).iter();
+    let ends = violated.fold(BTreeMap::new(), |mut ends: BTreeMap<Kind, Nanos>, violation| {
+        let end = ends.entry(violation.kind).or_default();
+        *end = violation.to.at.max(*end);
+        ends
+    });
+    let mut search = Search { reruns, plan, parts, struck, ends };
     if !search.bare().breaches.is_empty() {
         search.parts = every_part_of(plan, &search.reruns.lab().promise(plan));
     }
@@ -81,11 +88,13 @@ struct Search<'a, 'b> {
     plan: &'a Plan,
     parts: Vec<Part>,
     struck: Strikes,
+    /// When the last violation of each kind was over.
+    ends: BTreeMap<Kind, Nanos>,
 }
 
 impl Search<'_, '_> {
     fn outcome(&mut self, out: &Parts) -> &RunOutcome {
-        self.reruns.outcome(&without(self.plan, out, &self.struck))
+        self.reruns.outcome_without(self.plan, out, &self.struck)
     }
 
     /// The outcome without any part.
@@ -289,6 +298,7 @@ impl Search<'_, '_> {
     }
 
     fn broken(&mut self, breach: &Breach, goes: Vec<Kind>) -> BrokenAssumption {
+        let breach = &self.without_idle_parts(breach, &goes);
         let stays = match goes.is_empty() {
             true => Vec::new(),
             false => self.outcome(&breach.parts.iter().copied().collect()).kinds.clone(),
@@ -296,24 +306,64 @@ impl Search<'_, '_> {
         BrokenAssumption { goes, stays, ..BrokenAssumption::from(breach) }
     }
 
-    /// The minimal sets of breaches, by index, without whose parts a kind is not violated. Runs in
-    /// which nobody is granted the lock count only if no other run tells anything.
-    fn smallest(&mut self, breaches: &[Breach], kind: Kind) -> Vec<Vec<usize>> {
-        let found = self.smallest_by(breaches, |search, set| {
-            search.goes(breaches, set, kind) && search.tests_without(breaches, set)
-        });
-        if !found.is_empty() {
-            return found;
+    /// A breach by steps of a clock without those that made no difference to these kinds: they stay
+    /// without one of those alone, and go without the others. What adds up to one figure stays.
+    fn without_idle_parts(&mut self, breach: &Breach, kinds: &[Kind]) -> Breach {
+        let mut left = breach.clone();
+        let is_by_steps = [Bounded::NodeClockStep, Bounded::ClientClockStep].contains(&left.what);
+        for part in breach.parts.iter().filter(|_| is_by_steps) {
+            let others: Parts = left.parts.iter().copied().filter(|other| other != part).collect();
+            if others.is_empty() || kinds.is_empty() {
+                break;
+            }
+            let has = |search: &mut Self, out: &Parts| {
+                let found = search.outcome(out).kinds.clone();
+                kinds.iter().map(move |kind| found.contains(kind)).collect::<Vec<bool>>()
+            };
+            let stays = has(self, &[*part].into()).into_iter().all(|has| has);
+            if stays && !has(self, &others).contains(&true) {
+                left.parts = others.into_iter().collect();
+            }
         }
-        self.smallest_by(breaches, |search, set| search.goes(breaches, set, kind))
+        left
+    }
+
+    /// The minimal sets of breaches, by index, without whose parts a kind is not violated. Runs in
+    /// which nobody is granted the lock, and breaches that came after the violation, count only if
+    /// nothing else tells anything.
+    fn smallest(&mut self, breaches: &[Breach], kind: Kind) -> Vec<Vec<usize>> {
+        let all: Vec<usize> = (0..breaches.len()).collect();
+        let in_time = all.iter().copied().filter(|index| !self.is_later(&breaches[*index], kind));
+        for among in [in_time.collect(), all.clone()] {
+            let found = self.smallest_by(among, |search, set| {
+                search.goes(breaches, set, kind) && search.tests_without(breaches, set)
+            });
+            if !found.is_empty() {
+                return found;
+            }
+        }
+        self.smallest_by(all, |search, set| search.goes(breaches, set, kind))
+    }
+
+    /// Whether a node that came back without its keys did so only after the last violation.
+    fn is_later(&self, breach: &Breach, kind: Kind) -> bool {
+        let Some(end) = self.ends.get(&kind) else { return false };
+        let back = breach.parts.iter().map(|part| {
+            let fault = self.plan.faults.iter().find(|fault| Some(fault.id) == part.fault())?;
+            let lasts = lasts(self.plan, fault, &self.struck)?;
+            Some(self.struck.get(&fault.id)?.saturating_add(lasts))
+        });
+        let mut back = back.peekable();
+        breach.what == Bounded::AmnesiacRestart
+            && back.peek().is_some()
+            && back.all(|back| back.is_some_and(|back| back > *end))
     }
 
     fn smallest_by(
         &mut self,
-        breaches: &[Breach],
+        all: Vec<usize>,
         mut goes: impl FnMut(&mut Self, &[usize]) -> bool,
     ) -> Vec<Vec<usize>> {
-        let all: Vec<usize> = (0..breaches.len()).collect();
         let most = if all.len() <= MAX_TOGETHER + 1 { all.len() } else { MAX_TOGETHER };
         let mut found: Vec<Vec<usize>> = Vec::new();
         for size in 1..=most {

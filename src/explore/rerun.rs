@@ -1,14 +1,16 @@
 //! Reruns of plans to learn something: each plan once, in parallel if several are requested at a
 //! time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use lockstorm_platform::fault::Anchor;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::check::signature::Signature;
 use crate::check::verdict::{Kind, Verdict};
 use crate::explore::trial::{Trial, attempt};
 use crate::ledger::breach::Breach;
+use crate::ledger::part::{Parts, Strikes, strikes, without};
 use crate::plan::Plan;
 use crate::run::Lab;
 
@@ -31,6 +33,8 @@ pub struct RunOutcome {
     pub is_unknown: bool,
     /// The number of grants.
     pub grants: u32,
+    /// The faults that struck, by number.
+    pub struck: BTreeSet<u32>,
 }
 
 impl RunOutcome {
@@ -42,8 +46,21 @@ impl RunOutcome {
             breaches: trial.breaches.clone(),
             is_unknown: matches!(verdict, Verdict::Unknown(_)),
             grants: trial.judgement.counts.grants,
+            struck: strikes(&trial.run.history).into_keys().collect(),
         }
     }
+}
+
+/// The plan in which faults that wait for an event, and did not strike, strike when they did in
+/// another run, as given by `struck`. `None` if there are none.
+pub fn pinned(plan: &Plan, struck: &Strikes, strikes: &BTreeSet<u32>) -> Option<Plan> {
+    let mut moved = plan.clone();
+    for fault in &mut moved.faults {
+        let waits = matches!(fault.anchor, Anchor::After { .. }) && !strikes.contains(&fault.id);
+        let at = struck.get(&fault.id).filter(|_| waits);
+        fault.anchor = at.map_or(fault.anchor.clone(), |at| Anchor::At(*at));
+    }
+    (moved != *plan).then_some(moved)
 }
 
 impl<'a> Reruns<'a> {
@@ -71,6 +88,14 @@ impl<'a> Reruns<'a> {
         })
     }
 
+    /// The outcome of a plan without these parts. A fault whose event no longer occurs strikes when
+    /// it did in the plan's own run, as given by `struck`: only the parts make the difference.
+    pub fn outcome_without(&mut self, plan: &Plan, out: &Parts, struck: &Strikes) -> &RunOutcome {
+        let plan = without(plan, out, struck);
+        let pinned = pinned(&plan, struck, &self.outcome(&plan).struck);
+        self.outcome(&pinned.unwrap_or(plan))
+    }
+
     /// The outcomes of several plans, in their order.
     pub fn outcomes(&mut self, plans: &[Plan]) -> Vec<RunOutcome> {
         let mut new: BTreeMap<String, &Plan> = BTreeMap::new();
@@ -85,5 +110,31 @@ impl<'a> Reruns<'a> {
         let run = |(digest, plan): (String, &Plan)| (digest, RunOutcome::of(&attempt(lab, plan)));
         self.known.extend(new.into_par_iter().map(run).collect::<Vec<_>>());
         digests.iter().map(|digest| self.known[digest].clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+    use lockstorm_platform::time::SECOND;
+
+    use super::pinned;
+    use crate::explore::ground::ground;
+    use crate::plan::TopologyKind;
+
+    #[test]
+    fn a_fault_whose_event_is_gone_strikes_when_it_did() {
+        let mut plan = ground("token-lua", TopologyKind::Single);
+        let event = Pattern::Outcome { who: "c1".to_owned(), what: "acquired".to_owned() };
+        let anchor = Anchor::After { event, nth: 1, plus: 0 };
+        let target = Target::try_from("c1".to_owned()).expect("a target");
+        plan.faults.push(Fault { id: 1, verb: Verb::Pause, target, anchor, length: Some(SECOND) });
+        let struck = [(1, 7 * SECOND)].into();
+        let moved = pinned(&plan, &struck, &BTreeSet::new()).expect("it did not strike");
+        assert_eq!(moved.faults[0].anchor, Anchor::At(7 * SECOND));
+        assert_eq!(pinned(&plan, &struck, &[1].into()), None);
+        assert_eq!(pinned(&plan, &[].into(), &BTreeSet::new()), None);
     }
 }

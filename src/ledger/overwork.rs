@@ -42,6 +42,7 @@ pub fn fit(plan: &mut Plan, bound: u64) {
         plan.lock.timeout = None;
         plan.links.latency = Latency::Constant(MILLISECOND.min(ttl / 100));
         plan.links.named.clear();
+        workload.timeout = workload.timeout.max(10 * MILLISECOND);
         (workload.extend, workload.reenter) = (Extend::Never, false);
         workload.hold = workload.hold.min(ttl / 2);
         return;

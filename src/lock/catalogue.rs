@@ -77,6 +77,7 @@ mod tests {
         calls: 0,
         extends: false,
         patience: SECOND,
+        arrives: true,
     };
 
     fn bound(name: &str, what: Bounded) -> Option<u64> {

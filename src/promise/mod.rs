@@ -104,8 +104,11 @@ pub struct Work {
     /// Whether the caller extends its grant: then this is the work between two extends, and the
     /// call before it may be an extend.
     pub extends: bool,
-    /// How long the caller waits for one access before it gives up and releases the lock, ns.
+    /// By how much an access may be late until its caller gives up on it and releases the lock, ns.
     pub patience: Nanos,
+    /// Whether, without faults, every access arrives before its caller gives up on it. Otherwise no
+    /// lock without a fence can keep it out of the next holder's time.
+    pub arrives: bool,
 }
 
 /// The promise of a lock for one holder that notifies no caller of its loss.

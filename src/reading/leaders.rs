@@ -10,6 +10,7 @@ use lockstorm_platform::time::Instant;
 use crate::history::{History, Seen, Sighting};
 use crate::reading::history::Reading;
 use crate::reading::moment::Moment;
+use crate::reading::tries::KEYLESS;
 
 /// Which nodes were masters when: the roles that nodes reported, and their deaths.
 pub struct Leaders<'a> {
@@ -71,32 +72,72 @@ impl<'a> Leaders<'a> {
 }
 
 /// The disjoint stretches, in order, in which fewer groups than a quorum had a master, among the
-/// groups that could have the lock's key. The last may end with the run. Empty if no node reported
-/// a role. If a single node decides, only the group that holds the key counts; otherwise all do.
+/// groups that could have the lock's key. The first may begin with the run and the last may end
+/// with it. Empty if fewer nodes than a quorum are known. If a single node decides, only the groups
+/// of [`deciding`] nodes count; otherwise all do.
 pub fn leaderless(reading: &Reading, quorum: u32) -> Vec<(Moment, Moment)> {
-    let leaders = Leaders::of(reading.history);
-    let group = group(reading);
-    let counts = |node: &&str| quorum > 1 || group.contains(*node);
-    let mut leading: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let (mut open, mut had, mut gaps) = (None, false, Vec::new());
-    for (at, node, leads) in leaders.changes.iter().filter(|(_, node, _)| counts(node)) {
-        let of_group = leading.entry(leaders.group(node)).or_default();
-        if *leads {
-            of_group.insert(node);
-        } else {
-            of_group.remove(node);
+    let (group_of, quorum) = (names(reading.history), quorum.max(1) as usize);
+    let counting = if quorum > 1 { known(reading, &group_of) } else { deciding(reading) };
+    if counting.len() < quorum {
+        return Vec::new();
+    }
+    let end = Moment::from(reading.history.end);
+    let mut changes: Vec<(Moment, bool, &str)> = Vec::new();
+    for node in counting {
+        let group = group_of.get(node).copied().unwrap_or(node);
+        for (from, to) in reigns(reading, node).into_iter().filter(|(from, to)| from < to) {
+            changes.extend([(from, true, group), (to, false, group)]);
         }
-        let led = leading.values().filter(|nodes| !nodes.is_empty()).count();
-        let has = led >= quorum.max(1) as usize;
-        match (had, has) {
-            (true, false) => open = Some(*at),
-            (false, true) => gaps.extend(open.take().map(|from| (from, *at))),
+    }
+    // A master that ends as another begins leaves no gap.
+    changes.sort_by_key(|(at, leads, _)| (*at, !leads));
+    let mut leading: BTreeMap<&str, u32> = BTreeMap::new();
+    let (mut open, mut gaps) = (Some(Moment::default()), Vec::new());
+    for (at, leads, group) in changes.into_iter().filter(|(at, ..)| *at < end) {
+        let masters = leading.entry(group).or_default();
+        *masters = if leads { *masters + 1 } else { masters.saturating_sub(1) };
+        let led = leading.values().filter(|masters| **masters > 0).count();
+        match (open, led >= quorum) {
+            (None, false) => open = Some(at),
+            (Some(from), true) => {
+                gaps.extend((from < at).then_some((from, at)));
+                open = None;
+            }
             _ => {}
         }
-        had = has;
     }
-    gaps.extend(open.map(|from| (from, Moment::from(reading.history.end))));
+    gaps.extend(open.map(|from| (from, end)));
     gaps
+}
+
+/// The nodes that could have the lock's key: those of the groups that ever had it; if none ever
+/// did, those to which the lock's requests went; without requests, all that reported a role.
+fn deciding<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
+    let group_of = names(reading.history);
+    let group = |node: &'a str| group_of.get(node).copied().unwrap_or(node);
+    let keys = reading.history.keys.iter().filter(|key| key.key == reading.lock_key);
+    let holding: BTreeSet<&str> = keys.map(|key| group(&key.node)).collect();
+    let chosen = match holding.is_empty() {
+        true => queried(reading).into_iter().map(group).collect(),
+        false => holding,
+    };
+    let nodes = known(reading, &group_of).into_iter();
+    nodes.filter(|node| chosen.is_empty() || chosen.contains(group(node))).collect()
+}
+
+/// The nodes that reported a role, held the lock's key, or were queried by the lock.
+fn known<'a>(reading: &Reading<'a>, group_of: &BTreeMap<&'a str, &'a str>) -> BTreeSet<&'a str> {
+    let keys = reading.history.keys.iter().filter(|key| key.key == reading.lock_key);
+    let holding = keys.map(|key| key.node.as_str());
+    group_of.keys().copied().chain(holding).chain(queried(reading)).collect()
+}
+
+/// The nodes to which requests of the lock went. A request without a key, which may look
+/// for the node, does not count.
+fn queried<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
+    let requests = reading.history.requests.iter();
+    let own = requests.filter(|request| !KEYLESS.contains(&request.command.as_str()));
+    own.map(|request| request.to.as_str()).collect()
 }
 
 /// The name of the group of each node that reported a role. Nodes that replicated one another at
@@ -116,15 +157,6 @@ fn names(history: &History) -> BTreeMap<&str, &str> {
         }
     }
     group_of
-}
-
-/// The nodes of the groups that ever held the lock's key.
-fn group<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
-    let group_of = names(reading.history);
-    let keys = reading.history.keys.iter().filter(|key| key.key == reading.lock_key);
-    let holding: BTreeSet<&str> =
-        keys.filter_map(|key| group_of.get(key.node.as_str()).copied()).collect();
-    group_of.into_iter().filter(|(_, name)| holding.contains(name)).map(|(node, _)| node).collect()
 }
 
 /// Each group of nodes of which one followed another at any time. Nodes without a role are in none.
@@ -188,9 +220,9 @@ pub fn is_dead(history: &History, node: &str, at: Moment) -> bool {
 pub fn promoted<'a>(reading: &Reading<'a>) -> Vec<&'a Sighting> {
     let mut follows = BTreeSet::new();
     let mut promoted: Vec<&Sighting> = Vec::new();
-    let group = group(reading);
+    let deciding = deciding(reading);
     let sightings = reading.history.sightings.iter();
-    for sighting in sightings.filter(|s| group.is_empty() || group.contains(s.by.as_str())) {
+    for sighting in sightings.filter(|sighting| deciding.contains(sighting.by.as_str())) {
         match sighting.what {
             Seen::Follows => drop(follows.insert(&sighting.by)),
             Seen::Leads if follows.remove(&sighting.by) => promoted.push(sighting),

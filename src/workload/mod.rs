@@ -67,6 +67,9 @@ pub struct Job {
 /// resource, read, write, two each.
 const MESSAGES: u64 = 6;
 
+/// Sequential messages until a first access arrives: a connect, and the request.
+const FIRST_ACCESS: u64 = 3;
+
 /// How long the work of one round takes without disturbance: a lock's promise depends on it.
 /// Messages that `links` loses without a fault do not count.
 pub fn work(plan: &Plan) -> Work {
@@ -79,8 +82,9 @@ pub fn work(plan: &Plan) -> Work {
         reply: reply(plan),
         calls: u64::from(workload.reenter),
         extends: workload.extend != Extend::Never,
-        // A message that is delayed by less than this still arrives before the caller gives up.
-        patience: workload.timeout.saturating_sub(slowest),
+        // An access that is delayed by no more than this arrives before the caller gives up.
+        patience: workload.timeout.saturating_sub(slowest.saturating_mul(FIRST_ACCESS)),
+        arrives: slowest.saturating_mul(FIRST_ACCESS) <= workload.timeout,
     }
 }
 

@@ -94,12 +94,22 @@ fn became(
             )
         }
         (Seen::Follows, Some(before)) if before == by => {
-            (format!("{by}, which led, follows {} from now on.", seen.master), Weight::Detail)
+            (format!("{by}, which led, now follows {}.", seen.master), Weight::Detail)
+        }
+        (Seen::Follows, Some(before)) if before != seen.master && has_led(witness, seen) => {
+            let text = format!("{by} now follows {} instead of {before}.", seen.master);
+            (text, Weight::Detail)
         }
         (Seen::Exited, _) => (format!("{by}'s process ends by itself."), Weight::Cause),
         _ => return None,
     };
     Some(Beat::new(weight, seen.at, text, evidence))
+}
+
+/// Whether a node had led before this report.
+fn has_led(witness: &Witness<'_>, seen: &Sighting) -> bool {
+    let mut earlier = witness.history().sightings.iter().take_while(|role| role.at < seen.at);
+    earlier.any(|role| role.by == seen.by && role.what == Seen::Leads)
 }
 
 /// Whether a fault promoted the node, which another sentence tells already.

@@ -195,8 +195,8 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
         }
         KeyEnd::Change(_) => format!("{on} lose {whose}'s key: their master does not have it."),
         KeyEnd::RanOut => {
-            let are = if is_one { "is" } else { "are" };
-            format!("{on} {are} back; {whose}'s key has run out meanwhile.")
+            let were = if is_one { "was" } else { "were" };
+            format!("{whose}'s key is gone from {on}, which {were} down as it ran out.")
         }
         KeyEnd::Own(_) => format!("{hand} deletes its own key on {on}."),
         KeyEnd::DeletedBy(_) => format!("{hand} deletes {what} on {on}."),

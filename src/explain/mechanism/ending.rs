@@ -1,7 +1,7 @@
 //! Why a key that should have kept others out was gone when another caller acquired.
 
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
-use lockstorm_platform::trace::KeyChange;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
 use crate::explain::hold::{grant_of, op};
@@ -12,7 +12,7 @@ use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Key, Op, OpId, Seen};
+use crate::history::{Key, Op, OpId, OpKind, Request, Seen};
 use crate::quantity::{length, moment};
 use crate::reading::moment::Moment;
 
@@ -45,6 +45,9 @@ pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) ->
     evidence.push(Evidence::Key(index));
     if let Some(first) = obeyed(witness, life, owner, key) {
         return ending(witness, first, owner, by);
+    }
+    if was_due(witness, life, owner, key, by) {
+        return time(witness, life, owner, by);
     }
     let taken =
         |how, sentence: String, evidence| KeyEnding::Taken(Mechanism::new(how, sentence, evidence));
@@ -94,6 +97,30 @@ pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) ->
             }
         }
     }
+}
+
+/// Whether a key that was removed would have run out by a moment in any case: nothing of its owner
+/// came to the node after the removal, which could have prolonged it.
+fn was_due(witness: &Witness<'_>, life: &KeyLife, owner: OpId, end: &Key, by: Moment) -> bool {
+    let is_removed = matches!(
+        end.change,
+        KeyChange::Deleted
+            | KeyChange::Evicted
+            | KeyChange::LostAtRestart
+            | KeyChange::LostAtFailover
+    );
+    let reading = &witness.reading;
+    let prolongs = |request: &&Request| {
+        let of_owner = op(reading.history, request.op).filter(|op| {
+            let is_extend = matches!(op.kind, OpKind::Extend { .. });
+            is_extend && grant_of(op).is_some_and(|grant| reading.are_one(grant, owner))
+        });
+        let applied = request.at(Leg::Applied).map(Moment::from);
+        let is_after = applied.is_some_and(|at| Moment::from(end.at) <= at && at <= by);
+        of_owner.is_some() && request.to == life.node && is_after
+    };
+    let mut requests = reading.history.requests.iter();
+    is_removed && witness.passes(life) <= by && !requests.any(|request| prolongs(&request))
 }
 
 /// Whether the lease of an acquire was over by its caller's clock when its key changed hands, even

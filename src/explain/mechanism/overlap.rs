@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::{Kind, Violation};
@@ -10,7 +11,7 @@ use crate::explain::incarnation::KeyLife;
 use crate::explain::mechanism::belief::{belief, lied};
 use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
-use crate::explain::mechanism::takeover::took_over;
+use crate::explain::mechanism::takeover::{led_since, took_over};
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId};
@@ -251,12 +252,7 @@ fn apart(
             continue;
         };
         if mine.at < led {
-            let text = format!(
-                "{one}'s key on {} never came to {}, which was made master at {}.",
-                mine.node,
-                theirs.node,
-                moment(led.at)
-            );
+            let text = never_came(one, mine, theirs, led);
             evidence.push(report);
             return Some(Mechanism::new(How::NeverReached, text, evidence));
         }
@@ -265,12 +261,21 @@ fn apart(
     if let ([(_, mine)], [(_, theirs)]) = (&own[..], set)
         && leaders.group(&mine.node) == leaders.group(&theirs.node)
     {
+        if mine.node == theirs.node {
+            return None;
+        }
+        if let Some((led, report)) = led_since(witness, &theirs.node, theirs.at.into())
+            && mine.at < led
+        {
+            evidence.push(report);
+            let text = never_came(one, mine, theirs, led);
+            return Some(Mechanism::new(How::NeverReached, text, evidence));
+        }
         let text = format!(
             "Two masters served at once: {} granted {one} the lock, and {} {other}.",
             mine.node, theirs.node
         );
-        let is_two = mine.node != theirs.node;
-        return is_two.then(|| Mechanism::new(How::OldMaster, text, evidence));
+        return Some(Mechanism::new(How::OldMaster, text, evidence));
     }
     let shares = own.iter().any(|(_, key)| set.iter().any(|(_, other)| other.node == key.node));
     (!shares).then(|| {
@@ -281,4 +286,12 @@ fn apart(
         );
         Mechanism::new(How::TwoMajorities, text, evidence)
     })
+}
+
+fn never_came(whose: &str, mine: &Key, theirs: &Key, led: Instant) -> String {
+    let (from, to) = (&mine.node, &theirs.node);
+    format!(
+        "{whose}'s key on {from} never came to {to}, which was made master at {}.",
+        moment(led.at)
+    )
 }

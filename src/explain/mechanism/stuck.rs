@@ -154,8 +154,9 @@ fn never_back(witness: &Witness<'_>) -> Option<Mechanism> {
         let is_long = op.call.at.saturating_add(PROBE_MARGIN) <= end.at;
         is_long && witness.reading.death_after(&op.process, Moment::from(op.call)).is_none()
     };
-    let mut ops = witness.history().ops.iter().filter(|op| op.ret.is_none());
-    let op = ops.find(lives)?;
+    let ops = || witness.history().ops.iter().filter(|op| op.ret.is_none());
+    // The probe's own operation says why it got nothing; that of another may stand beside it.
+    let op = ops().filter(|op| op.process == PROBE).find(lives).or_else(|| ops().find(lives))?;
     let text =
         format!("{}'s {} of {} never returned.", op.caller, op.kind.noun(), moment(op.call.at));
     Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(op.id)]))

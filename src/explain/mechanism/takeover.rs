@@ -29,3 +29,19 @@ pub fn took_over(
     }
     led
 }
+
+/// When a node that had followed any other was last promoted by a moment, and the report of that.
+pub fn led_since(witness: &Witness<'_>, node: &str, by: Moment) -> Option<(Instant, Evidence)> {
+    let (mut follows, mut led) = (false, None);
+    let sightings = witness.history().sightings.iter().enumerate();
+    for (index, role) in sightings.filter(|(_, role)| role.by == node) {
+        match role.what {
+            Seen::Follows => follows = true,
+            Seen::Leads if follows && Moment::from(role.at) <= by => {
+                (follows, led) = (false, Some((role.at, Evidence::Sighting(index))));
+            }
+            _ => {}
+        }
+    }
+    led
+}

@@ -87,7 +87,8 @@ impl Algorithm {
 
     /// Its promise to a caller with this work. A node that forgot the counter of fences is never
     /// safe again, whatever the lock says of restarts. No lock can serve callers that do not find
-    /// its node, or whose requests have no reply in time even without faults.
+    /// its node, whose requests have no reply in time, or whose accesses arrive after their own
+    /// time-out, even without faults.
     pub fn promises(&self, config: &LockConfig, work: Work) -> Promise {
         let mut promise = (self.promise)(config, work);
         let restarts = promise
@@ -95,7 +96,7 @@ impl Algorithm {
             .iter_mut()
             .filter(|assumption| self.fences && assumption.what == Bounded::AmnesiacRestart);
         restarts.for_each(|assumption| assumption.bound = MAX_LENGTH);
-        if work.reply > self.choices(config).timeout {
+        if work.reply > self.choices(config).timeout || !work.arrives {
             promise.assumes.retain(|assumption| assumption.what != Bounded::Work);
             promise.assumes.insert(0, bound(Bounded::Work, 0));
         }

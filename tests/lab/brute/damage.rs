@@ -369,7 +369,8 @@ fn taken_over(table: &Table, born: usize, owner: u32) -> bool {
     let end = end_of(table, born).filter(|end| takes.contains(&keys[*end].change));
     let Some((end, by)) = end.and_then(|end| Some((end, keys[end].by?))) else { return false };
     if owner_of(table, by) == Some(owner) {
-        return keys[end].change != KeyChange::Deleted && taken_over(table, end, owner);
+        let is_new = keys[end].change != KeyChange::Deleted;
+        return is_new && (taken_over(table, end, owner) || deleted_late(table, end, owner));
     }
     let by = table.op(by);
     by.kind == OpKind::Acquire && !matches!(by.outcome, Outcome::Refused { .. })
@@ -454,8 +455,14 @@ fn is_left_at(
     let last = keys.iter().rfind(|key| {
         point(key.at) <= moment && key.node == *node && key.key == table.terms.lock_key
     });
+    let third = |op: &Op| ![&owner.caller, &victim.caller].contains(&&op.caller);
+    let grants = table.grants().into_iter().filter(|op| third(op));
+    if grants.into_iter().any(|op| table.holds(op, moment) && table.covers(op, moment)) {
+        return false;
+    }
     let is_taken = || taken_over(table, born, owner.id) || deleted_late(table, born, owner.id);
-    let lasts = last.is_some_and(|last| last.until_ms.is_none() && !is_taken());
+    let is_open = || cut_off_within_a_lease(table, born);
+    let lasts = last.is_some_and(|last| last.until_ms.is_none() && !is_taken() && !is_open());
     let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
     let mut own = own.filter(|op| table.holds(op, moment));
     let asked = table.history.ops.iter().any(|op| gives(op, owner.id));
@@ -489,6 +496,19 @@ fn is_left_at(
     });
     let freeing = releases.map(|op| op.id).collect::<Vec<_>>();
     !died && !cut_short && !cleaned && !tried_to_free(table, born, owner.id, &freeing)
+}
+
+/// Whether something other than an operation ended the key before a lease had gone by.
+fn cut_off_within_a_lease(table: &Table, born: usize) -> bool {
+    let (keys, Some(end)) = (&table.history.keys, end_of(table, born)) else { return false };
+    let is_fault = matches!(
+        keys[end].change,
+        KeyChange::LostAtRestart | KeyChange::LostAtFailover | KeyChange::Evicted
+    );
+    let is_own = |key: &&Key| key.node == keys[born].node && key.key == table.terms.lock_key;
+    let last = keys[born..end].iter().filter(is_own).next_back();
+    let due = last.and_then(|last| Some(last.at.at + table.terms.ttl?));
+    is_fault && due.is_some_and(|due| keys[end].at.at < due)
 }
 
 /// When the first of these operations returned.

@@ -22,8 +22,8 @@ pub const TEMPLATES: &[Template] = &[
             ensure(!facts.was_down(&key.node, over, key.at), "the node was down as it ran out")
         })
     }),
-    ("{list} is back; {who}'s key has run out meanwhile.", ran_out),
-    ("{list} are back; {who}'s key has run out meanwhile.", ran_out),
+    ("{who}'s key is gone from {list}, which was down as it ran out.", ran_out),
+    ("{who}'s key is gone from {list}, which were down as it ran out.", ran_out),
     ("{list} removes {who}'s key.", |f, t| {
         ended(f, t, t.words[1], t.words[0], &|_, _, key| is(key, KeyChange::Evicted))
     }),
@@ -100,7 +100,7 @@ fn touched(facts: &Facts, told: &Told, change: KeyChange) -> Truth {
 }
 
 fn ran_out(facts: &Facts, told: &Told) -> Truth {
-    ended(facts, told, told.words[1], told.words[0], &|facts, index, key| {
+    ended(facts, told, told.words[0], told.words[1], &|facts, index, key| {
         is(key, KeyChange::Expired)?;
         let born = facts.standing(&key.node, index).map_or(0, |(born, _)| born);
         let mut over = facts.runs_out(&key.node, born, index).ok_or("it never runs out")?;

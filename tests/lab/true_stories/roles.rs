@@ -25,10 +25,16 @@ pub const TEMPLATES: &[Template] = &[
         ensure(what == Seen::Follows && master == told.words[1], "it did not follow that one")?;
         news(facts, told, told.words[2])
     }),
-    ("{node}, which led, follows {node} from now on.", |facts, told| {
+    ("{node}, which led, now follows {node}.", |facts, told| {
         let place = place(facts, told, |seen| seen.what == Seen::Follows)?;
         let (what, _) = role_before(facts, told.words[0], place).ok_or("it had no role")?;
         ensure(what == Seen::Leads, "it did not lead")?;
+        ensure(facts.history.sightings[place].master == told.words[1], "it follows another")
+    }),
+    ("{node} now follows {node} instead of {node}.", |facts, told| {
+        let place = place(facts, told, |seen| seen.what == Seen::Follows)?;
+        let (what, master) = role_before(facts, told.words[0], place).ok_or("it had no role")?;
+        ensure(what == Seen::Follows && master == told.words[2], "it did not follow that one")?;
         ensure(facts.history.sightings[place].master == told.words[1], "it follows another")
     }),
     ("{node}'s process ends by itself.", |facts, told| {

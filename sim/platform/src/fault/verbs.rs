@@ -278,7 +278,7 @@ pub static ROWS: [Row; 23] = [
     Row {
         plain: || Verb::ReplicaLag { extra: 0 },
         word: "replica-lag",
-        about: "what the master sends to the replica arrives later",
+        about: "what other nodes send to the replica arrives later, also once it leads",
         figure: Some("extra"),
         acts_on: ActsOn::Replica,
         needs: Needs::Replica,

@@ -1,0 +1,103 @@
+//! Keys without an owner that are none of the lock's doing: see [`crate::check::leak`].
+
+use lockstorm_platform::trace::KeyChange;
+
+use crate::check::case::Case;
+use crate::check::leak::Leftover;
+use crate::history::{Op, OpId, OpKind, Outcome};
+use crate::reading::incarnation::Incarnation;
+use crate::reading::moment::Moment;
+
+/// Whether a key without an owner is none of the lock's doing when an acquire meets it.
+pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
+    if is_held_by_another(case, leftover, op, moment) {
+        return true;
+    }
+    let owner = case.caller(leftover.owner);
+    let holds = case.holds.iter().filter(|hold| hold.owner == owner);
+    let mut holds = holds.filter(|hold| hold.start <= moment && moment < hold.end);
+    if leftover.denied.is_some_and(|denied| denied <= moment) {
+        return holds.any(|hold| shares(case, leftover.key, hold.grant));
+    }
+    let is_bounded = has_ttl(case, leftover.key, moment)
+        || is_taken_over(case, leftover.key, leftover.owner)
+        || was_released_late(case, leftover.key, leftover.owner)
+        || was_removed_within_its_lease(case, leftover.key);
+    if !is_bounded {
+        return holds.next().is_some();
+    }
+    let Some(op) = case.op(leftover.owner) else { return false };
+    let death = case.death_after(&op.process, op.call.into());
+    leftover.freed || death.is_some_and(|death| death.at <= moment)
+}
+
+/// Whether an acquire changed the key of another: the grants of a re-entrant owner share one key.
+fn shares(case: &Case, key: &Incarnation, acquire: OpId) -> bool {
+    let mut touches = case
+        .lives
+        .touches
+        .iter()
+        .filter(|touch| case.lives.incarnations[touch.met].born == key.born);
+    touches.any(|touch| case.history.keys[touch.change].by == Some(acquire))
+}
+
+/// Whether another acquire, of any caller, set the key over this one, or made it its own: it was
+/// granted the lock, or did not learn of it. What its owner set over it in the meantime, with an
+/// extend, is followed, to a release of its owner too.
+fn is_taken_over(case: &Case, key: &Incarnation, owner: OpId) -> bool {
+    let takes = |change| matches!(change, KeyChange::Set | KeyChange::Changed | KeyChange::Deleted);
+    let Some(end) = key.ended.filter(|end| takes(end.change)) else { return false };
+    let Some(by) = end.by.and_then(|by| case.op(by)) else { return false };
+    if case.owner(by.id) == Some(owner) {
+        let next = case.lives.incarnations.iter().find(|next| next.born == end.key);
+        return next.is_some_and(|next| {
+            is_taken_over(case, next, owner) || was_released_late(case, next, owner)
+        });
+    }
+    by.kind == OpKind::Acquire && !matches!(by.outcome, Outcome::Refused { .. })
+}
+
+/// Whether the key had an expiry at that moment.
+fn has_ttl(case: &Case, key: &Incarnation, moment: Moment) -> bool {
+    let changes = case.history.keys[key.born..].iter();
+    let changes = changes.take_while(|change| Moment::from(change.at) <= moment);
+    let own = changes.filter(|change| change.node == key.node && change.key == case.terms.lock_key);
+    own.last().is_some_and(|change| change.until_ms.is_some())
+}
+
+/// Whether a caller other than the key's owner and the one that meets it holds the lock, within its
+/// lease.
+fn is_held_by_another(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
+    let two = [leftover.owner, op.id].map(|acquire| case.caller(acquire));
+    let mut others = case.holds.iter().filter(|hold| !two.contains(&hold.owner));
+    others.any(|hold| {
+        let is_held = hold.start <= moment && moment < hold.end;
+        is_held && hold.covered.iter().any(|(from, to)| *from <= moment && moment < *to)
+    })
+}
+
+/// Whether a fault removed the key of a lock with a lease before a lease had passed since its last
+/// change.
+fn was_removed_within_its_lease(case: &Case, key: &Incarnation) -> bool {
+    let Some(ttl) = case.terms.ttl else { return false };
+    let removes = [KeyChange::LostAtRestart, KeyChange::LostAtFailover, KeyChange::Evicted];
+    if !key.ended.is_some_and(|end| removes.contains(&end.change)) {
+        return false;
+    }
+    let changes = case.history.keys[key.born..].iter();
+    let changes = changes.take_while(|change| Moment::from(change.at) < key.to);
+    let own = changes.filter(|change| change.node == key.node && change.key == case.terms.lock_key);
+    own.last().is_some_and(|last| key.to.at < last.at.at.saturating_add(ttl))
+}
+
+/// Whether a release of its owner with an unknown outcome deleted a key.
+fn was_released_late(case: &Case, key: &Incarnation, owner: OpId) -> bool {
+    let by = key.ended.filter(|end| end.change == KeyChange::Deleted);
+    let by = by.and_then(|end| case.op(end.by?));
+    by.is_some_and(|by| match by.kind {
+        OpKind::Release { grant } => {
+            matches!(by.outcome, Outcome::Unknown | Outcome::Pending) && case.are_one(grant, owner)
+        }
+        _ => false,
+    })
+}

@@ -1,0 +1,70 @@
+//! Scenarios of which some parts made no difference: those are not listed as broken assumptions.
+
+use lockstorm::explain::finding::BrokenAssumption;
+use lockstorm::explore::class::classify;
+use lockstorm::explore::trial::attempt;
+use lockstorm::promise::Bounded;
+use lockstorm::run::Lab;
+use lockstorm::scenario::Scenario;
+
+fn check(text: &str, expected: &[(Bounded, &[u32])]) {
+    let text = format!("name = \"listed\"\nask = \"?\"\nexpect = {{ holds = true }}\n{text}");
+    let scenario = Scenario::parse("listed", &text).expect("a scenario");
+    let (lab, plan) = (Lab::default(), scenario.plan(scenario.seeds()[0]));
+    let trial = attempt(&lab, &plan);
+    assert!(trial.is_violated());
+    let class = classify(&lab, &plan, &trial);
+    let listed = |broken: &BrokenAssumption| (broken.what, broken.faults.clone());
+    let found: Vec<_> = class.broken.iter().map(listed).collect();
+    let expected: Vec<_> = expected.iter().map(|(what, ids)| (*what, ids.to_vec())).collect();
+    assert_eq!(found, expected, "{class:?}");
+}
+
+#[test]
+fn a_step_that_made_no_difference_is_not_listed() {
+    check(
+        r#"
+        topology = { kind = "single" }
+        lock = { algorithm = "token-lua", ttl = "10s" }
+        workload = { kind = "counter", clients = 2, rounds = 1, hold = "3s" }
+        [[fault]]
+        kind = "clock-step"
+        target = "n1"
+        by = "20s"
+        after = { event = "acquired", by = "c1", nth = 1, plus = "600ms" }
+        [[fault]]
+        kind = "clock-freeze"
+        target = "n1"
+        at = "6s"
+        for = "1s"
+        "#,
+        &[(Bounded::NodeClockStep, &[1])],
+    );
+}
+
+#[test]
+fn a_return_after_the_violation_is_not_listed() {
+    check(
+        r#"
+        topology = { kind = "replicated", nodes = 2 }
+        lock = { algorithm = "fenced", ttl = "10s" }
+        workload = { kind = "counter", clients = 2, hold = "1s" }
+        [[fault]]
+        kind = "replica-lag"
+        target = "n2"
+        at = "0s"
+        extra = "5s"
+        for = "30s"
+        [[fault]]
+        kind = "crash"
+        target = "n1"
+        after = { event = "acquired", by = "c1", nth = 2, plus = "100ms" }
+        for = "20s"
+        [[fault]]
+        kind = "failover"
+        target = "n2"
+        after = { event = "acquired", by = "c1", nth = 2, plus = "400ms" }
+        "#,
+        &[(Bounded::Failover, &[3])],
+    );
+}
