@@ -166,6 +166,12 @@ impl Lab {
         promise
     }
 
+    /// How long a client of a plan waits for the reply to a request: the lock's setting or its
+    /// default, ns.
+    pub fn timeout(&self, plan: &Plan) -> Nanos {
+        self.algorithm(plan).choices(&plan.lock).timeout
+    }
+
     /// The terms by which the history of a plan is judged.
     pub fn terms(&self, plan: &Plan) -> Terms {
         let promise = self.promise(plan);

@@ -2,6 +2,7 @@
 
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::Nanos;
 
 use crate::explain::cause::part_words;
 use crate::explain::finding::{BrokenAssumption, Finding};
@@ -9,6 +10,7 @@ use crate::history::Condition;
 use crate::ledger::part::Part;
 use crate::promise::Bounded;
 use crate::quantity::{count, figure, length, list, rate, signed};
+use crate::workload::{first_request, usual_message, work};
 
 /// The faults that breached an assumption.
 pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
@@ -28,10 +30,10 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
         Part::Clocks => Some("clocks ran at a wrong rate from the start".to_owned()),
         Part::Loss => Some("links lost messages from the start".to_owned()),
         Part::Work(_) if broken.what != Bounded::Work => None,
-        Part::Work(_) if broken.bound == 0 => {
+        Part::Work(_) if broken.bound == 0 => Some(unanswered(finding).unwrap_or_else(|| {
             let works = length(broken.actual);
-            Some(format!("a caller works for {works}, and time-outs and messages leave none"))
-        }
+            format!("a caller works for {works}, and time-outs and messages leave none")
+        })),
         Part::Work(_) => Some(format!("a caller works for {}", length(broken.actual))),
         Part::Fault(_) => None,
         other => Some(part_words(&finding.plan, *other)),
@@ -43,6 +45,26 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
         _ if adds_up => format!("{}, {} in one hold", list(&deeds), length(broken.actual)),
         _ => list(&deeds),
     }
+}
+
+/// Why no request is answered in time without any fault, if that is so: the work does not matter
+/// then.
+fn unanswered(finding: &Finding) -> Option<String> {
+    let (plan, timeout) = (&finding.plan, finding.timeout);
+    let reply = work(plan).reply;
+    let (each, messages) = (usual_message(&plan.links), first_request(plan));
+    let takes = match reply {
+        _ if reply <= timeout => return None,
+        Nanos::MAX => {
+            return Some("clients give up the search for their node too early".to_owned());
+        }
+        first if first == each.saturating_mul(messages) => {
+            let each = length(each);
+            format!("a first reply takes {} ({messages} messages of {each})", length(first))
+        }
+        slowest => format!("a reply takes up to {}", length(slowest)),
+    };
+    Some(format!("{takes}, and the time-out is {}", length(timeout)))
 }
 
 /// A fault that breached the assumption, in the past tense.
@@ -113,5 +135,41 @@ pub fn amount(what: Bounded, amount: u64) -> String {
         Bounded::ClientCrash => count(amount, "death"),
         Bounded::Failover => count(amount, "failover"),
         Bounded::KeyRemoval => count(amount, "removal"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_platform::network::Latency;
+    use lockstorm_platform::time::MILLISECOND;
+
+    use super::deeds;
+    use crate::explain::finding::BrokenAssumption;
+    use crate::explain::fixture;
+    use crate::ledger::part::Part;
+    use crate::promise::Bounded;
+
+    #[test]
+    fn a_reply_that_takes_longer_than_its_time_out_is_named_and_no_work() {
+        let check = |latency, timeout, said: &str| {
+            let mut finding = fixture::gc_pause::finding();
+            (finding.plan.links.latency, finding.timeout) = (latency, timeout * MILLISECOND);
+            let broken = BrokenAssumption {
+                what: Bounded::Work,
+                bound: 0,
+                actual: 50 * MILLISECOND,
+                faults: Vec::new(),
+                initial: vec![Part::Work(0)],
+                goes: Vec::new(),
+                stays: Vec::new(),
+            };
+            assert_eq!(deeds(&finding, &broken), said);
+        };
+        let slow = Latency::Constant(3 * MILLISECOND);
+        let first = "a first reply takes 12 ms (4 messages of 3 ms), and the time-out is 10 ms";
+        check(slow, 10, first);
+        check(slow, 12, "a caller works for 50 ms, and time-outs and messages leave none");
+        let varies = Latency::LongTail { median: MILLISECOND };
+        check(varies, 150, "a reply takes up to 200 ms, and the time-out is 150 ms");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Nothing here is computed. Explore fills it in; [`crate::explain`] reads it.
 
+use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::check::judge::Judgement;
@@ -45,6 +46,9 @@ pub struct Finding {
     pub judgement: Judgement,
     /// The lock's guarantees and assumptions.
     pub promise: Promise,
+    /// How long a client waits for the reply to a request: the lock's setting or its default, ns.
+    #[serde(default)]
+    pub timeout: Nanos,
     /// How the run exceeded the lock's assumptions, whether or not that did harm.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breaches: Vec<Breach>,

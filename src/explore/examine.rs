@@ -370,6 +370,7 @@ fn without_calm(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> F
         history: trial.run.history,
         judgement: trial.judgement,
         promise: lab.promise(plan),
+        timeout: lab.timeout(plan),
         breaches: trial.breaches,
         class,
         signature,

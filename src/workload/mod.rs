@@ -108,9 +108,18 @@ fn reply(plan: &Plan) -> Nanos {
     if !finds_node(plan) {
         return Nanos::MAX;
     }
-    let latencies = || plan.links.of_callers(|host| host.starts_with('n'));
-    let first = latencies().map(Latency::median).max().unwrap_or(0);
-    slowest_of(latencies()).saturating_mul(2).max(first.saturating_mul(first_request(plan)))
+    let slowest = slowest_of(plan.links.of_callers(is_node));
+    let first = usual_message(&plan.links).saturating_mul(first_request(plan));
+    slowest.saturating_mul(2).max(first)
+}
+
+/// What one message between a caller and a node usually takes, on the slowest of these links, ns.
+pub fn usual_message(links: &Links) -> Nanos {
+    links.of_callers(is_node).map(Latency::median).max().unwrap_or(0)
+}
+
+fn is_node(host: &str) -> bool {
+    host.starts_with('n')
 }
 
 /// A connection, and a request with its reply.

@@ -32,7 +32,9 @@ use lockstorm::plan::TopologyKind;
 use lockstorm::promise::{Assumption, Bounded, Model, Promise};
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Target, Verb, verbs};
-use lockstorm_platform::time::{Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, Stamp};
+use lockstorm_platform::time::{
+    Clock, EPOCH, Instant, Line, MILLISECOND, Nanos, Readings, SECOND, Stamp,
+};
 use lockstorm_platform::trace::{KeyChange, Leg};
 use serde::Deserialize;
 
@@ -179,6 +181,7 @@ impl Story {
                 model: terms.model,
                 assumes: terms.site.assumes.clone(),
             },
+            timeout: SECOND,
             history,
             breaches: Vec::new(),
             class: None,
