@@ -183,7 +183,7 @@ fn words((name, found): &(String, Located)) -> Vec<String> {
             .map(|threshold| format!("{name}: {}", threshold_words(threshold)))
             .collect(),
         Located::Everywhere(steady) => {
-            vec![format!("{name}: no threshold, the same {}", range_words(steady))]
+            vec![format!("{name}: no threshold, {}", range_words(steady))]
         }
     }
 }

@@ -276,7 +276,11 @@ pub fn threshold_words(threshold: &Threshold) -> String {
         _ => amount(value),
     };
     let (holds, breaks) = (subject(threshold.holds), subject(threshold.breaks));
-    let tests = if threshold.is_untested { "tests nothing" } else { "holds" };
+    let tests = match threshold.by_timing {
+        _ if threshold.is_untested => "tests nothing".to_owned(),
+        Some(by) => format!("holds by timing alone ({})", crate::quantity::rounded(by)),
+        None => "holds".to_owned(),
+    };
     let again = |word: &str, figures: &[i64], far: i64| {
         let at = match figures {
             [] => return String::new(),
@@ -316,8 +320,14 @@ pub fn threshold_words(threshold: &Threshold) -> String {
     format!("{sooner}{holds} {tests}, {breaks} breaks{way}{later}{more}{bound}")
 }
 
-/// The range in which a figure makes no difference: `from 100 ms to 60 s`. One value is no range.
+/// What is so with every value of a figure that makes no difference: `something is violated from
+/// 100 ms to 60 s`. One value is no range.
 pub fn range_words(steady: &Steady) -> String {
+    let what = if steady.is_violated { "something" } else { "nothing" };
+    format!("{what} is violated {}", range(steady))
+}
+
+fn range(steady: &Steady) -> String {
     let amount = |value| amount(steady.unit, value);
     if steady.between.0 == steady.between.1 {
         return format!("at {}, the only value that was tested", amount(steady.own));
@@ -339,6 +349,7 @@ mod tests {
             own: breaks,
             holds,
             is_untested: false,
+            by_timing: None,
             breaks,
             looked: (0, breaks),
             holds_again: Vec::new(),
@@ -380,11 +391,19 @@ mod tests {
 
     #[test]
     fn one_value_is_no_range() {
-        let of = |between| {
+        let of = |between, is_violated| {
             let (of, unit) = ("fault:1.loss".to_owned(), Unit::Share);
-            range_words(&Steady { of, unit, own: 500_000, between, room: None })
+            range_words(&Steady { of, unit, own: 500_000, between, is_violated, room: None })
         };
-        assert_eq!(of((500_000, 900_000)), "from 50 % to 90 %");
-        assert_eq!(of((500_000, 500_000)), "at 50 %, the only value that was tested");
+        assert_eq!(of((500_000, 900_000), true), "something is violated from 50 % to 90 %");
+        let one = "nothing is violated at 50 %, the only value that was tested";
+        assert_eq!(of((500_000, 500_000), false), one);
+    }
+
+    #[test]
+    fn a_value_that_holds_by_timing_alone_is_not_said_to_hold() {
+        let by_timing = Some(94_234_000);
+        let pause = threshold_words(&Threshold { by_timing, ..threshold(9_587 * MS, 9_588 * MS) });
+        assert_eq!(pause, "9.587 s holds by timing alone (94.2 ms), 9.588 s breaks");
     }
 }

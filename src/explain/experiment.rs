@@ -167,6 +167,10 @@ pub struct Threshold {
     /// Whether nothing was tested with that value: such a short fault strikes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_untested: bool,
+    /// With that value: how long another caller could have been let in already when a holder made
+    /// its last write, ns. Nothing is violated then by timing alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_timing: Option<Nanos>,
     /// The value with which something is violated.
     pub breaks: i64,
     /// The range searched for gaps, a dozen values on each side: beyond `holds`, beyond `breaks`.
@@ -202,6 +206,9 @@ pub struct Steady {
     pub own: i64,
     /// The range in which the result is as in the plan.
     pub between: (i64, i64),
+    /// Whether something is violated in this range, or nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_violated: bool,
     /// The value beyond which the heal was as much later as the fault was longer, if some were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<i64>,

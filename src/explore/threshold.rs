@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::fault::verbs::Figure;
-use lockstorm_platform::time::{MILLISECOND, SECOND};
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::verdict::Verdict;
@@ -32,6 +32,8 @@ struct Dial<'a> {
     is_cut: bool,
     /// Values with which the run tests nothing: they count as holding.
     untested: BTreeSet<i64>,
+    /// Values with which the run holds by timing alone: by how much the nearest miss was one, ns.
+    by_timing: BTreeMap<i64, Nanos>,
     /// The number of values that were tried, with every heal.
     runs: u32,
 }
@@ -77,6 +79,7 @@ pub fn thresholds(
             spending,
             is_cut: false,
             untested: BTreeSet::new(),
+            by_timing: BTreeMap::new(),
             runs: 0,
         };
         dial.step = dial.least_step();
@@ -123,7 +126,8 @@ impl Dial<'_> {
             return Some(Located::Thresholds(found));
         }
         let (of, unit) = (self.knob.name(self.plan), self.unit());
-        Some(Located::Everywhere(Steady { of, unit, own, between: farthest, room }))
+        let (between, is_violated) = (farthest, self.is_violated);
+        Some(Located::Everywhere(Steady { of, unit, own, between, is_violated, room }))
     }
 
     /// The values to try, in each direction that means something. A fault of size zero has no
@@ -172,6 +176,7 @@ impl Dial<'_> {
                 plan: &later,
                 known: BTreeMap::new(),
                 untested: BTreeSet::new(),
+                by_timing: BTreeMap::new(),
                 runs: 0,
                 ..*self
             };
@@ -308,6 +313,7 @@ impl Dial<'_> {
             own,
             holds,
             is_untested: self.untested.contains(&holds),
+            by_timing: self.by_timing.get(&holds).copied(),
             breaks,
             looked: (self.farthest(breaks, last), self.farthest(breaks, beyond)),
             holds_again,
@@ -318,10 +324,13 @@ impl Dial<'_> {
         }
     }
 
-    /// The value that is farthest on the way from one to another and makes a valid plan.
+    /// The value that is farthest on the way from one to another and makes a valid plan. What was
+    /// tried are multiples of the step, and the end of the way need not be one.
     fn farthest(&self, from: i64, to: i64) -> i64 {
         let valid = self.known.iter().filter(|(_, there)| there.is_some()).map(|(value, _)| *value);
-        let between = valid.filter(|value| (from.min(to)..=from.max(to)).contains(value));
+        let ends = [from, to, to / self.step * self.step];
+        let (least, most) = (ends.into_iter().min(), ends.into_iter().max());
+        let between = valid.filter(|value| least <= Some(*value) && Some(*value) <= most);
         if from < to { between.max() } else { between.min() }.unwrap_or(from)
     }
 
@@ -353,11 +362,16 @@ impl Dial<'_> {
             return None;
         }
         let there = self.turned(figure).map(|plan| {
-            let verdict = judgement(self.lab, &plan).verdict;
-            if let Verdict::Unknown(_) = verdict {
-                self.untested.insert(figure);
+            let judgement = judgement(self.lab, &plan);
+            match judgement.verdict {
+                Verdict::Unknown(_) => drop(self.untested.insert(figure)),
+                Verdict::Holds => {
+                    let miss = judgement.nearest_miss.filter(|miss| *miss < 0);
+                    self.by_timing.extend(miss.map(|miss| (figure, miss.unsigned_abs())));
+                }
+                Verdict::Violated(_) => {}
             }
-            matches!(verdict, Verdict::Violated(_))
+            matches!(judgement.verdict, Verdict::Violated(_))
         });
         self.known.insert(figure, there);
         self.runs += 1;

@@ -1,7 +1,7 @@
 //! The experiments of a finding as tables: what is violated after each change, the thresholds, and
 //! the remedies.
 
-use crate::check::verdict::{Kind, Verdict};
+use crate::check::verdict::Kind;
 use crate::explain::cause::{amount, change_words, outcome_words, range_words, threshold_words};
 use crate::explain::experiment::{Changed, Fresh, Remedied, ServiceLevel, Steady, Threshold};
 use crate::explain::finding::Finding;
@@ -29,10 +29,8 @@ pub fn thresholds(finding: &Finding) -> Table {
         let own = if is_cut { format!("{own}, cut by the heal") } else { own };
         vec![threshold.of.clone(), own, threshold_words(threshold)]
     };
-    let holds = finding.judgement.verdict == Verdict::Holds;
     let steady = |steady: &Steady| {
-        let what = if holds { "nothing" } else { "something" };
-        let none = format!("none: {what} is violated {}", range_words(steady));
+        let none = format!("none: {}", range_words(steady));
         vec![steady.of.clone(), amount(steady.unit, steady.own), none]
     };
     let experiments = || finding.experiments.iter();

@@ -260,6 +260,22 @@ fn a_lease_is_searched_both_ways_where_the_lock_holds() {
     assert!(found[0].breaks < found[0].holds && found[0].holds < 3_000_000_000, "{found:?}");
 }
 
+/// A sixteenth of 3 s is no whole number of milliseconds: the range ends with the value next to it.
+#[test]
+fn what_breaks_again_lies_in_the_range_that_was_looked_at() {
+    let plan = plan("renewal-revives-released-lock");
+    let found = examine::thresholds_of(&Lab::default(), &plan, &[Knob::Set("lock.ttl")]);
+    let Ok([(_, Located::Thresholds(found))]) = found.as_deref() else {
+        panic!("a longer lease holds: {found:?}");
+    };
+    for found in found {
+        let (least, most) = (found.looked.0.min(found.holds), found.looked.0.max(found.holds));
+        let is_within = |value: &i64| (least..=most).contains(value);
+        assert!(found.breaks_again.iter().all(is_within), "{found:?}");
+    }
+    assert!(found.iter().any(|found| found.breaks_again.contains(&187_000_000)), "{found:?}");
+}
+
 /// Twice the rate of a clock is no rate: what is between is searched.
 #[test]
 fn a_figure_is_searched_as_far_as_plans_go() {

@@ -114,6 +114,7 @@ fn lease(holds: i64, breaks: i64) -> Threshold {
         own: breaks,
         holds,
         is_untested: false,
+        by_timing: None,
         breaks,
         looked: (holds, breaks),
         holds_again: Vec::new(),
