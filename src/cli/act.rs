@@ -157,7 +157,7 @@ pub fn thresholds(
     plan: &Plan,
     of: Option<&str>,
 ) -> Result<ThresholdReport, Vec<String>> {
-    let knobs = knob::knobs(plan);
+    let knobs = knob::knobs(lab, plan);
     let names: Vec<String> = knobs.iter().map(|knob| knob.name(plan)).collect();
     let chosen: Vec<Knob> = knobs
         .into_iter()

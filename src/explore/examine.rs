@@ -120,7 +120,7 @@ pub fn explained(
         let name = "what else the other faults do";
         spending.within(name, || other_effects(&mut reruns, (plan, &struck), own, &causes.idle))
     });
-    let knobs = knobs_of(plan, &causes.acting());
+    let knobs = knobs_of(lab, plan, &causes.acting());
     let found = thresholds(lab, plan, &struck, true, &knobs, &spending);
     let runs = reruns.count + found.iter().map(|(.., runs)| runs).sum::<u32>();
     let (mut thresholds, mut steady) = (Vec::new(), Vec::new());
@@ -130,7 +130,7 @@ pub fn explained(
                 thresholds.extend(with_bounds(finding.class.as_ref(), &knob, found));
             }
             // A reader asks for the figures of the faults and for the lease.
-            Located::Everywhere(_) if matches!(knob, Knob::Set(name) if name != "lock.ttl") => {}
+            Located::Everywhere(_) if knob.is_of_setup() && knob != Knob::Set("lock.ttl") => {}
             Located::Everywhere(found) => steady.push(found),
         }
     }
@@ -165,8 +165,8 @@ pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> 
     }
     let lab = &for_experiments(lab, &finding);
     let spending = Spending::of(budget);
-    let mut knobs = knobs(plan);
-    knobs.retain(|knob| !matches!(knob, Knob::Set(_)));
+    let mut knobs = knobs(lab, plan);
+    knobs.retain(|knob| !knob.is_of_setup());
     if knobs.is_empty() {
         return finding;
     }
@@ -245,7 +245,7 @@ fn instead(
     threshold: &Threshold,
     (told, how): (Kind, How),
 ) -> Option<String> {
-    let knob = knobs(plan).into_iter().find(|knob| knob.name(plan) == threshold.of)?;
+    let knob = knobs(lab, plan).into_iter().find(|knob| knob.name(plan) == threshold.of)?;
     let plan = breaking(lab, (plan, struck), &knob, threshold)?;
     let finding = without_calm(lab, &plan, attempt(lab, &plan), None);
     let kinds = Signature::of(&finding.judgement.verdict).kinds;

@@ -2,8 +2,10 @@
 
 use lockstorm_platform::fault::Fault;
 use lockstorm_platform::fault::verbs::Figure;
+use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
+use crate::ledger::overwork::overworked;
 use crate::ledger::part::{Part, Strikes, without};
 use crate::plan::Plan;
 use crate::run::Lab;
@@ -23,6 +25,8 @@ pub enum Knob {
     Loss,
     /// A length in the setup of the plan.
     Set(&'static str),
+    /// The latency of a named link.
+    Link(String),
 }
 
 /// A length of a plan by its path, and how it is read and set.
@@ -31,70 +35,87 @@ pub struct Length {
     pub name: &'static str,
     /// Its minimum difference.
     pub step: Nanos,
-    /// Its value, if the plan has one.
-    pub read: fn(&Plan) -> Option<Nanos>,
+    /// Its value, if the plan has one, be it a default.
+    pub read: fn(&Lab, &Plan) -> Option<Nanos>,
     /// Sets it.
     pub set: fn(&mut Plan, Nanos),
 }
 
 /// The lengths in the setup of a plan.
-pub static LENGTHS: [Length; 9] = [
+pub static LENGTHS: [Length; 10] = [
     Length {
         name: "lock.ttl",
         step: MILLISECOND,
-        read: |p| p.lock.ttl,
+        read: |_, p| p.lock.ttl,
         set: |p, to| p.lock.ttl = Some(to),
     },
     Length {
         name: "workload.hold",
         step: MILLISECOND,
-        read: |p| Some(p.workload.hold),
+        read: |_, p| Some(p.workload.hold),
         set: |p, to| p.workload.hold = to,
     },
     Length {
         name: "lock.timeout",
         step: MILLISECOND,
-        read: |p| p.lock.timeout,
+        read: |lab, p| p.lock.timeout.or_else(|| default_timeout(lab, p)),
         set: |p, to| p.lock.timeout = Some(to),
     },
     Length {
         name: "lock.renew_every",
         step: MILLISECOND,
-        read: |p| p.lock.renew_every,
+        read: |_, p| p.lock.renew_every,
         set: |p, to| p.lock.renew_every = Some(to),
     },
     Length {
         name: "lock.renew_ttl",
         step: MILLISECOND,
-        read: |p| p.lock.renew_ttl,
+        read: |_, p| p.lock.renew_ttl,
         set: |p, to| p.lock.renew_ttl = Some(to),
     },
     Length {
         name: "lock.ack_timeout",
         step: MILLISECOND,
-        read: |p| p.lock.ack_timeout,
+        read: |_, p| p.lock.ack_timeout,
         set: |p, to| p.lock.ack_timeout = Some(to),
     },
     Length {
         name: "topology.min_replicas_lag",
         // A node counts in whole seconds.
         step: SECOND,
-        read: |p| p.topology.min_replicas.map(|least| least.max_lag),
+        read: |_, p| p.topology.min_replicas.map(|least| least.max_lag),
         set: |p, to| p.topology.min_replicas.iter_mut().for_each(|least| least.max_lag = to),
     },
     Length {
         name: "topology.down_after",
         step: MILLISECOND,
-        read: |p| p.topology.sentinels.map(|sentinels| sentinels.down_after),
+        read: |_, p| p.topology.sentinels.map(|sentinels| sentinels.down_after),
         set: |p, to| p.topology.sentinels.iter_mut().for_each(|s| s.down_after = to),
     },
     Length {
         name: "topology.node_timeout",
         step: MILLISECOND,
-        read: |p| p.topology.shards.map(|shards| shards.node_timeout),
+        read: |_, p| p.topology.shards.map(|shards| shards.node_timeout),
         set: |p, to| p.topology.shards.iter_mut().for_each(|s| s.node_timeout = to),
     },
+    Length {
+        name: "links.latency",
+        step: LATENCY_STEP,
+        read: |_, p| p.links.latency.constant(),
+        set: |p, to| p.links.latency = Latency::Constant(to),
+    },
 ];
+
+/// The minimum difference of a latency: a request takes several messages.
+const LATENCY_STEP: Nanos = MILLISECOND / 10;
+
+/// The time-out that a lock has by default, if it takes one.
+fn default_timeout(lab: &Lab, plan: &Plan) -> Option<Nanos> {
+    let timeout = lab.timeout(plan);
+    let mut with = plan.clone();
+    with.lock.timeout = Some(timeout);
+    with.validate_with(&lab.locks).is_ok().then_some(timeout)
+}
 
 impl Knob {
     /// Its name: `fault:1.for`, `lock.ttl`.
@@ -109,12 +130,27 @@ impl Knob {
             Knob::Rate(host) => format!("clocks.{host}.rate_ppm"),
             Knob::Loss => "links.loss".to_owned(),
             Knob::Set(name) => (*name).to_owned(),
+            Knob::Link(link) => format!("links.named.\"{link}\""),
+        }
+    }
+
+    /// Whether it is a length of the setup, and no figure of a fault or of a host.
+    pub fn is_of_setup(&self) -> bool {
+        matches!(self, Knob::Set(_) | Knob::Link(_))
+    }
+
+    /// The minimum difference of a length of the setup.
+    pub fn step(&self) -> Option<Nanos> {
+        match self {
+            Knob::Set(name) => LENGTHS.iter().find(|row| row.name == *name).map(|row| row.step),
+            Knob::Link(_) => Some(LATENCY_STEP),
+            _ => None,
         }
     }
 }
 
 /// Every knob of a plan, in order. A fault that lasts until the heal has a length as well.
-pub fn knobs(plan: &Plan) -> Vec<Knob> {
+pub fn knobs(lab: &Lab, plan: &Plan) -> Vec<Knob> {
     let mut knobs = Vec::new();
     for fault in &plan.faults {
         if !matches!(fault.verb.figure(), Figure::None | Figure::Key(_)) {
@@ -134,21 +170,33 @@ pub fn knobs(plan: &Plan) -> Vec<Knob> {
     if plan.links.loss_per_million > 0 {
         knobs.push(Knob::Loss);
     }
-    let set = LENGTHS.iter().filter(|length| (length.read)(plan).is_some());
+    let set = LENGTHS.iter().filter(|length| (length.read)(lab, plan).is_some());
     knobs.extend(set.map(|length| Knob::Set(length.name)));
+    let links = plan.links.named.iter().filter(|(_, latency)| latency.constant().is_some());
+    knobs.extend(links.map(|(link, _)| Knob::Link(link.clone())));
     knobs
 }
 
 /// The knobs that an explanation tries: those of the parts that made the difference, and the
-/// lengths that every lock and every workload has.
-pub fn knobs_of(plan: &Plan, acting: &[Part]) -> Vec<Knob> {
-    let mut knobs = knobs(plan);
+/// lengths that every lock and every workload has. A default time-out is one of them only where
+/// requests take too long for it.
+pub fn knobs_of(lab: &Lab, plan: &Plan, acting: &[Part]) -> Vec<Knob> {
+    let leaves_none = || {
+        let overwork = overworked(plan, &lab.promise(plan));
+        let works = acting.iter().any(|part| matches!(part, Part::Work(_)));
+        works && overwork.is_some_and(|overwork| overwork.bound == 0)
+    };
+    let is_slow = || acting.contains(&Part::Latency) || acting.contains(&Part::Links);
+    let mut knobs = knobs(lab, plan);
     knobs.retain(|knob| match knob {
         Knob::Lasts(id) | Knob::Figure(id) => acting.contains(&Part::Fault(*id)),
         Knob::Offset(_) => acting.contains(&Part::Offsets),
         Knob::Rate(_) => acting.contains(&Part::Clocks),
         Knob::Loss => acting.contains(&Part::Loss),
+        Knob::Set("links.latency") => acting.contains(&Part::Latency),
+        Knob::Set("lock.timeout") => plan.lock.timeout.is_some() || is_slow() || leaves_none(),
         Knob::Set(_) => true,
+        Knob::Link(_) => acting.contains(&Part::Links),
     });
     knobs
 }
@@ -204,6 +252,10 @@ pub fn turned(lab: &Lab, (plan, struck): (&Plan, &Strikes), knob: &Knob, to: i64
             (row.set)(&mut plan, length.ok().filter(|ns| *ns > 0)?);
             // The probe waits for the maximum lease.
             plan.until += plan.longest_ttl().saturating_sub(probed);
+        }
+        Knob::Link(link) => {
+            let latency = length.ok().filter(|ns| *ns > 0)?;
+            *plan.links.named.get_mut(link)? = Latency::Constant(latency);
         }
     }
     plan.validate_with(&lab.locks).is_ok().then_some(plan)

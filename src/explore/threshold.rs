@@ -135,7 +135,7 @@ impl Dial<'_> {
     /// a zero length is another setup.
     fn ways(&self, own: i64) -> Vec<Vec<i64>> {
         let down = (1..=DOUBLINGS).map(|times| own / (1 << times));
-        let is_set = matches!(self.knob, Knob::Set(_));
+        let is_set = self.knob.is_of_setup();
         let most = if self.is_violated || is_set { DOUBLINGS } else { DOUBLINGS_UP };
         let up = (1..=most).filter_map(|times| own.checked_mul(1 << times));
         // The heal would cut longer ones short.
@@ -297,7 +297,7 @@ impl Dial<'_> {
             Knob::Lasts(id) => {
                 breaks < holds || fault(self.plan, *id).is_some_and(|fault| fault.length.is_none())
             }
-            knob => matches!(knob, Knob::Set(_)),
+            knob => knob.is_of_setup(),
         };
         let (beyond, last) = match (self.is_violated, is_not_doubled) {
             (false, _) if breaks.abs() < holds.abs() => (breaks / 2, own),
@@ -398,14 +398,15 @@ impl Dial<'_> {
             Knob::Loss => Some(plan.links.loss_per_million.into()),
             Knob::Set(name) => {
                 let row = LENGTHS.iter().find(|row| row.name == *name)?;
-                (row.read)(plan)?.try_into().ok()
+                (row.read)(self.lab, plan)?.try_into().ok()
             }
+            Knob::Link(link) => plan.links.named.get(link)?.constant()?.try_into().ok(),
         }
     }
 
     fn unit(&self) -> Unit {
         match self.knob {
-            Knob::Lasts(_) | Knob::Set(_) => Unit::Length,
+            Knob::Lasts(_) | Knob::Set(_) | Knob::Link(_) => Unit::Length,
             Knob::Offset(_) => Unit::Shift,
             Knob::Rate(_) => Unit::Rate,
             Knob::Loss => Unit::Share,
@@ -421,10 +422,7 @@ impl Dial<'_> {
     /// The minimum difference: a millisecond, the unit of a setting, or one part per million. It is
     /// a second for a lock that takes its lease in whole seconds: nothing between is a plan.
     fn least_step(&self) -> i64 {
-        let length = match self.knob {
-            Knob::Set(name) => LENGTHS.iter().find(|row| row.name == *name).map(|row| row.step),
-            _ => None,
-        };
+        let length = self.knob.step();
         let step = match self.unit() {
             Unit::Length | Unit::Shift => length.unwrap_or(MILLISECOND).cast_signed(),
             Unit::Share | Unit::Rate => return 1,

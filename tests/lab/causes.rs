@@ -302,8 +302,10 @@ fn a_figure_is_searched_as_far_as_plans_go() {
 fn thresholds_are_where_theory_has_them() {
     let check = |name: &str, of: &str, theory: i64, within: i64| {
         let plan = plan(name);
-        let knobs: Vec<_> = knobs(&plan).into_iter().filter(|k| k.name(&plan) == of).collect();
-        let found = examine::thresholds_of(&Lab::default(), &plan, &knobs);
+        let lab = Lab::default();
+        let mut knobs = knobs(&lab, &plan);
+        knobs.retain(|knob| knob.name(&plan) == of);
+        let found = examine::thresholds_of(&lab, &plan, &knobs);
         let Ok([(_, Located::Thresholds(found))]) = found.as_deref() else {
             panic!("{name} has no threshold of {of}");
         };

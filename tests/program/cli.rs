@@ -209,7 +209,8 @@ fn threshold_finds_the_figure_that_is_asked_for_or_names_those_that_can_be() {
     let of = |of| ["threshold", "pause.toml", "--of", of];
     let pause = "fault:1.for: 9.587 s holds by timing alone (94.2 ms), 9.588 s breaks";
     check(&folder, &of("fault:1.for"), 0, &[pause]);
-    check(&folder, &of("lock.timeout"), 3, &["it has: fault:1.for, lock.ttl, workload.hold"]);
+    let names = "it has: fault:1.for, lock.ttl, workload.hold, lock.timeout";
+    check(&folder, &of("links.loss"), 3, &[names]);
     check(&folder, &["threshold", "calm.toml"], 0, &[pause]);
 }
 
