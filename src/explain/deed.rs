@@ -170,6 +170,6 @@ mod tests {
         check(slow, 10, first);
         check(slow, 12, "a caller works for 50 ms, and time-outs and messages leave none");
         let varies = Latency::LongTail { median: MILLISECOND };
-        check(varies, 150, "a reply takes up to 200 ms, and the time-out is 150 ms");
+        check(varies, 150, "a reply takes up to 199.9 ms, and the time-out is 150 ms");
     }
 }

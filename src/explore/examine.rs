@@ -143,7 +143,9 @@ pub fn explained(
     let longest_hold = longest_hold(&finding);
     let lease = remedy::lease::lease_that_holds(&thresholds);
     let acting = &acting;
-    let violated = remedy::ViolatedRun { struck: &struck, how, acting, longest_hold, lease };
+    let timeout = finding.timeout;
+    let violated =
+        remedy::ViolatedRun { struck: &struck, how, acting, longest_hold, lease, timeout };
     let remedies = remedies(lab, (plan, &violated), named, &spending);
     let on_fresh = (!remedies.is_empty()).then(|| on_fresh(lab, plan));
     let fresh = remedies.iter().map(|remedied| remedied.on_fresh.runs + 1).sum::<u32>();

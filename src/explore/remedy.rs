@@ -18,8 +18,8 @@ use crate::explain::mechanism::how::How;
 use crate::explore::budget::Spending;
 use crate::explore::knob::fault;
 use crate::explore::remedy::changes::{
-    changed, delayed_restart, fence, fenced, longer_lease, min_replicas, more_votes, own_token,
-    slewed, wait_for_replicas, with_lease, with_lock,
+    changed, delayed_restart, fence, fenced, longer_lease, longer_timeout, min_replicas,
+    more_votes, own_token, slewed, wait_for_replicas, with_lease, with_lock,
 };
 use crate::explore::remedy::diff::diff;
 use crate::explore::trial::{attempt, judgement};
@@ -45,6 +45,8 @@ pub struct ViolatedRun<'a> {
     pub longest_hold: Nanos,
     /// The lease to try by what was measured, ns, if it holds with a longer one.
     pub lease: Option<Nanos>,
+    /// How long a client waits for the reply to a request, ns.
+    pub timeout: Nanos,
 }
 
 impl ViolatedRun<'_> {
@@ -129,7 +131,7 @@ const FENCED: &[How] = &[
 /// The remedy whose own change is the extends.
 const EXTENDS: &str = "extends while the work lasts";
 
-static REMEDIES: [Remedy; 20] = [
+static REMEDIES: [Remedy; 21] = [
     Remedy {
         name: "a fence that the resource checks on every access",
         heals: FENCED,
@@ -264,6 +266,11 @@ static REMEDIES: [Remedy; 20] = [
         apply: |plan, _| {
             (plan.lock.algorithm == "redlock-no-validity").then(|| with_lock(plan, "redlock"))?
         },
+    },
+    Remedy {
+        name: "a time-out that is longer than what a first reply takes",
+        heals: &[How::NoAnswer],
+        apply: |plan, violated| longer_timeout(plan, violated.timeout),
     },
     Remedy {
         name: "a release that compares",

@@ -62,28 +62,6 @@ pub struct Plan {
     pub until: Nanos,
 }
 
-/// Fields that count something.
-const COUNTS: [&str; 13] = [
-    "acks",
-    "clients",
-    "count",
-    "items",
-    "masters",
-    "nodes",
-    "parallel_syncs",
-    "quorum",
-    "replicas_each",
-    "rounds",
-    "seed",
-    "to_write",
-    "tries",
-];
-/// Whether a field of a plan's JSON, or a path that ends with it, is a count: every other number is
-/// a length in nanoseconds, or names its unit.
-pub fn is_count(path: &str) -> bool {
-    path.rsplit('.').next().is_some_and(|field| COUNTS.contains(&field))
-}
-
 impl Plan {
     /// The names of the nodes: `n1`, `n2`, ...
     pub fn nodes(&self) -> Vec<String> {

@@ -1,127 +1,110 @@
 //! Every setting of a plan that differs from its default.
 //!
-//! Both plans are compared as the JSON in which they are saved, so a new setting appears here
-//! without a change. The meaning of a number follows from its name: counts and shares are listed
-//! here, and every other number is a length in nanoseconds.
+//! Both plans are compared as a scenario writes them, so a setting has the name under which a
+//! reader can set it, and a new one appears here without a change.
 
 use std::collections::BTreeMap;
 
-use lockstorm_platform::time::Nanos;
-use serde_json::Value;
+use toml::Value;
 
 use crate::explain::finding::Finding;
-use crate::plan::{Plan, is_count};
-use crate::quantity::{length, rate, signed};
+use crate::length::{read, read_shift};
+use crate::plan::Plan;
+use crate::promise::Bounded;
+use crate::quantity::{length, signed};
 use crate::report::content::Table;
 use crate::scenario;
+use crate::scenario::written::settings_of;
 
-/// Fields that have a table of their own, or that are at the end of the report.
-const TOLD_ELSEWHERE: [&str; 5] = ["faults", "format", "is_drawn", "name", "seed"];
+/// Whether a setting has a table of its own, or is at the end of the report.
+fn is_elsewhere(path: &str) -> bool {
+    path == "drawn" || path.starts_with("fault:")
+}
 
 /// The settings of a finding that differ from their defaults.
 pub fn table(finding: &Finding) -> Table {
-    let default = scenario::default_plan(&finding.plan);
-    let rows = differing(&json(&finding.plan), &json(&default));
+    let (plan, default) = (&finding.plan, scenario::default_plan(&finding.plan));
+    let mut rows = differing(&settings_of(plan), &settings_of(&default));
+    rows.extend(default_timeout(finding));
+    rows.extend(draws(plan));
+    rows.sort();
     Table { head: vec!["setting", "value", "default"], rows }
 }
 
-fn json(plan: &Plan) -> Value {
-    serde_json::to_value(plan).expect("a plan is JSON")
+/// The default time-out of the lock, where requests take too long for it.
+fn default_timeout(finding: &Finding) -> Option<Vec<String>> {
+    let mut broken = finding.class.iter().flat_map(|class| &class.broken);
+    let leaves_none = broken.any(|broken| broken.what == Bounded::Work && broken.bound == 0);
+    let is_default = leaves_none && finding.plan.lock.timeout.is_none();
+    let row = || ["lock.timeout".to_owned(), "-".to_owned(), length(finding.timeout)];
+    is_default.then(|| row().to_vec())
+}
+
+/// The draws that are fixed by hand, which no scenario can set.
+fn draws(plan: &Plan) -> Vec<Vec<String>> {
+    let json = serde_json::to_value(&plan.draws).expect("draws are JSON");
+    let draws = json.as_object().into_iter().flatten();
+    draws.map(|(key, draw)| vec![format!("draws.{key}"), draw.to_string(), "-".into()]).collect()
 }
 
 /// A row for each setting of a plan that differs from the default plan.
-fn differing(plan: &Value, default: &Value) -> Vec<Vec<String>> {
-    let (mut set, mut defaults) = (BTreeMap::new(), BTreeMap::new());
-    flatten("", plan, &mut set);
-    flatten("", default, &mut defaults);
-    let mut paths: Vec<&String> = set.keys().chain(defaults.keys()).collect();
+fn differing(
+    plan: &BTreeMap<String, Value>,
+    default: &BTreeMap<String, Value>,
+) -> Vec<Vec<String>> {
+    let mut paths: Vec<&String> = plan.keys().chain(default.keys()).collect();
     paths.sort();
     paths.dedup();
-    let is_elsewhere = |path: &str| {
-        let (top, _) = path.split_once('.').unwrap_or((path, ""));
-        TOLD_ELSEWHERE.contains(&top)
-    };
-    let of = |all: &BTreeMap<String, Value>, path: &str| all.get(path).cloned().unwrap_or_default();
-    let rows = paths.into_iter().filter(|path| !is_elsewhere(path)).filter_map(|path| {
-        let (value, default) = (of(&set, path), of(&defaults, path));
-        let is_unset = |value: &Value| says_nothing(value);
-        let differs = value != default && !(is_unset(&value) && is_unset(&default));
-        differs.then(|| vec![path.clone(), words(path, &value), words(path, &default)])
+    let shown = paths.into_iter().filter(|path| !is_elsewhere(path));
+    let rows = shown.filter_map(|path| {
+        let of = |all: &BTreeMap<String, Value>| {
+            all.get(path).map_or("-".to_owned(), |value| words(path, value))
+        };
+        let (value, default) = (of(plan), of(default));
+        (value != default).then(|| vec![path.clone(), value, default])
     });
     rows.collect()
 }
 
-/// Whether a value is that of an unset setting.
-fn says_nothing(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(_) | Value::Number(_) => false,
-        Value::String(text) => text.is_empty(),
-        Value::Array(list) => list.is_empty(),
-        Value::Object(fields) => fields.values().all(says_nothing),
-    }
-}
-
-/// Every setting by its path. An object with one field is a choice with its figures: one setting.
-fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, Value>) {
-    match value {
-        Value::Object(fields) if path.is_empty() || fields.len() > 1 => {
-            for (key, value) in fields {
-                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                flatten(&path, value, into);
-            }
-        }
-        _ => drop(into.insert(path.to_owned(), value.clone())),
-    }
-}
-
-/// A value in words, by the name of its field.
+/// A value in words.
 fn words(path: &str, value: &Value) -> String {
     match value {
-        Value::Null => "-".to_owned(),
-        Value::Bool(flag) => if *flag { "yes" } else { "no" }.to_owned(),
-        Value::String(text) if text.is_empty() => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        Value::Number(number) => figure(path, number),
-        Value::Array(list) => {
-            list.iter().map(|entry| words(path, entry)).collect::<Vec<_>>().join(", ")
+        Value::Boolean(flag) => if *flag { "yes" } else { "no" }.to_owned(),
+        Value::String(text) => text_words(path, text),
+        Value::Integer(number) if path.ends_with(".rate_ppm") => format!("{number} ppm"),
+        Value::Array(ends) => {
+            ends.iter().map(|end| words(path, end)).collect::<Vec<_>>().join(" to ")
         }
-        Value::Object(fields) if fields.is_empty() => "-".to_owned(),
-        Value::Object(fields) => {
-            let field = |(key, value): (&String, &Value)| match words(key, value) {
-                value if key == "constant" => value,
-                value => format!("{key} {value}"),
-            };
+        Value::Table(fields) => {
+            let field = |(key, value): (&String, &Value)| format!("{key} {}", words(path, value));
             fields.iter().map(field).collect::<Vec<_>>().join(", ")
         }
+        other => other.to_string(),
     }
 }
 
-fn figure(path: &str, number: &serde_json::Number) -> String {
-    let field = path.rsplit('.').next().unwrap_or(path);
-    let ns: Option<Nanos> = number.as_u64();
-    match (field, ns) {
-        ("loss_per_million", Some(share)) => rate(share),
-        ("rate_ppm", _) => format!("{number} ppm"),
-        ("wall_offset", _) => signed(number.as_i64().unwrap_or(i64::MAX)),
-        (field, Some(ns)) if !is_count(field) && !path.starts_with("draws") => length(ns),
-        _ => number.to_string(),
+/// A length, a share or a word.
+fn text_words(path: &str, text: &str) -> String {
+    match (read(text), read_shift(text), text.strip_suffix('%')) {
+        _ if text.is_empty() => "-".to_owned(),
+        (_, Ok(shift), _) if path.ends_with(".wall_offset") => signed(shift),
+        (Ok(ns), ..) => length(ns),
+        (.., Some(share)) => format!("{share} %"),
+        _ => text.to_owned(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use toml::Value;
 
-    use super::{TOLD_ELSEWHERE, differing, flatten, json, words};
+    use super::{differing, is_elsewhere, settings_of, table, words};
+    use crate::explain::finding::{BrokenAssumption, Class};
+    use crate::explain::fixture;
+    use crate::promise::Bounded;
     use crate::scenario::{Scenario, default_plan};
 
     const WHOLE: &str = include_str!("../../tests/whole.toml");
-
-    /// The plan that uses every table, as JSON.
-    fn whole() -> Value {
-        json(&Scenario::parse("whole.toml", WHOLE).unwrap().plan(7))
-    }
 
     #[test]
     fn a_plan_of_defaults_has_no_settings() {
@@ -129,52 +112,61 @@ mod tests {
                     topology = { kind = \"sentinel\" }\n\
                     lock = { algorithm = \"token-lua\", ttl = \"10s\" }\n";
         let plan = Scenario::parse("plain.toml", text).unwrap().plan(7);
-        let rows = differing(&json(&plan), &json(&default_plan(&plan)));
+        let rows = differing(&settings_of(&plan), &settings_of(&default_plan(&plan)));
         assert_eq!(rows, [["lock.ttl", "10 s", "-"].map(str::to_owned).to_vec()]);
     }
 
     #[test]
     fn every_setting_that_is_changed_is_there() {
-        let plan = whole();
-        let mut paths = std::collections::BTreeMap::new();
-        flatten("", &plan, &mut paths);
-        let is_elsewhere = |path: &&String| TOLD_ELSEWHERE.iter().any(|top| path.starts_with(top));
-        let paths: Vec<&String> = paths.keys().filter(|path| !is_elsewhere(path)).collect();
+        let plan = settings_of(&Scenario::parse("whole.toml", WHOLE).unwrap().plan(7));
+        let paths: Vec<&String> = plan.keys().filter(|path| !is_elsewhere(path)).collect();
         assert!(paths.len() > 40, "{paths:?}");
         for path in paths {
             let mut changed = plan.clone();
-            let mut place = &mut changed;
-            // A name may contain dots: the longest field that matches counts.
-            let mut rest = path.as_str();
-            while !rest.is_empty() {
-                let fields = place.as_object().expect("a path leads through objects");
-                let fits =
-                    |key: &&String| rest == key.as_str() || rest.starts_with(&format!("{key}."));
-                let key = fields.keys().filter(fits).max_by_key(|key| key.len()).unwrap().clone();
-                rest = rest[key.len()..].trim_start_matches('.');
-                place = &mut place[&key];
-            }
-            *place = json!("something else");
+            changed.insert(path.clone(), Value::String("something else".to_owned()));
             let rows = differing(&changed, &plan);
-            let found = rows.iter().any(|row| row[0] == *path && row[1] == "something else");
-            assert!(found, "{path}: {rows:?}");
+            assert_eq!(rows.len(), 1, "{path}: {rows:?}");
+            assert_eq!(rows[0][..2], [path.as_str(), "something else"], "{path}: {rows:?}");
         }
+    }
+
+    #[test]
+    fn a_default_time_out_that_is_too_short_is_there() {
+        let mut finding = fixture::gc_pause::finding();
+        let is_there = |finding: &_| table(finding).rows.iter().any(|row| row[0] == "lock.timeout");
+        assert!(!is_there(&finding));
+        let broken = BrokenAssumption {
+            what: Bounded::Work,
+            bound: 0,
+            actual: 1,
+            faults: Vec::new(),
+            initial: Vec::new(),
+            goes: Vec::new(),
+            stays: Vec::new(),
+        };
+        finding.class = Some(Class { broken: vec![broken], ..Class::default() });
+        let rows = table(&finding).rows;
+        assert!(rows.contains(&["lock.timeout", "-", "1 s"].map(str::to_owned).to_vec()));
     }
 
     #[test]
     fn settings_read_in_their_units() {
         for (path, value, text) in [
-            ("topology.min_replicas.max_lag", json!(10_000_000_000_u64), "10 s"),
-            ("links.loss_per_million", json!(12_500), "1.25 %"),
-            ("clocks.n1.rate_ppm", json!(-20), "-20 ppm"),
-            ("clocks.n1.wall_offset", json!(-5_000_000_000_i64), "-5 s"),
-            ("lock.tries", json!(1_000), "1000"),
-            ("lock.fsync", json!(true), "yes"),
-            ("lock.ttl", json!(null), "-"),
-            ("links.latency", json!({ "constant": 2_000_000 }), "2 ms"),
+            ("topology.min_replicas_lag", "'10s'", "10 s"),
+            ("links.loss", "'1.25%'", "1.25 %"),
+            ("clocks.n1.rate_ppm", "-20", "-20 ppm"),
+            ("clocks.n1.wall_offset", "'-5s'", "-5 s"),
+            ("lock.tries", "1000", "1000"),
+            ("lock.fsync", "true", "yes"),
+            ("topology.save", "''", "-"),
+            ("topology.save", "'900 1 300 10'", "900 1 300 10"),
+            ("workload.extend", "'1/2'", "1/2"),
+            ("links.latency", "'2ms'", "2 ms"),
+            ("links.latency", "{ uniform = ['1ms', '5ms'] }", "uniform 1 ms to 5 ms"),
+            ("links.latency", "{ long_tail = '2ms' }", "long_tail 2 ms"),
         ] {
-            assert_eq!(words(path, &value), text);
+            let mut table: toml::Table = toml::from_str(&format!("value = {value}")).unwrap();
+            assert_eq!(words(path, &table.remove("value").unwrap()), text);
         }
-        assert!(TOLD_ELSEWHERE.is_sorted());
     }
 }

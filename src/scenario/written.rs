@@ -4,6 +4,8 @@
 //! First every setting is written. Then each line is removed as long as the rest still reads as the
 //! same plan: so defaults are defined in one place only, where scenarios are read.
 
+use std::collections::BTreeMap;
+
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern};
 use lockstorm_platform::network::Latency;
@@ -65,6 +67,28 @@ pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
         }
     }
     Some(file(plan, question, &lines))
+}
+
+/// Every setting of a plan by its key in a scenario, and its value there: `lock.ttl`, `fault:2.by`.
+/// A fault has the name that its figures have. Draws that are fixed by hand are no setting.
+pub fn settings_of(plan: &Plan) -> BTreeMap<String, toml::Value> {
+    let read = |text: &str| {
+        let mut table: toml::Table = toml::from_str(&format!("value = {text}")).ok()?;
+        table.remove("value")
+    };
+    let value = |line: &WrittenLine| read(&line.value).expect("a written value is TOML");
+    lines(plan).iter().map(|line| (line.path(), value(line))).collect()
+}
+
+impl WrittenLine {
+    fn path(&self) -> String {
+        let (key, table) = (&self.key, self.table.trim_matches(['[', ']']));
+        match (table, self.table.strip_prefix("[[fault]]#")) {
+            ("", _) => key.clone(),
+            (_, Some(id)) => format!("fault:{id}.{key}"),
+            (table, None) => format!("{table}.{key}"),
+        }
+    }
 }
 
 fn file(plan: &Plan, question: &Question, lines: &[WrittenLine]) -> String {

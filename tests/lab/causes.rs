@@ -276,6 +276,37 @@ fn what_breaks_again_lies_in_the_range_that_was_looked_at() {
     assert!(found.iter().any(|found| found.breaks_again.contains(&187_000_000)), "{found:?}");
 }
 
+/// A first reply takes four messages of 3 ms, and the default time-out is 10 ms.
+#[test]
+fn a_default_time_out_and_a_latency_have_thresholds_and_a_longer_time_out_is_a_remedy() {
+    let text = r#"
+        name = "no-reply-in-time"
+        ask = "Does a lock work whose first reply takes longer than its time-out?"
+        expect = { violated = ["stuck"] }
+        drawn = true
+        heal_at = "12s"
+        until = "25s"
+        topology = { kind = "independent", nodes = 1 }
+        lock = { algorithm = "redlock-no-validity", ttl = "200ms" }
+        workload = { rounds = 1, hold = "50ms", rest = "0s", stagger = "20ms" }
+        links = { latency = "3ms" }
+    "#;
+    let plan = Scenario::parse("no-reply-in-time", text).expect("a scenario").plan(1);
+    let finding = examine::plan(&Lab::default(), &plan);
+    let found = experiments(&finding);
+    let of = |name: &str| {
+        let mut named = found.thresholds.iter().filter(|found| found.of == name);
+        let found = named.next().unwrap_or_else(|| panic!("{name}: {:?}", found.thresholds));
+        [found.own, found.holds, found.breaks].map(|ns| ns / 100_000)
+    };
+    assert_eq!(of("lock.timeout"), [100, 120, 110]);
+    assert_eq!(of("links.latency"), [30, 25, 26]);
+    let mut longer = found.remedies.iter().filter(|tried| tried.name.contains("time-out"));
+    let longer = longer.next().expect("a longer time-out was tried");
+    assert_eq!(longer.diff, ["lock.timeout: -, then 24ms"]);
+    assert_eq!((longer.kinds.len(), longer.on_fresh.held), (0, 50));
+}
+
 /// Twice the rate of a clock is no rate: what is between is searched.
 #[test]
 fn a_figure_is_searched_as_far_as_plans_go() {

@@ -8,6 +8,7 @@ use crate::lock::catalogue::ALGORITHMS;
 use crate::lock::config::{LockConfig, WaitShape};
 use crate::plan::extend::Extend;
 use crate::plan::{FenceMode, FenceOn, MinReplicas, Plan, TopologyKind};
+use crate::workload::work;
 
 /// The plan with a change; `None` if that changes nothing.
 pub fn changed(plan: &Plan, change: impl FnOnce(&mut Plan)) -> Option<Plan> {
@@ -79,6 +80,14 @@ pub fn with_lease(plan: &Plan, lease: Nanos) -> Option<Plan> {
         plan.lock.ttl = Some(lease);
         plan.until = plan.until.saturating_add(longer);
     })
+}
+
+/// A time-out of twice what a first reply takes without faults. `None` if the plan's time-out is
+/// not shorter than that, or if clients do not even find their node.
+pub fn longer_timeout(plan: &Plan, timeout: Nanos) -> Option<Plan> {
+    let reply = work(plan).reply;
+    let is_short = timeout < reply && reply < Nanos::MAX;
+    is_short.then(|| changed(plan, |plan| plan.lock.timeout = Some(reply.saturating_mul(2))))?
 }
 
 /// No clock of a node is stepped, except for the small remainder that slewing leaves.

@@ -1,10 +1,12 @@
 //! How remedies change a plan, and how the change is described.
 
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use super::changes::{
-    delayed_restart, fenced, longer_lease, min_replicas, more_votes, own_token, slewed,
+    delayed_restart, fenced, longer_lease, longer_timeout, min_replicas, more_votes, own_token,
+    slewed,
 };
 use super::{REMEDIES, ViolatedRun, diff};
 use crate::explain::experiment::{Threshold, Unit};
@@ -21,7 +23,8 @@ fn fault(target: &str, verb: Verb, length: Option<Nanos>) -> Fault {
 }
 
 fn of(struck: &Strikes, longest_hold: Nanos) -> ViolatedRun<'_> {
-    ViolatedRun { struck, how: How::StoodStill, acting: &[], longest_hold, lease: None }
+    let (how, acting, timeout) = (How::StoodStill, &[], SECOND);
+    ViolatedRun { struck, how, acting, longest_hold, lease: None, timeout }
 }
 
 fn redlock(faults: Vec<Fault>) -> Plan {
@@ -92,7 +95,7 @@ fn a_diff_has_what_a_person_would_change() {
     assert_eq!(own_token(&plan), None, "it has one");
     let (one, mut moved) = (redlock(vec![fault("n1", Verb::Crash, None)]), redlock(Vec::new()));
     moved.faults = vec![Fault { anchor: Anchor::At(7 * SECOND), ..one.faults[0].clone() }];
-    assert_eq!(diff(&one, &moved), ["faults.1.at: when it did, 7s"]);
+    assert_eq!(diff(&one, &moved), ["fault:1.at: when it did, 7s"]);
 }
 
 #[test]
@@ -159,6 +162,29 @@ fn a_longer_lease_is_for_a_clock_at_a_wrong_rate_and_not_for_one_that_is_set() {
     assert_eq!(lease_of(&rate, &by_fault, None), None, "nothing was measured");
     assert_eq!(lease_of(&rate, &[Part::Clocks, Part::Offsets], found), None);
     assert_eq!(lease_of(&step, &by_fault, found), None);
+}
+
+#[test]
+fn a_time_out_grows_only_if_a_first_reply_takes_longer_than_it() {
+    let mut plan = redlock(Vec::new());
+    plan.links.latency = Latency::Constant(3 * MILLISECOND);
+    let with = longer_timeout(&plan, 11 * MILLISECOND).expect("a first reply takes 12 ms");
+    assert_eq!(diff(&plan, &with), ["lock.timeout: -, then 24ms"]);
+    assert_eq!(longer_timeout(&plan, 12 * MILLISECOND), None);
+}
+
+/// The keys are those of a scenario, and faults have the names that thresholds have.
+#[test]
+fn a_diff_names_keys_that_a_scenario_takes() {
+    let plan = ground("token-lua", TopologyKind::Sentinel);
+    let with = min_replicas(&plan).expect("it asks for none");
+    assert_eq!(
+        diff(&plan, &with),
+        ["topology.min_replicas: -, then 1", "topology.min_replicas_lag: -, then 1s"]
+    );
+    let step = Fault { id: 2, ..fault("n1", Verb::ClockStep { by: -SECOND.cast_signed() }, None) };
+    let with = slewed(&redlock(vec![step.clone()])).expect("a node's step");
+    assert_eq!(diff(&redlock(vec![step]), &with), ["fault:2.by: -1s, then -50ms"]);
 }
 
 #[test]
