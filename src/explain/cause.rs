@@ -28,6 +28,8 @@ pub fn sentences(finding: &Finding) -> Vec<String> {
     let mut sentences: Vec<String> = needed(plan, causes).into_iter().collect();
     sentences.extend(still(plan, causes));
     sentences.extend(enough(plan, causes));
+    let may_be_more = "Other sets of parts may be enough, too: not all were tried.";
+    sentences.extend(causes.may_be_more.then(|| may_be_more.to_owned()));
     sentences.extend(alone(plan, causes));
     sentences.extend(idle(plan, causes));
     if let Some(own) = &finding.signature {

@@ -8,8 +8,9 @@
 //! - A set of parts **suffices** if it contains all necessary parts, and the violation occurs with
 //!   these alone, all others removed; it is minimal if no part of it can be removed. A violation
 //!   that occurs without a necessary part, once others are removed as well, is another violation.
-//!   All sets of up to three parts are tried; of larger ones, one that cannot be made smaller if
-//!   none of those suffices, and one for each fault that is in none of the sets found so far.
+//!   All sets of up to three parts besides the necessary ones are tried. Larger ones are searched:
+//!   parts are removed so that no known set is left, and if the violation still occurs, the rest is
+//!   made smaller. If the limits of that search end it, the report says that there may be others.
 //! - A necessary fault does it **alone** if the violation occurs with it as the only fault: two
 //!   faults may each do what one of them undoes for the other.
 //! - A part that is neither necessary nor in a minimal set made no difference.
@@ -61,9 +62,11 @@ pub struct Experiments {
 pub struct Causes {
     /// Parts without which it does not occur.
     pub necessary: Vec<Part>,
-    /// The minimal sets of parts that suffice, of up to three parts each; if more are needed, one
-    /// from which no part can be removed. One empty set: nothing is needed.
+    /// The minimal sets of parts that suffice. One empty set: nothing is needed.
     pub sufficient: Vec<Vec<Part>>,
+    /// Whether there may be other such sets, because the search for larger ones was not complete.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub may_be_more: bool,
     /// Necessary faults with which the violation occurs if all other faults are removed: what
     /// another fault does together with some of them, such a one does by itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -12,13 +12,17 @@ use crate::explore::class::subsets;
 use crate::explore::knob::with_later_heal;
 use crate::explore::rerun::{Reruns, RunOutcome};
 use crate::history::History;
-use crate::ledger::part::{Part, Parts, Strikes, lasts, single_parts_of, strikes, without};
+use crate::ledger::part::{
+    Part, Parts, Strikes, lasts, single_parts_of, strikes, without,
+};
 use crate::plan::Plan;
 
-/// The maximum number of parts of a minimal set in the search.
+/// The maximum number of parts, besides the necessary ones, of sets that are all tried.
 const MAX_TOGETHER: usize = 3;
 /// The maximum number of minimal sets with more parts than that.
 const MAX_LARGER_SETS: usize = 8;
+/// The maximum number of choices of parts that are tried in the search for those.
+const MAX_CHOICES: usize = 64;
 /// By how much a fault is moved.
 const SHIFT: Nanos = 500 * MILLISECOND;
 
@@ -35,9 +39,9 @@ pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -
     let parts: Vec<Part> = parts.into_iter().filter(can_go).collect();
     let (parts, untested) = trials.tested(parts);
     let necessary = trials.necessary(&parts);
-    let sufficient = trials.sufficient(&parts, &necessary);
+    let (sufficient, may_be_more) = trials.sufficient(&parts, &necessary);
     let alone = trials.alone(&parts, &necessary);
-    let mut causes = Causes { necessary, sufficient, alone, ..Causes::default() };
+    let mut causes = Causes { necessary, sufficient, may_be_more, alone, ..Causes::default() };
     let acting = causes.acting();
     causes.idle = parts.into_iter().filter(|part| !acting.contains(part)).collect();
     causes.idle.sort_unstable();
@@ -112,68 +116,57 @@ impl Trials<'_, '_> {
         needed.into_iter().zip(there).filter(|(_, there)| *there).map(|(part, _)| part).collect()
     }
 
-    fn sufficient(&mut self, parts: &[Part], necessary: &[Part]) -> Vec<Vec<Part>> {
+    /// The minimal sets that suffice, and whether there may be others: all sets of up to
+    /// [`MAX_TOGETHER`] parts besides the necessary ones are tried, and larger ones are searched.
+    fn sufficient(&mut self, parts: &[Part], necessary: &[Part]) -> (Vec<Vec<Part>>, bool) {
         let all: Parts = parts.iter().copied().collect();
+        let needed: Parts = necessary.iter().copied().collect();
+        let free: Parts = all.difference(&needed).copied().collect();
+        let list: Vec<Part> = free.iter().copied().collect();
         let mut found: Vec<Parts> = Vec::new();
         // Small sets first, so that a set which contains a sufficient one is not tried.
-        for size in 0..=MAX_TOGETHER.min(parts.len()) {
-            let has_needed = |set: &Parts| necessary.iter().all(|part| set.contains(part));
+        for size in 0..=MAX_TOGETHER.min(free.len()) {
             let is_new = |set: &Parts| !found.iter().any(|smaller| smaller.is_subset(set));
-            let sets = subsets(parts, size).into_iter();
-            let sets: Vec<Parts> = sets.filter(|set| has_needed(set) && is_new(set)).collect();
+            let sets: Vec<Parts> = subsets(&list, size).into_iter().filter(is_new).collect();
             let outs: Vec<Parts> =
-                sets.iter().map(|set| all.difference(set).copied().collect()).collect();
+                sets.iter().map(|set| free.difference(set).copied().collect()).collect();
             let there = self.that_are_there(&outs);
             found.extend(
                 sets.into_iter().zip(there).filter(|(_, there)| *there).map(|(set, _)| set),
             );
         }
-        if parts.len() > MAX_TOGETHER {
-            self.larger(&all, necessary, &mut found);
-        }
-        found.into_iter().map(|set| set.into_iter().collect()).collect()
+        let may_be_more = free.len() > MAX_TOGETHER && self.larger(&free, &mut found);
+        let whole = |set: Parts| set.union(&needed).copied().collect();
+        (found.into_iter().map(whole).collect(), may_be_more)
     }
 
-    /// Adds minimal sets of more parts, at most [`MAX_LARGER_SETS`]: one if there is none yet, and
-    /// one for each part that belongs to a minimal set although it is in none of the others.
-    fn larger(&mut self, all: &Parts, necessary: &[Part], found: &mut Vec<Parts>) {
+    /// Adds minimal sets of more parts, and returns whether there may be others. Another set lacks
+    /// at least one part of each known one: as long as the violation occurs without such a choice
+    /// of parts, what is left contains another set.
+    fn larger(&mut self, free: &Parts, found: &mut Vec<Parts>) -> bool {
+        let mut gone: Vec<Parts> = Vec::new();
         let most = found.len() + MAX_LARGER_SETS;
-        if found.is_empty() {
-            let set = self.one_by_one(all, necessary, found, None);
-            found.push(set);
-        }
-        for part in all {
-            let is_known = found.iter().any(|set| set.contains(part));
-            if is_known || found.len() >= most {
-                continue;
+        while let Some(out) = one_of_each(found, &gone, &Parts::new()) {
+            if found.len() >= most || gone.len() >= MAX_CHOICES {
+                return true;
             }
-            let set = self.one_by_one(all, necessary, found, Some(*part));
-            let is_minimal = !found.iter().any(|known| known.is_subset(&set));
-            found.extend((set.contains(part) && is_minimal).then_some(set));
+            if self.is_there(&out) {
+                let left = free.difference(&out).copied().collect();
+                found.push(self.one_by_one(free, left));
+            } else {
+                gone.push(out);
+            }
         }
+        false
     }
 
-    /// Removes parts that are not necessary one at a time until none can be removed: parts of the
-    /// known sets first, because they may stand in for the others; one of all only if nothing else
-    /// can.
-    fn one_by_one(
-        &mut self,
-        all: &Parts,
-        necessary: &[Part],
-        known: &[Parts],
-        last: Option<Part>,
-    ) -> Parts {
-        let mut left = all.clone();
+    /// Removes more parts one at a time until none can be removed.
+    fn one_by_one(&mut self, free: &Parts, mut left: Parts) -> Parts {
         loop {
-            let can_go = left.iter().filter(|part| !necessary.contains(part));
-            let mut order: Vec<Part> = can_go.copied().collect();
-            order.sort_by_key(|part| {
-                (Some(*part) == last, !known.iter().any(|set| set.contains(part)))
-            });
-            let fewer = order.into_iter().find_map(|part| {
+            let fewer = left.iter().find_map(|part| {
                 let mut fewer = left.clone();
-                fewer.remove(&part);
-                self.is_there(&all.difference(&fewer).copied().collect()).then_some(fewer)
+                fewer.remove(part);
+                self.is_there(&free.difference(&fewer).copied().collect()).then_some(fewer)
             });
             let Some(fewer) = fewer else { return left };
             left = fewer;
@@ -208,6 +201,22 @@ impl Trials<'_, '_> {
     fn healed_as(&self, other: &Plan) -> Plan {
         Plan { heal_at: other.heal_at, until: other.until, ..self.plan.clone() }
     }
+}
+
+/// A choice of parts with at least one of each of these sets, which includes none of the choices
+/// without which the violation does not occur.
+fn one_of_each(sets: &[Parts], gone: &[Parts], chosen: &Parts) -> Option<Parts> {
+    if gone.iter().any(|gone| gone.is_subset(chosen)) {
+        return None;
+    }
+    let Some(next) = sets.iter().find(|set| set.is_disjoint(chosen)) else {
+        return Some(chosen.clone());
+    };
+    next.iter().find_map(|part| {
+        let mut more = chosen.clone();
+        more.insert(*part);
+        one_of_each(sets, gone, &more)
+    })
 }
 
 /// The possible changes of a part.
