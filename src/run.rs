@@ -35,6 +35,7 @@ use crate::ledger::overwork::works;
 use crate::ledger::site::Site;
 use crate::lock::algorithm::Algorithm;
 use crate::lock::catalogue::Locks;
+use crate::lock::config::LockConfig;
 use crate::plan::{Plan, Shards, TopologyKind, WorkloadKind};
 use crate::promise::Promise;
 use crate::run::address::{
@@ -170,6 +171,12 @@ impl Lab {
     /// default, ns.
     pub fn timeout(&self, plan: &Plan) -> Nanos {
         self.algorithm(plan).choices(&plan.lock).timeout
+    }
+
+    /// The time-out of requests that the lock of a plan has by default, ns.
+    pub fn default_timeout(&self, plan: &Plan) -> Nanos {
+        let config = LockConfig { timeout: None, ..plan.lock.clone() };
+        self.algorithm(plan).choices(&config).timeout
     }
 
     /// The terms by which the history of a plan is judged.

@@ -13,10 +13,10 @@ use crate::explain::experiment::{
     Causes, Changed, LaterHeal, OtherEffect, PlanChange, Steady, Threshold, Unit,
 };
 use crate::explain::finding::Finding;
-use crate::ledger::overwork::works;
-use crate::ledger::part::{Part, lasting, strikes};
-use crate::plan::Plan;
+use crate::ledger::overwork::{fit, works};
+use crate::ledger::part::{Part, clock_at, lasting, link_at, strikes};
 use crate::plan::extend::Extend;
+use crate::plan::{Persistence, Plan};
 use crate::quantity::{figure, length, list, row, signed, ten_thousandths};
 use crate::scenario::tables::PERSISTENCES;
 
@@ -144,9 +144,23 @@ fn untested(plan: &Plan, causes: &Causes) -> Option<String> {
     })
 }
 
-/// A part of a plan in words: `c1's pause of 15 s`. The lengths of faults should be those that
-/// count: see [`lasting`].
+/// A part of a plan in words, and what replaces it if it is not just removed: `c1's pause of 15 s`,
+/// `work of 9.9 s instead of 8.97 s`. The lengths of faults should be those that count: see
+/// [`lasting`].
 pub fn part_words(plan: &Plan, part: Part) -> String {
+    let instead = instead(plan, part).map(|instead| format!(" instead of {instead}"));
+    subject(plan, part) + &instead.unwrap_or_default()
+}
+
+/// The same after "without": `work of 9.9 s (8.97 s instead)`.
+pub fn replaced_words(plan: &Plan, part: Part) -> String {
+    let instead = instead(plan, part).map(|instead| format!(" ({instead} instead)"));
+    subject(plan, part) + &instead.unwrap_or_default()
+}
+
+/// A part of a plan in words, without what replaces it.
+pub fn subject(plan: &Plan, part: Part) -> String {
+    let links = &plan.links;
     match part {
         Part::Fault(id) => {
             let Some(fault) = plan.faults.iter().find(|fault| fault.id == id) else {
@@ -157,37 +171,49 @@ pub fn part_words(plan: &Plan, part: Part) -> String {
             if alike > 1 { format!("{words} (fault {id})") } else { words }
         }
         Part::Clocks => "clocks at wrong rates".to_owned(),
+        Part::Rate(place) => clock_at(plan, place).map_or_else(String::new, |(host, clock)| {
+            format!("{host}'s clock rate {:+} ppm off", clock.rate_ppm)
+        }),
         Part::Loss => "lost messages".to_owned(),
         Part::Work(0) => "time-outs, messages and work that leave nothing of the lease".to_owned(),
         Part::Work(_) => work_words(plan),
-        Part::Timeout => {
-            let timeout = plan.lock.timeout.map_or_else(String::new, length);
-            format!("a time-out of {timeout}, and not the default one")
-        }
+        Part::Timeout(_) => plan.lock.timeout.map_or_else(
+            || "the default time-out".to_owned(),
+            |timeout| format!("a time-out of {}", length(timeout)),
+        ),
         Part::Offsets => offsets(plan),
-        Part::Jitter => match plan.links.latency {
-            Latency::Uniform { min, max } => {
-                let (from, to, all) = (length(min), length(max), length(min.midpoint(max)));
-                format!("messages that take {from} to {to}, and not {all} each")
-            }
+        Part::Offset(place) => clock_at(plan, place).map_or_else(String::new, |(host, clock)| {
+            format!("{host}'s clock {} off", signed(clock.wall_offset))
+        }),
+        Part::Jitter(_) => match links.latency {
+            Latency::Uniform { .. } => format!("messages that take {}", latency(links.latency)),
             _ => "messages that do not all take the same time".to_owned(),
         },
         Part::Links => {
-            let links: Vec<String> = plan.links.named.keys().cloned().collect();
-            format!("the latency of {}", list(&links))
+            let named: Vec<String> = links.named.keys().cloned().collect();
+            format!("links with latencies of their own ({})", list(&named))
         }
-        Part::Latency => {
-            format!(
-                "links that take {}, and not {}",
-                length(plan.links.latency.median()),
-                length(MILLISECOND)
-            )
-        }
-        Part::Persistence => {
-            let kept = PERSISTENCES.iter().find(|(_, kept)| *kept == plan.topology.persistence);
-            format!("persistence {}", kept.map_or("", |(word, _)| word))
-        }
+        Part::Link(place) => link_words(plan, place),
+        Part::Latency => format!("links that take {}", length(links.latency.median())),
+        Part::Persistence => format!("persistence {}", persistence(plan.topology.persistence)),
         Part::Compat => "another server than Redis 7.0".to_owned(),
+    }
+}
+
+/// What replaces a part in a run without it, if something does and its words do not say it.
+fn instead(plan: &Plan, part: Part) -> Option<String> {
+    match part {
+        Part::Work(bound) if bound > 0 => {
+            let mut fitted = plan.clone();
+            fit(&mut fitted, bound);
+            Some(length(works(&fitted)))
+        }
+        Part::Timeout(to) => Some(length(to)),
+        Part::Jitter(to) => Some(format!("{} each", length(to))),
+        Part::Links | Part::Link(_) => Some(latency(plan.links.latency)),
+        Part::Latency => Some(length(MILLISECOND)),
+        Part::Persistence => Some(persistence(Persistence::AofAlways).to_owned()),
+        _ => None,
     }
 }
 
@@ -201,10 +227,28 @@ fn work_words(plan: &Plan) -> String {
 
 fn offsets(plan: &Plan) -> String {
     let off = plan.clocks.iter().filter(|(_, clock)| clock.wall_offset != 0);
-    let each: Vec<String> = off
-        .map(|(host, clock)| format!("{host}'s clock {} off", signed(clock.wall_offset)))
-        .collect();
-    list(&each)
+    let each = off.map(|(host, clock)| format!("{host} {}", signed(clock.wall_offset)));
+    format!("clocks with a wrong time ({})", list(&each.collect::<Vec<_>>()))
+}
+
+fn link_words(plan: &Plan, place: usize) -> String {
+    let Some((name, back, takes)) = link_at(plan, place) else { return String::new() };
+    let name = if back.is_some() { name.replace(" -> ", " <-> ") } else { name };
+    format!("a latency of {} on {name}", latency(takes))
+}
+
+fn latency(latency: Latency) -> String {
+    match latency {
+        Latency::Constant(takes) => length(takes),
+        Latency::Uniform { min, max } => format!("{} to {}", length(min), length(max)),
+        Latency::Exponential { mean } => format!("{} on average", length(mean)),
+        Latency::LongTail { median } => format!("{} as a median", length(median)),
+    }
+}
+
+fn persistence(persistence: Persistence) -> &'static str {
+    let kept = PERSISTENCES.iter().find(|(_, kept)| *kept == persistence);
+    kept.map_or("", |(word, _)| word)
 }
 
 fn fault_words(fault: &Fault) -> String {
@@ -239,7 +283,10 @@ fn healed(LaterHeal { heal_at, until }: LaterHeal) -> String {
 fn words_of(plan: &Plan, change: PlanChange) -> String {
     let of = |id| part_words(plan, Part::Fault(id));
     match change {
-        PlanChange::Without(part) => format!("without {}", part_words(plan, part)),
+        PlanChange::Without(part) => match instead(plan, part) {
+            Some(instead) => format!("{}: {instead} instead", subject(plan, part)),
+            None => format!("without {}", subject(plan, part)),
+        },
         PlanChange::Halved(id) => format!("{}: half of it", of(id)),
         PlanChange::Doubled(id) => format!("{}: twice as much", of(id)),
         PlanChange::Earlier(id, by) => format!("{}: {} earlier", of(id), length(by)),

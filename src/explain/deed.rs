@@ -4,7 +4,7 @@ use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Nanos;
 
-use crate::explain::cause::part_words;
+use crate::explain::cause::subject;
 use crate::explain::finding::{BrokenAssumption, Finding};
 use crate::history::Condition;
 use crate::ledger::part::Part;
@@ -36,7 +36,7 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
         })),
         Part::Work(_) => Some(format!("a caller works for {}", length(broken.actual))),
         Part::Fault(_) => None,
-        other => Some(part_words(&finding.plan, *other)),
+        other => Some(subject(&finding.plan, *other)),
     }));
     let adds_up = matches!(broken.what, Bounded::ClientPause | Bounded::AccessDelay);
     match deeds.len() {

@@ -3,7 +3,7 @@
 use lockstorm_platform::time::Nanos;
 
 use crate::check::verdict::{Cause, Kind, Verdict, Violation};
-use crate::explain::cause::part_words;
+use crate::explain::cause::replaced_words;
 use crate::explain::deed::{amount, deeds};
 use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
@@ -88,7 +88,7 @@ fn bug(finding: &Finding, class: &Class) -> Option<String> {
     let in_model: Vec<Kind> = tried.copied().collect();
     let others = class.in_model.len() + class.out_of_model.len() - in_model.len();
     let plan = lasting(&finding.plan, &strikes(&finding.history));
-    let without = class.without.iter().map(|part| part_words(&plan, *part));
+    let without = class.without.iter().map(|part| replaced_words(&plan, *part));
     let needless = list(&without.collect::<Vec<_>>());
     let (what, why) = match (class.without.is_empty(), finding.plan.faults.is_empty()) {
         (false, _) => ("none is needed", format!("without {needless} it goes wrong as well")),

@@ -13,7 +13,7 @@ use crate::explore::knob::with_later_heal;
 use crate::explore::rerun::{Reruns, RunOutcome};
 use crate::history::History;
 use crate::ledger::part::{
-    Part, Parts, Strikes, lasts, single_parts_of, strikes, without,
+    Part, Parts, Strikes, in_time, lasts, single_parts_of, strikes, without,
 };
 use crate::plan::Plan;
 
@@ -29,7 +29,9 @@ const SHIFT: Nanos = 500 * MILLISECOND;
 /// What made the difference to a violation of the kind `told` in the run of a plan with this
 /// history.
 pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -> Causes {
-    let parts = single_parts_of(plan, &reruns.lab().promise(plan));
+    let lab = reruns.lab();
+    let usually = lab.default_timeout(plan);
+    let parts = single_parts_of(plan, &lab.promise(plan), usually);
     let struck = strikes(history);
     let mut trials = Trials { reruns, plan, told, struck };
     // Parts whose removal makes no valid plan cannot be tried.
@@ -37,7 +39,11 @@ pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -
         trials.plan_without(&[*part].into()).validate_with(&trials.reruns.lab().locks).is_ok()
     };
     let parts: Vec<Part> = parts.into_iter().filter(can_go).collect();
-    let (parts, untested) = trials.tested(parts);
+    let (mut parts, untested) = trials.tested(parts);
+    let others = untested.into_iter().map(|part| in_time(plan, part, usually)).collect();
+    let (others, untested) = trials.tested(others);
+    parts.extend(others);
+    parts.sort_unstable();
     let necessary = trials.necessary(&parts);
     let (sufficient, may_be_more) = trials.sufficient(&parts, &necessary);
     let alone = trials.alone(&parts, &necessary);

@@ -181,22 +181,25 @@ pub fn knobs(lab: &Lab, plan: &Plan) -> Vec<Knob> {
 /// lengths that every lock and every workload has. A default time-out is one of them only where
 /// requests take too long for it.
 pub fn knobs_of(lab: &Lab, plan: &Plan, acting: &[Part]) -> Vec<Knob> {
+    let acts = |is_it: &dyn Fn(&Part) -> bool| acting.iter().any(is_it);
     let leaves_none = || {
         let overwork = overworked(plan, &lab.promise(plan));
-        let works = acting.iter().any(|part| matches!(part, Part::Work(_)));
+        let works = acts(&|part| matches!(part, Part::Work(_)));
         works && overwork.is_some_and(|overwork| overwork.bound == 0)
     };
-    let is_slow = || acting.contains(&Part::Latency) || acting.contains(&Part::Links);
+    let is_slow = || {
+        acts(&|part| matches!(part, Part::Latency | Part::Links | Part::Link(_) | Part::Timeout(_)))
+    };
     let mut knobs = knobs(lab, plan);
     knobs.retain(|knob| match knob {
         Knob::Lasts(id) | Knob::Figure(id) => acting.contains(&Part::Fault(*id)),
-        Knob::Offset(_) => acting.contains(&Part::Offsets),
-        Knob::Rate(_) => acting.contains(&Part::Clocks),
+        Knob::Offset(host) => acts(&|part| part.has_offset_of(plan, host)),
+        Knob::Rate(host) => acts(&|part| part.has_rate_of(plan, host)),
         Knob::Loss => acting.contains(&Part::Loss),
         Knob::Set("links.latency") => acting.contains(&Part::Latency),
         Knob::Set("lock.timeout") => plan.lock.timeout.is_some() || is_slow() || leaves_none(),
         Knob::Set(_) => true,
-        Knob::Link(_) => acting.contains(&Part::Links),
+        Knob::Link(link) => acts(&|part| part.has_latency_of(plan, link)),
     });
     knobs
 }

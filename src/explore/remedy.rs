@@ -58,10 +58,12 @@ impl ViolatedRun<'_> {
             fault.is_some_and(|fault| is(&fault.verb.figure()))
         };
         let goes = |part: &Part| {
-            *part == Part::Clocks || by(part, |figure| matches!(figure, Figure::Rate(_)))
+            matches!(part, Part::Clocks | Part::Rate(_))
+                || by(part, |figure| matches!(figure, Figure::Rate(_)))
         };
         let is_set = |part: &Part| {
-            *part == Part::Offsets || by(part, |figure| matches!(figure, Figure::Shift(_)))
+            matches!(part, Part::Offsets | Part::Offset(_))
+                || by(part, |figure| matches!(figure, Figure::Shift(_)))
         };
         self.acting.iter().any(goes)
             && !self.acting.iter().any(is_set)

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::fault::{Anchor, Fault, Pattern};
 use lockstorm_platform::network::Latency;
-use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::history::History;
 use crate::ledger::overwork::{fit, overworked, works};
 use crate::plan::{Files, Persistence, Plan};
 use crate::promise::Promise;
-use crate::workload::finds_node;
+use crate::workload::{finds_node, first_request, work};
 
 /// A whole fault, or an initial condition of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -19,22 +19,29 @@ use crate::workload::finds_node;
 pub enum Part {
     /// The fault with this number.
     Fault(u32),
-    /// Clocks with a wrong rate from the start.
+    /// All clocks with a wrong rate from the start.
     Clocks,
+    /// The wrong rate of one clock, by its place among the plan's.
+    Rate(usize),
     /// Links that lose messages from the start.
     Loss,
     /// Work that outlasts its lease; without it no caller works for longer than this many ns. Zero
     /// stands for time-outs, messages and work that together leave nothing of the lease: without
     /// them all three are changed.
     Work(Nanos),
-    /// A time-out of requests other than the lock's own; without it the lock has its default.
-    Timeout,
-    /// Wall clocks with a wrong initial time.
+    /// The time-out of requests; without it, it is this many ns.
+    Timeout(Nanos),
+    /// All wall clocks with a wrong initial time.
     Offsets,
-    /// Message times that vary; without it each message takes the median.
-    Jitter,
-    /// Links with latencies of their own.
+    /// The wrong initial time of one wall clock, by its place among the plan's clocks.
+    Offset(usize),
+    /// Message times that vary; without it each message takes this many ns.
+    Jitter(Nanos),
+    /// All links with latencies of their own.
     Links,
+    /// The latency of one named link, by its place among the plan's, and of its way back if that
+    /// takes the same time.
+    Link(usize),
     /// Links slower than those of one site; without it each message takes a millisecond.
     Latency,
     /// Disks that lose writes; without it each write is on the disk before the reply is sent.
@@ -51,6 +58,49 @@ impl Part {
             _ => None,
         }
     }
+
+    /// Whether this is, or includes, the wrong initial time of a host's wall clock.
+    pub fn has_offset_of(self, plan: &Plan, host: &str) -> bool {
+        match self {
+            Part::Offsets => true,
+            Part::Offset(place) => clock_at(plan, place).is_some_and(|(name, _)| name == host),
+            _ => false,
+        }
+    }
+
+    /// Whether this is, or includes, the wrong rate of a host's clock.
+    pub fn has_rate_of(self, plan: &Plan, host: &str) -> bool {
+        match self {
+            Part::Clocks => true,
+            Part::Rate(place) => clock_at(plan, place).is_some_and(|(name, _)| name == host),
+            _ => false,
+        }
+    }
+
+    /// Whether this is, or includes, the latency of a named link.
+    pub fn has_latency_of(self, plan: &Plan, link: &str) -> bool {
+        match self {
+            Part::Links => true,
+            Part::Link(place) => link_at(plan, place)
+                .is_some_and(|(name, back, _)| name == link || back.as_deref() == Some(link)),
+            _ => false,
+        }
+    }
+}
+
+/// The host with this place among the clocks of a plan, and its clock.
+pub fn clock_at(plan: &Plan, place: usize) -> Option<(&str, ClockSetting)> {
+    plan.clocks.iter().nth(place).map(|(host, clock)| (host.as_str(), *clock))
+}
+
+/// The named link with this place in a plan, the way back if that takes the same time, and the
+/// latency of both.
+pub fn link_at(plan: &Plan, place: usize) -> Option<(String, Option<String>, Latency)> {
+    let named = &plan.links.named;
+    let (name, latency) = named.iter().nth(place)?;
+    let back = name.split_once(" -> ").map(|(from, to)| format!("{to} -> {from}"));
+    let back = back.filter(|back| named.get(back) == Some(latency));
+    Some((name.clone(), back, *latency))
 }
 
 /// Parts that are removed together.
@@ -86,7 +136,7 @@ pub fn every_part_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     let loses = |fault: &Fault| fault.verb.kills();
     let is_there = [
         (Part::Offsets, plan.clocks.values().any(|clock| clock.wall_offset != 0)),
-        (Part::Jitter, links.latency.constant().is_none()),
+        (Part::Jitter(links.latency.median()), links.latency.constant().is_none()),
         (Part::Links, !links.named.is_empty()),
         (Part::Latency, links.latency.median() > MAX_OF_ONE_SITE),
         // Only a start reads what a disk kept.
@@ -97,23 +147,77 @@ pub fn every_part_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     parts
 }
 
-/// Every part of a plan that is removed alone to see what makes the difference: time-outs, messages
-/// and work are three parts, where an assumption knows one.
-pub fn single_parts_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
-    let mut parts = every_part_of(plan, promise);
-    if overworked(plan, promise).is_none_or(|overwork| overwork.bound > 0) {
-        return parts;
+/// The same part; but in place of messages of varying times each takes so little that a caller's
+/// first request has a reply in time, if the median is too much for that. `usually` is the default
+/// time-out, ns.
+pub fn in_time(plan: &Plan, part: Part, usually: Nanos) -> Part {
+    let most = plan.lock.timeout.unwrap_or(usually) / first_request(plan);
+    let whole_ms = most - most % MILLISECOND;
+    match part {
+        Part::Jitter(takes) if takes > most && whole_ms > 0 => Part::Jitter(whole_ms),
+        Part::Jitter(takes) if takes > most => Part::Jitter(most.max(1)),
+        other => other,
     }
-    parts.retain(|part| *part != Part::Work(0));
-    let half = plan.longest_ttl() / 2;
-    let is_slow = plan.links.latency.median() > MILLISECOND;
-    let is_there = [
-        (Part::Timeout, plan.lock.timeout.is_some()),
-        (Part::Latency, is_slow && !parts.contains(&Part::Latency)),
-        (Part::Work(half), half > 0 && works(plan) > half),
-    ];
-    parts.extend(is_there.into_iter().filter_map(|(part, is_there)| is_there.then_some(part)));
+}
+
+/// Every part of a plan that is removed alone to see what makes the difference, in order. Of what
+/// an assumption knows as one part, the clocks, the named links, and time-outs, messages and work
+/// are parts of their own. `usually` is the default time-out of its lock's requests, ns.
+pub fn single_parts_of(plan: &Plan, promise: &Promise, usually: Nanos) -> Vec<Part> {
+    let mut parts = every_part_of(plan, promise);
+    if overworked(plan, promise).is_some_and(|overwork| overwork.bound == 0) {
+        parts.retain(|part| *part != Part::Work(0));
+        let half = plan.longest_ttl() / 2;
+        let is_slow = plan.links.latency.median() > MILLISECOND;
+        let enough = usually.max(Some(work(plan).reply).filter(|it| *it < Nanos::MAX).unwrap_or(0));
+        let is_there = [
+            (Part::Timeout(enough), plan.lock.timeout.unwrap_or(usually) != enough),
+            (Part::Latency, is_slow && !parts.contains(&Part::Latency)),
+            (Part::Work(half), half > 0 && works(plan) > half),
+        ];
+        parts.extend(is_there.into_iter().filter_map(|(part, is_there)| is_there.then_some(part)));
+    }
+    for lump in [Part::Clocks, Part::Offsets, Part::Links] {
+        split(plan, &mut parts, lump);
+    }
+    parts.sort_unstable();
     parts
+}
+
+/// The maximum number of clocks, or of named links, that are parts of their own.
+const MAX_SPLIT: usize = 6;
+/// The maximum number of parts with them: sets of parts are tried.
+const MAX_PARTS: usize = 12;
+
+/// Replaces a part of several clocks or links by one part for each, unless those are too many.
+fn split(plan: &Plan, parts: &mut Vec<Part>, lump: Part) {
+    let each = each_of(plan, lump);
+    let is_much = each.len() > MAX_SPLIT || parts.len() + each.len() > MAX_PARTS + 1;
+    if parts.contains(&lump) && (each.len() == 1 || !is_much) {
+        parts.retain(|part| *part != lump);
+        parts.extend(each);
+    }
+}
+
+fn each_of(plan: &Plan, lump: Part) -> Vec<Part> {
+    let clocks = plan.clocks.values().enumerate();
+    match lump {
+        Part::Clocks => clocks
+            .filter_map(|(place, clock)| (clock.rate_ppm != 0).then_some(Part::Rate(place)))
+            .collect(),
+        Part::Offsets => clocks
+            .filter_map(|(place, clock)| (clock.wall_offset != 0).then_some(Part::Offset(place)))
+            .collect(),
+        Part::Links => (0..plan.links.named.len())
+            .filter(|place| {
+                let link = link_at(plan, *place);
+                // The first of the two stands for both.
+                link.is_some_and(|(name, back, _)| back.is_none_or(|back| name <= back))
+            })
+            .map(Part::Link)
+            .collect(),
+        other => vec![other],
+    }
 }
 
 /// When each fault struck, in true ns, by its number.
@@ -150,29 +254,40 @@ pub fn lasting(plan: &Plan, struck: &Strikes) -> Plan {
 /// The plan without these parts. The other faults keep their numbers and their draws; a fault that
 /// is anchored to a removed fault strikes when it did in the plan's own run, as given by `struck`.
 pub fn without(plan: &Plan, out: &BTreeSet<Part>, struck: &Strikes) -> Plan {
-    let mut plan = plan.clone();
+    let mut less = plan.clone();
     for part in out {
-        take_out(&mut plan, *part);
+        take_out(plan, &mut less, *part);
     }
-    for fault in &mut plan.faults {
+    for fault in &mut less.faults {
         let at = struck.get(&fault.id).filter(|_| waits_for(fault, out));
         fault.anchor = at.map_or(fault.anchor.clone(), |at| Anchor::At(*at));
     }
-    plan
+    less
 }
 
-fn take_out(plan: &mut Plan, part: Part) {
+/// Removes a part of `whole` from `plan`, which lacks other parts already.
+fn take_out(whole: &Plan, plan: &mut Plan, part: Part) {
+    let clock = |plan: &mut Plan, place, set: fn(&mut ClockSetting)| {
+        plan.clocks.values_mut().nth(place).into_iter().for_each(set);
+    };
     match part {
         Part::Fault(id) => plan.faults.retain(|fault| fault.id != id),
         Part::Clocks => plan.clocks.values_mut().for_each(|clock| clock.rate_ppm = 0),
+        Part::Rate(place) => clock(plan, place, |clock| clock.rate_ppm = 0),
+        Part::Offset(place) => clock(plan, place, |clock| clock.wall_offset = 0),
         Part::Offsets => plan.clocks.values_mut().for_each(|clock| clock.wall_offset = 0),
         Part::Loss => plan.links.loss_per_million = 0,
         Part::Work(bound) => fit(plan, bound),
-        Part::Timeout => plan.lock.timeout = None,
-        Part::Jitter => {
-            plan.links.latency = Latency::Constant(plan.links.latency.median());
-        }
+        Part::Timeout(to) => plan.lock.timeout = Some(to),
+        // Fast messages, of a set with another part, stay so.
+        Part::Jitter(_) if plan.links.latency.constant().is_some() => {}
+        Part::Jitter(to) => plan.links.latency = Latency::Constant(to),
         Part::Links => plan.links.named.clear(),
+        Part::Link(place) => {
+            if let Some((name, back, _)) = link_at(whole, place) {
+                plan.links.named.retain(|it, _| *it != name && back.as_ref() != Some(it));
+            }
+        }
         Part::Latency => plan.links.latency = Latency::Constant(MILLISECOND),
         Part::Persistence => {
             plan.topology.persistence = Persistence::AofAlways;

@@ -9,7 +9,7 @@ use lockstorm::explain::experiment::{Experiments, LaterHeal, PlanChange};
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground;
-use lockstorm::explore::knob::{Knob, knobs, turned, with_later_heal};
+use lockstorm::explore::knob::{Knob, knobs, knobs_of, turned, with_later_heal};
 use lockstorm::explore::threshold::Located;
 use lockstorm::ledger::part::Part;
 use lockstorm::plan::{Plan, TopologyKind};
@@ -37,10 +37,13 @@ fn experiments(finding: &Finding) -> &Experiments {
     finding.experiments.as_ref().expect("a violated run is explained")
 }
 
+/// The default latency varies around 3 ms.
+const JITTER: Part = Part::Jitter(3 * MILLISECOND);
+
 /// Scenarios with the necessary parts, the minimal sufficient sets, and the idle parts.
 #[test]
 fn the_causes_of_scenarios_are_those_that_their_stories_need() {
-    use Part::{Fault, Jitter, Offsets, Persistence};
+    use Part::{Fault, Offset, Persistence};
     let check = |name: &str, necessary: &[Part], sufficient: &[&[Part]], idle: &[Part]| {
         let finding = with_causes(&plan(name));
         let causes = &experiments(&finding).causes;
@@ -49,22 +52,39 @@ fn the_causes_of_scenarios_are_those_that_their_stories_need() {
         assert_eq!(causes.idle, idle, "{name}");
     };
     check("check-then-set-race", &[], &[&[]], &[]);
-    check("gc-pause-outlives-lease", &[Fault(1)], &[&[Fault(1)]], &[Jitter]);
-    let all = [Fault(1), Fault(2), Offsets];
-    check("promoted-replica-with-fast-clock", &all, &[&all], &[Jitter, Persistence]);
+    check("gc-pause-outlives-lease", &[Fault(1)], &[&[Fault(1)]], &[JITTER]);
+    let all = [Fault(1), Fault(2), Offset(0)];
+    check("promoted-replica-with-fast-clock", &all, &[&all], &[JITTER, Persistence]);
     let all = [Fault(1), Fault(2), Persistence];
-    check("redlock-amnesiac-restart", &all, &[&all], &[Jitter]);
+    check("redlock-amnesiac-restart", &all, &[&all], &[JITTER]);
     // Without its compat there is no WAITAOF, and no valid plan.
     let all = [Fault(1), Persistence];
-    check("waitaof-valkey-power-loss", &all, &[&all], &[Jitter]);
+    check("waitaof-valkey-power-loss", &all, &[&all], &[JITTER]);
     // It takes two Sentinels whose clocks step, any two, and the master's death.
     let two = |one, other| [Fault(one), Fault(other), Fault(4)];
     check(
         "sentinel-clock-step-delays-failover",
         &[Fault(4)],
         &[&two(1, 2), &two(1, 3), &two(2, 3)],
-        &[Jitter, Persistence],
+        &[JITTER, Persistence],
     );
+}
+
+/// The figures of a host are varied only if its own clock made the difference.
+#[test]
+fn of_several_clocks_the_one_that_counts_is_varied() {
+    let mut plan = plan("promoted-replica-with-fast-clock");
+    for host in ["c1", "c2"] {
+        let off = ClockSetting { wall_offset: 3_600_000_000_000, rate_ppm: 100 };
+        plan.clocks.insert(host.to_owned(), off);
+    }
+    let names = |acting: &[Part]| -> Vec<String> {
+        let knobs = knobs_of(&plan, acting).into_iter().map(|knob| knob.name(&plan));
+        knobs.filter(|name| name.starts_with("clocks.")).collect()
+    };
+    assert_eq!(names(&[Part::Offset(2)]), ["clocks.n2.wall_offset"]);
+    assert_eq!(names(&[Part::Rate(0)]), ["clocks.c1.rate_ppm"]);
+    assert_eq!(names(&[Part::Clocks]), ["clocks.c1.rate_ppm", "clocks.c2.rate_ppm"]);
 }
 
 /// A fault that struck nothing in the violated run makes no experiment with it a test of nothing.
@@ -143,7 +163,7 @@ fn what_a_fault_does_besides_the_headline_is_told() {
     let finding =
         examine::explained(&lab, None, &[], examine::classified(&lab, &scenario.plan(4002)));
     let idle = &experiments(&finding).causes.idle;
-    assert_eq!(idle, &[Part::Fault(1), Part::Jitter]);
+    assert_eq!(idle, &[Part::Fault(1), JITTER]);
     let told = sentences(&finding);
     let effect =
         "Another effect: without the loss of 3 % on n1 -> c2 for 3 s, stuck is violated as well.";
@@ -162,7 +182,7 @@ fn a_fault_that_struck_nobody_made_no_difference_and_is_varied_no_further() {
     assert_eq!(plan.validate(), Ok(()));
     let finding = with_causes(&plan);
     let causes = &experiments(&finding).causes;
-    assert_eq!(causes.idle, [Part::Fault(2), Part::Fault(3), Part::Jitter]);
+    assert_eq!(causes.idle, [Part::Fault(2), Part::Fault(3), JITTER]);
     let of_idle = |change: &PlanChange| match change {
         PlanChange::Without(part) => *part != Part::Fault(1),
         PlanChange::Halved(id) | PlanChange::Doubled(id) => *id != 1,

@@ -10,7 +10,6 @@ use crate::explain::chapter::strike;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Seen, Sighting};
-use crate::ledger::part::Part;
 use crate::quantity::{length, list};
 
 /// Observations of one master within this time are stated in one sentence.
@@ -40,13 +39,12 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// Clock offsets from the start, if a trial showed that they made the difference.
+/// Clock offsets from the start, as far as a trial showed that they made the difference.
 fn offsets(witness: &Witness<'_>) -> Vec<Beat> {
-    let tried = witness.finding.experiments.as_ref();
-    if !tried.is_some_and(|tried| tried.causes.acting().contains(&Part::Offsets)) {
-        return Vec::new();
-    }
-    let off = witness.finding.plan.clocks.iter().filter(|(_, clock)| clock.wall_offset != 0);
+    let (plan, tried) = (&witness.finding.plan, witness.finding.experiments.as_ref());
+    let acting = tried.map_or_else(Vec::new, |tried| tried.causes.acting());
+    let acts = |host: &str| acting.iter().any(|part| part.has_offset_of(plan, host));
+    let off = plan.clocks.iter().filter(|(host, clock)| clock.wall_offset != 0 && acts(host));
     let tell = |(host, by): (&String, i64)| {
         let side = if by < 0 { "behind" } else { "ahead" };
         let by = length(by.unsigned_abs());
