@@ -79,7 +79,7 @@ impl Trials<'_, '_> {
     fn tested(&mut self, parts: Vec<Part>) -> (Vec<Part>, Vec<Part>) {
         let plans: Vec<Plan> =
             parts.iter().map(|part| self.plan_without(&[*part].into())).collect();
-        let outcomes = self.reruns.outcomes(&plans);
+        let outcomes = self.reruns.pinned_outcomes(&plans, &self.struck);
         let tells = outcomes.iter().map(|outcome| !self.is_untested(outcome));
         let tells: Vec<bool> = tells.collect();
         let (tested, untested): (Vec<_>, Vec<_>) =
@@ -90,14 +90,14 @@ impl Trials<'_, '_> {
 
     /// Whether the violation occurs without these.
     fn is_there(&mut self, out: &Parts) -> bool {
-        let plan = self.plan_without(out);
-        self.reruns.outcome(&plan).kinds.contains(&self.told)
+        let outcome = self.reruns.outcome_without(self.plan, out, &self.struck);
+        outcome.kinds.contains(&self.told)
     }
 
     /// For each of several sets, whether the violation occurs without it.
     fn that_are_there(&mut self, outs: &[Parts]) -> Vec<bool> {
         let plans: Vec<Plan> = outs.iter().map(|out| self.plan_without(out)).collect();
-        let outcomes = self.reruns.outcomes(&plans);
+        let outcomes = self.reruns.pinned_outcomes(&plans, &self.struck);
         outcomes.iter().map(|outcome| outcome.kinds.contains(&self.told)).collect()
     }
 
@@ -188,11 +188,11 @@ impl Trials<'_, '_> {
             .filter(|(_, plan)| plan.validate_with(&self.reruns.lab().locks).is_ok())
             .collect();
         let healed: Vec<Plan> = tried.iter().map(|(_, plan)| self.healed_as(plan)).collect();
-        let there = self.reruns.outcomes(&healed);
+        let there = self.reruns.pinned_outcomes(&healed, &self.struck);
         let mut there = there.iter().map(|outcome| outcome.kinds.contains(&self.told));
         tried.retain(|_| there.next() == Some(true));
         let plans: Vec<Plan> = tried.iter().map(|(_, plan)| plan.clone()).collect();
-        let outcomes = self.reruns.outcomes(&plans);
+        let outcomes = self.reruns.pinned_outcomes(&plans, &self.struck);
         let come_to = |((change, plan), outcome): ((PlanChange, Plan), RunOutcome)| Changed {
             change,
             stays: outcome.kinds.contains(&self.told),

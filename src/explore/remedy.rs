@@ -5,8 +5,8 @@ mod changes;
 mod diff;
 pub mod lease;
 
+use lockstorm_platform::fault::Target;
 use lockstorm_platform::fault::verbs::Figure;
-use lockstorm_platform::fault::{Anchor, Target};
 use lockstorm_platform::time::{Clock, Nanos};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
@@ -22,6 +22,7 @@ use crate::explore::remedy::changes::{
     more_votes, own_token, slewed, wait_for_replicas, with_lease, with_lock,
 };
 use crate::explore::remedy::diff::diff;
+use crate::explore::rerun::pinned;
 use crate::explore::trial::{attempt, judgement};
 use crate::ledger::part::{Part, Strikes, strikes};
 use crate::lock::config::{DeadlineFrom, DiscoveryShape, ReleaseShape, ScriptShape};
@@ -332,16 +333,10 @@ fn tried(lab: &Lab, (plan, struck): (&Plan, &Strikes), name: &str, with: &Plan) 
 /// occurs strikes when it did before.
 fn run(lab: &Lab, struck: &Strikes, with: &Plan) -> (Plan, Judgement) {
     let trial = attempt(lab, with);
-    let strikes = strikes(&trial.run.history);
-    let mut moved = with.clone();
-    for fault in &mut moved.faults {
-        let waits = matches!(fault.anchor, Anchor::After { .. });
-        let at = struck.get(&fault.id).filter(|_| waits && !strikes.contains_key(&fault.id));
-        fault.anchor = at.map_or(fault.anchor.clone(), |at| Anchor::At(*at));
-    }
-    if moved == *with {
-        return (moved, trial.judgement);
-    }
+    let strikes = strikes(&trial.run.history).into_keys().collect();
+    let Some(moved) = pinned(with, struck, &strikes) else {
+        return (with.clone(), trial.judgement);
+    };
     let judgement = judgement(lab, &moved);
     (moved, judgement)
 }

@@ -88,12 +88,22 @@ impl<'a> Reruns<'a> {
         })
     }
 
-    /// The outcome of a plan without these parts. A fault whose event no longer occurs strikes when
-    /// it did in the plan's own run, as given by `struck`: only the parts make the difference.
+    /// The outcome of a plan without these parts: see [`Reruns::pinned_outcomes`].
     pub fn outcome_without(&mut self, plan: &Plan, out: &Parts, struck: &Strikes) -> &RunOutcome {
         let plan = without(plan, out, struck);
         let pinned = pinned(&plan, struck, &self.outcome(&plan).struck);
         self.outcome(&pinned.unwrap_or(plan))
+    }
+
+    /// The outcomes of several changes of a plan. A fault whose event no longer occurs strikes when
+    /// it did in the plan's own run, as given by `struck`: only the change makes the difference.
+    pub fn pinned_outcomes(&mut self, plans: &[Plan], struck: &Strikes) -> Vec<RunOutcome> {
+        let outcomes = self.outcomes(plans);
+        let pin = |(plan, outcome): (&Plan, &RunOutcome)| {
+            pinned(plan, struck, &outcome.struck).unwrap_or_else(|| plan.clone())
+        };
+        let moved: Vec<Plan> = plans.iter().zip(&outcomes).map(pin).collect();
+        self.outcomes(&moved)
     }
 
     /// The outcomes of several plans, in their order.

@@ -14,9 +14,9 @@ use crate::explain::finding::Class;
 use crate::explore::class::classify;
 use crate::explore::examine;
 use crate::explore::habits::Parameter;
-use crate::explore::smaller::smaller;
+use crate::explore::smaller::{smaller, without_fault};
 use crate::explore::trial::{Trial, attempt};
-use crate::ledger::part::{Part, strikes, without};
+use crate::ledger::part::{Part, strikes};
 use crate::plan::Plan;
 use crate::run::Lab;
 
@@ -93,10 +93,9 @@ fn number(tried: usize) -> u32 {
 /// The plan without one fault, if that simplifies the signature.
 fn without_a_fault(lab: &Lab, best: &Small) -> Option<Small> {
     let struck = strikes(&best.trial.run.history);
-    best.plan.faults.iter().find_map(|fault| {
-        let plan = without(&best.plan, &[Part::Fault(fault.id)].into(), &struck);
-        tried(lab, &plan, &best.signature, Signature::simplifies)
-    })
+    let faults = best.plan.faults.iter().map(|fault| Part::Fault(fault.id));
+    let mut fewer = faults.flat_map(|part| without_fault(&best.plan, part, &struck));
+    fewer.find_map(|plan| tried(lab, &plan, &best.signature, Signature::simplifies))
 }
 
 /// The plan, if its signature is the given one but for the place.

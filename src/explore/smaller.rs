@@ -4,11 +4,14 @@
 //! number of digits, the lesser one: 10 s is smaller than 9.588 s. So every walk to smaller plans
 //! ends.
 
+use std::collections::BTreeSet;
+
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Anchor, Fault, Target};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::explore::habits::Parameter;
+use crate::explore::rerun::pinned;
 use crate::ledger::part::{Part, Strikes, without};
 use crate::plan::extend::Extend;
 use crate::plan::{Plan, TopologyKind};
@@ -39,11 +42,19 @@ fn with_fault(plan: &Plan, id: u32, change: impl FnOnce(&mut Fault)) -> Plan {
     })
 }
 
+/// Without one fault; and with the others at the times at which they struck, because the events for
+/// which they wait may not occur without it.
+pub fn without_fault(plan: &Plan, part: Part, struck: &Strikes) -> Vec<Plan> {
+    let less = without(plan, &[part].into(), struck);
+    let pinned = pinned(&less, struck, &BTreeSet::new());
+    [less].into_iter().chain(pinned).collect()
+}
+
 /// Without one fault, without an initial condition, or without what the clients do besides their
 /// work.
 fn removals(plan: &Plan, struck: &Strikes, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
     let faults = plan.faults.iter().map(|fault| Part::Fault(fault.id));
-    let mut plans: Vec<Plan> = faults.map(|part| without(plan, &[part].into(), struck)).collect();
+    let mut plans: Vec<Plan> = faults.flat_map(|part| without_fault(plan, part, struck)).collect();
     let workload = &plan.workload;
     if workload.extend != Extend::Never && varies(Parameter::Extend) {
         plans.push(with(plan, |plan| plan.workload.extend = Extend::Never));

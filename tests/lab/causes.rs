@@ -79,7 +79,8 @@ fn of_several_clocks_the_one_that_counts_is_varied() {
         plan.clocks.insert(host.to_owned(), off);
     }
     let names = |acting: &[Part]| -> Vec<String> {
-        let knobs = knobs_of(&plan, acting).into_iter().map(|knob| knob.name(&plan));
+        let knobs =
+            knobs_of(&Lab::default(), &plan, acting).into_iter().map(|knob| knob.name(&plan));
         knobs.filter(|name| name.starts_with("clocks.")).collect()
     };
     assert_eq!(names(&[Part::Offset(2)]), ["clocks.n2.wall_offset"]);
