@@ -23,8 +23,8 @@
 //! effect at any time after its call. One of a lock with a lease that a fault removed before a
 //! lease had passed may have been bounded by its value: nobody can tell any more.
 //!
-//! While another caller holds the lock within its lease, a key without an owner keeps nobody out:
-//! the holder does.
+//! While another caller holds the lock within its lease, a key without an owner that was set over
+//! the holder's keeps nobody out: the holder's would have.
 //!
 //! If several callers may hold the lock, they can share one key: then nothing is judged.
 //!

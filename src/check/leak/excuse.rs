@@ -66,14 +66,32 @@ fn has_ttl(case: &Case, key: &Incarnation, moment: Moment) -> bool {
 }
 
 /// Whether a caller other than the key's owner and the one that meets it holds the lock, within its
-/// lease.
+/// lease, by a key over which this one was set: that key would have kept the others out as well.
 fn is_held_by_another(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
     let two = [leftover.owner, op.id].map(|acquire| case.caller(acquire));
     let mut others = case.holds.iter().filter(|hold| !two.contains(&hold.owner));
     others.any(|hold| {
         let is_held = hold.start <= moment && moment < hold.end;
-        is_held && hold.covered.iter().any(|(from, to)| *from <= moment && moment < *to)
+        let is_covered = hold.covered.iter().any(|(from, to)| *from <= moment && moment < *to);
+        is_held && is_covered && stands_on_a_key_of(case, leftover.key, hold.grant)
     })
+}
+
+/// Whether a key was set over one of a grant, or over another that was.
+fn stands_on_a_key_of(case: &Case, key: &Incarnation, grant: OpId) -> bool {
+    let ends_at = |born: usize| {
+        let mut lives = case.lives.incarnations.iter();
+        lives.find(|life| life.ended.is_some_and(|end| end.key == born))
+    };
+    let mut below = ends_at(key.born);
+    while let Some(life) = below {
+        let owner = life.by.and_then(|by| case.owner(by));
+        if owner.is_some_and(|owner| case.are_one(owner, grant)) {
+            return true;
+        }
+        below = ends_at(life.born);
+    }
+    false
 }
 
 /// Whether a fault removed the key of a lock with a lease before a lease had passed since its last

@@ -457,7 +457,14 @@ fn is_left_at(
     });
     let third = |op: &Op| ![&owner.caller, &victim.caller].contains(&&op.caller);
     let grants = table.grants().into_iter().filter(|op| third(op));
-    if grants.into_iter().any(|op| table.holds(op, moment) && table.covers(op, moment)) {
+    let (mut below, mut under) = (born, Vec::new());
+    while let Some(earlier) = alive_before(table, node, below) {
+        under.extend(keys[earlier].by.and_then(|by| owner_of(table, by)));
+        below = earlier;
+    }
+    let is_under = |op: &Op| under.iter().any(|id| table.began(*id) == table.began(op.id));
+    let mut grants = grants.filter(|op| table.holds(op, moment) && table.covers(op, moment));
+    if grants.any(|op| is_under(op)) {
         return false;
     }
     let is_taken = || taken_over(table, born, owner.id) || deleted_late(table, born, owner.id);
@@ -506,7 +513,7 @@ fn cut_off_within_a_lease(table: &Table, born: usize) -> bool {
         KeyChange::LostAtRestart | KeyChange::LostAtFailover | KeyChange::Evicted
     );
     let is_own = |key: &&Key| key.node == keys[born].node && key.key == table.terms.lock_key;
-    let last = keys[born..end].iter().filter(is_own).next_back();
+    let last = keys[born..end].iter().rfind(is_own);
     let due = last.and_then(|last| Some(last.at.at + table.terms.ttl?));
     is_fault && due.is_some_and(|due| keys[end].at.at < due)
 }

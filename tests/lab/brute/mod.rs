@@ -196,7 +196,7 @@ fn foreign_commands() {
 
 #[test]
 fn leaks() {
-    compare(Taste::Keys, 120, leak);
+    compare(Taste::Keys, 100, leak);
     compare_again(Taste::Keys, 1000, leak);
 }
 
