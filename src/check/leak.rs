@@ -42,6 +42,7 @@
 //! in by it.
 
 mod excuse;
+mod leftover;
 mod requests;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,26 +52,13 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::case::Case;
 use crate::check::leak::excuse::is_excused;
+use crate::check::leak::leftover::Leftover;
 use crate::check::leak::requests::Requests;
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{Condition, Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::moment::Moment;
 use crate::reading::tries::{KEYLESS, Met, tries};
-
-/// A key from the moment on at which it had no owner.
-struct Leftover<'a> {
-    key: &'a Incarnation<'a>,
-    /// The acquire whose key it is.
-    owner: OpId,
-    from: Moment,
-    /// Whether the owner tried to free it.
-    freed: bool,
-    /// When a release first reported that it was removed.
-    denied: Option<Moment>,
-    /// When a release first changed it in place: from then on it may say that the lock is free.
-    marked: Option<Moment>,
-}
 
 /// One violation for each set of acquires whose leftovers made an acquire fail, with
 /// the first acquire that failed.

@@ -3,7 +3,7 @@
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::case::Case;
-use crate::check::leak::Leftover;
+use crate::check::leak::leftover::Leftover;
 use crate::history::{Op, OpId, OpKind, Outcome};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::moment::Moment;

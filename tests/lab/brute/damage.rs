@@ -464,7 +464,7 @@ fn is_left_at(
     }
     let is_under = |op: &Op| under.iter().any(|id| table.began(*id) == table.began(op.id));
     let mut grants = grants.filter(|op| table.holds(op, moment) && table.covers(op, moment));
-    if grants.any(|op| is_under(op)) {
+    if grants.any(is_under) {
         return false;
     }
     let is_taken = || taken_over(table, born, owner.id) || deleted_late(table, born, owner.id);

@@ -47,7 +47,7 @@ fn a_return_after_the_violation_is_not_listed() {
     check(
         r#"
         topology = { kind = "replicated", nodes = 2 }
-        lock = { algorithm = "fenced", ttl = "10s" }
+        lock = { algorithm = "setnx" }
         workload = { kind = "counter", clients = 2, hold = "1s" }
         [[fault]]
         kind = "replica-lag"
