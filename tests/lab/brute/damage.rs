@@ -459,7 +459,7 @@ fn is_left_at(
     let grants = table.grants().into_iter().filter(|op| third(op));
     let (mut below, mut under) = (born, Vec::new());
     while let Some(earlier) = alive_before(table, node, below) {
-        under.extend(keys[earlier].by.and_then(|by| owner_of(table, by)));
+        under.extend(creator(table, earlier).and_then(|by| owner_of(table, by)));
         below = earlier;
     }
     let is_under = |op: &Op| under.iter().any(|id| table.began(*id) == table.began(op.id));
