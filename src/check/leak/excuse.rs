@@ -4,7 +4,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::check::case::Case;
 use crate::check::leak::leftover::Leftover;
-use crate::history::{Op, OpId, OpKind, Outcome};
+use crate::history::{Key, Op, OpId, OpKind, Outcome};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::moment::Moment;
 
@@ -59,10 +59,19 @@ fn is_taken_over(case: &Case, key: &Incarnation, owner: OpId) -> bool {
 
 /// Whether the key had an expiry at that moment.
 fn has_ttl(case: &Case, key: &Incarnation, moment: Moment) -> bool {
+    let last = last_change(case, key, |at| at <= moment);
+    last.is_some_and(|change| change.until_ms.is_some())
+}
+
+/// The last change of the lock's key on this node since the key was set, within a time.
+fn last_change<'a>(
+    case: &'a Case,
+    key: &Incarnation,
+    is_within: impl Fn(Moment) -> bool,
+) -> Option<&'a Key> {
     let changes = case.history.keys[key.born..].iter();
-    let changes = changes.take_while(|change| Moment::from(change.at) <= moment);
-    let own = changes.filter(|change| change.node == key.node && change.key == case.terms.lock_key);
-    own.last().is_some_and(|change| change.until_ms.is_some())
+    let changes = changes.take_while(|change| is_within(change.at.into()));
+    changes.filter(|it| it.node == key.node && it.key == case.terms.lock_key).last()
 }
 
 /// Whether a caller other than the key's owner and the one that meets it holds the lock, within its
@@ -102,10 +111,8 @@ fn was_removed_within_its_lease(case: &Case, key: &Incarnation) -> bool {
     if !key.ended.is_some_and(|end| removes.contains(&end.change)) {
         return false;
     }
-    let changes = case.history.keys[key.born..].iter();
-    let changes = changes.take_while(|change| Moment::from(change.at) < key.to);
-    let own = changes.filter(|change| change.node == key.node && change.key == case.terms.lock_key);
-    own.last().is_some_and(|last| key.to.at < last.at.at.saturating_add(ttl))
+    let last = last_change(case, key, |at| at < key.to);
+    last.is_some_and(|last| key.to.at < last.at.at.saturating_add(ttl))
 }
 
 /// Whether a release of its owner with an unknown outcome deleted a key.

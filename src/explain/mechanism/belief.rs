@@ -110,7 +110,7 @@ fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Opti
     let (life, index, (led, report)) = out.rev().find_map(|life| {
         let mut prolonged = keys().filter(|(_, key)| key.by == Some(last.id));
         prolonged.find_map(|(index, key)| {
-            let led = took_over(witness, &life.node, &key.node, at)?;
+            let led = took_over(witness, &life.node, Some(&key.node), at)?;
             Some((life, index, led))
         })
     })?;

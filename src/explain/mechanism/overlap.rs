@@ -11,7 +11,7 @@ use crate::explain::incarnation::KeyLife;
 use crate::explain::mechanism::belief::{belief, lied};
 use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
-use crate::explain::mechanism::takeover::{led_since, took_over};
+use crate::explain::mechanism::takeover::took_over;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId};
@@ -247,7 +247,8 @@ fn apart(
     };
     for ((_, mine), (_, theirs)) in own.iter().flat_map(|mine| set.iter().map(move |it| (mine, it)))
     {
-        let Some((led, report)) = took_over(witness, &theirs.node, &mine.node, theirs.at.into())
+        let Some((led, report)) =
+            took_over(witness, &theirs.node, Some(&mine.node), theirs.at.into())
         else {
             continue;
         };
@@ -264,7 +265,7 @@ fn apart(
         if mine.node == theirs.node {
             return None;
         }
-        if let Some((led, report)) = led_since(witness, &theirs.node, theirs.at.into())
+        if let Some((led, report)) = took_over(witness, &theirs.node, None, theirs.at.into())
             && mine.at < led
         {
             evidence.push(report);
