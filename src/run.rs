@@ -372,6 +372,7 @@ fn spec(ground: &dyn Ground, lab: &Lab, plan: &Plan, job: &Job, whole_trace: boo
             .map(|(name, address)| (name, ground.place(address)))
             .collect(),
         faults: plan.faults.clone(),
+        heal_at: Some(plan.heal_at),
         operator: Some(operator()),
         whole_trace,
     }

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::check::case::Case;
+use crate::check::idle::touched_nothing;
 use crate::check::terms::Terms;
-use crate::history::{History, Missed, Op, Outcome, PROBE};
+use crate::history::{Condition, History, Missed, Op, Outcome, PROBE};
 use crate::reading::moment::Moment;
 
 /// How much was tested.
@@ -20,9 +21,9 @@ pub struct Counts {
     pub refused: u32,
     /// Acquires whose outcome is unknown.
     pub unknown: u32,
-    /// Faults that struck.
+    /// Faults that struck something.
     pub struck: u32,
-    /// Faults that struck while a caller held the lock.
+    /// Those of them that began, or went on, while a caller held the lock.
     pub struck_in_hold: u32,
     /// Accesses that reached the resource.
     pub accesses: u32,
@@ -38,9 +39,10 @@ pub struct Counts {
 pub fn count(case: &Case) -> Counts {
     let acquires = case.acquires().filter(|op| op.process != PROBE).collect::<Vec<_>>();
     let told = |is: fn(&Outcome) -> bool| number(acquires.iter().filter(|op| is(&op.outcome)));
-    let conditions = &case.history.conditions;
-    let struck = conditions.iter().map(|condition| condition.fault).collect::<BTreeSet<_>>();
-    let in_hold = conditions.iter().filter(|condition| somebody_held(case, condition.from.into()));
+    let conditions = case.history.conditions.iter();
+    let met = conditions.filter(|condition| !touched_nothing(case, condition)).collect::<Vec<_>>();
+    let struck = met.iter().map(|condition| condition.fault).collect::<BTreeSet<_>>();
+    let in_hold = met.iter().filter(|condition| somebody_held(case, condition));
     let in_hold = in_hold.map(|condition| condition.fault).collect::<BTreeSet<_>>();
     Counts {
         grants: told(|outcome| matches!(outcome, Outcome::Granted { .. })),
@@ -69,10 +71,11 @@ fn number<T>(items: impl IntoIterator<Item = T>) -> u32 {
     u32::try_from(items.into_iter().count()).unwrap_or(u32::MAX)
 }
 
-/// Whether any caller held the lock at that moment; a hold that ended in that very moment counts.
-fn somebody_held(case: &Case, moment: Moment) -> bool {
-    let holds = case.holds.iter().filter(|hold| !hold.by_probe);
-    holds.into_iter().any(|hold| hold.start <= moment && moment <= hold.end)
+/// Whether any caller held the lock during a fault; a hold that ended as it began counts.
+fn somebody_held(case: &Case, condition: &Condition) -> bool {
+    let (from, to) = case.lasts(condition);
+    let mut holds = case.holds.iter().filter(|hold| !hold.by_probe);
+    holds.any(|hold| hold.start <= to && from <= hold.end)
 }
 
 /// A stretch in which a caller wants the lock (an acquire) or has it (a hold).

@@ -17,7 +17,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_platform::time::Clock;
+use lockstorm_platform::time::{Clock, Nanos, SECOND};
 
 use crate::check::case::Case;
 use crate::history::{Condition, PROBE};
@@ -93,14 +93,26 @@ fn halts_a_holder(reading: &Reading, condition: &Condition) -> bool {
     condition.verb.halts() && reading.holds.iter().any(is_struck)
 }
 
+/// A node that syncs every second may skip one sync.
+const LATEST_SYNC: Nanos = 2 * SECOND;
+
 /// Whether a fault is of a disk that lies about what it has synced, on a machine that loses no
-/// power from then on.
+/// power before a change that was made after the lie had come to the disk.
 fn is_a_lie_without_harm(case: &Case, condition: &Condition) -> bool {
+    let over = condition.to.unwrap_or(case.history.end);
+    let is_made_good = |power_loss: &Condition| {
+        let mut keys = case.history.keys.iter();
+        let synced = power_loss.from.at.saturating_sub(LATEST_SYNC);
+        keys.any(|key| power_loss.strikes(&key.node) && key.at > over && key.at.at < synced)
+    };
     let mut conditions = case.history.conditions.iter();
-    let loses_power = conditions.any(|other| {
-        other.verb.cuts_power() && other.target == condition.target && other.from > condition.from
+    let loses_data = conditions.any(|other| {
+        other.verb.cuts_power()
+            && other.target == condition.target
+            && other.from > condition.from
+            && !is_made_good(other)
     });
-    condition.verb.lies() && !loses_power
+    condition.verb.lies() && !loses_data
 }
 
 /// Whether a fault is of the clock of a node that never has the lock's key from then on.

@@ -197,17 +197,51 @@ fn sent_nothing(
 
 /// When a release first reported that it removed the key of its grant, or that there was none
 /// although it had reached the key. With several nodes, the outcome is about a majority, so only
-/// about the nodes that the release reached while they had the key. It says nothing of a key that
-/// was set later, for example by a re-entry that was delayed.
+/// about the nodes that the release reached while they had the key, or about all if fewer nodes
+/// than a quorum had replied. It says nothing of a key that was set later, for example by a
+/// re-entry that was delayed.
 fn denied_from(
     case: &Case,
     requests: &Requests<'_>,
     key: &Incarnation,
     owner: OpId,
 ) -> Option<Moment> {
-    let of_all = |release: &Op| release.outcome == Outcome::Released && case.terms.asks_one_node();
+    let of_all = |release: &Op| {
+        let is_certain = case.terms.asks_one_node() || !is_confirmed(case, requests, release);
+        release.outcome == Outcome::Released && is_certain
+    };
     first_answer(case, owner, |release| {
-        of_all(release) && !was_missed(requests, key, release) || came(requests, key, release)
+        let reached = came(requests, key, release)
+            || restored(case, requests, key).any(|earlier| came(requests, earlier, release));
+        of_all(release) && !was_missed(requests, key, release) || reached
+    })
+}
+
+/// Whether a quorum of nodes replied to a release without an error, or nothing is known of them.
+fn is_confirmed(case: &Case, requests: &Requests<'_>, release: &Op) -> bool {
+    let own = requests.of_op(release.id).iter();
+    let replied = own.filter(|request| request.is_answered() && !request.declined);
+    let nodes = replied.map(|request| request.to.as_str()).collect::<BTreeSet<_>>();
+    requests.all.is_empty() || nodes.len() >= case.terms.site.quorum as usize
+}
+
+/// The earlier lives of a key that a restart put back.
+fn restored<'c, 'a>(
+    case: &'c Case<'a>,
+    requests: &Requests<'_>,
+    key: &'c Incarnation<'a>,
+) -> impl Iterator<Item = &'c Incarnation<'a>> {
+    let is_restored = !was_set_by_command(requests, key);
+    let lives = case.lives.incarnations.iter().filter(move |_| is_restored);
+    lives.filter(|life| life.node == key.node && life.by == key.by && life.from < key.from)
+}
+
+/// Whether a command set the key: its node did not put it back at a restart.
+fn was_set_by_command(requests: &Requests<'_>, key: &Incarnation) -> bool {
+    let mut own = key.by.iter().flat_map(|by| requests.of_op(*by));
+    own.any(|request| {
+        let applied = request.at(Leg::Applied).is_some_and(|at| at.at == key.from.at);
+        applied && request.to == key.node && !request.declined
     })
 }
 
@@ -227,14 +261,12 @@ fn first_answer(case: &Case, owner: OpId, speaks: impl Fn(&Op) -> bool) -> Optio
 /// Whether a command set a key after a release had returned or had reached its node. A key that a
 /// restart restored was set earlier.
 fn was_missed(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
-    let applied = |of: OpId| {
-        let to_node = requests.of_op(of).iter().filter(|request| request.to == key.node);
-        let accepted = to_node.filter(|request| !request.declined);
-        accepted.filter_map(|request| request.at(Leg::Applied))
-    };
-    let is_new = key.by.is_some_and(|by| applied(by).any(|at| at.at == key.from.at));
     let returned = release.ret.is_some_and(|ret| Moment::from(ret) < key.from);
-    is_new && (returned || applied(release.id).any(|at| Moment::from(at) < key.from))
+    let to_node = requests.of_op(release.id).iter().filter(|request| request.to == key.node);
+    let mut accepted = to_node.filter(|request| !request.declined);
+    let was_before =
+        |request: &&Request| request.at(Leg::Applied).is_some_and(|at| Moment::from(at) < key.from);
+    was_set_by_command(requests, key) && (returned || accepted.any(was_before))
 }
 
 /// Whether a release reached the node of a key while the key existed, and the reply was no error.

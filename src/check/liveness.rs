@@ -2,7 +2,8 @@
 //!
 //! The probe must be granted within the maximum time to live plus a margin, counted from the moment
 //! at which no caller holds the lock any more and no request sent before the heal is still to be
-//! applied; time without a master is added, up to the length of that margin. A run that ends
+//! applied; time without a master is added, up to the length of that margin. If a caller died with
+//! a lease that ends later, the margin begins at the end of that lease. A run that ends
 //! earlier shows nothing. An operation that stays pending for this long after the heal never
 //! returns.
 
@@ -85,7 +86,8 @@ fn was_slow(case: &Case, node: &str, from: Instant, to: Moment) -> bool {
 fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -> Liveness {
     let wait = case.terms.longest_ttl.saturating_add(PROBE_MARGIN);
     let in_time = |limit| granted.is_some_and(|granted| granted.at <= limit);
-    let limit = free.at.saturating_add(wait);
+    let promised = promised_to_the_dead(case).saturating_add(PROBE_MARGIN);
+    let limit = free.at.saturating_add(wait).max(promised);
     if in_time(limit) {
         return Liveness::default();
     }
@@ -103,6 +105,24 @@ fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -
     let to = granted.unwrap_or(case.history.end.into()).instant(case.history);
     let stuck = Violation { ops, ..Violation::new(Kind::Stuck, free.instant(case.history), to) };
     Liveness { violations: vec![stuck], unknown: None }
+}
+
+/// When the last lease ends that a caller was told of before it died: until then its key has to
+/// stay, however long the lock makes its leases.
+fn promised_to_the_dead(case: &Case) -> Nanos {
+    let died = case.holds.iter().filter(|hold| matches!(hold.ended, HoldEnd::Died(_)));
+    let told = died.filter(|hold| !hold.by_probe).flat_map(|hold| {
+        let grant = case.op(hold.grant).into_iter();
+        grant.chain(case.ops_of(hold.grant)).filter(|op| op.ret.is_some())
+    });
+    let ends = told.filter_map(|op| match op.outcome {
+        Outcome::Granted { deadline, .. } | Outcome::Kept { deadline } => {
+            let (clock, reading) = deadline?;
+            case.clocks.reaches(&op.process, clock, op.call.into(), reading)
+        }
+        _ => None,
+    });
+    ends.map(|end| end.at).max().unwrap_or(0)
 }
 
 /// How long after a moment there was no master.

@@ -8,7 +8,8 @@
 //! on, and not earlier. A key counts until its lease expires by its node's wall clock, as if its
 //! owner had sent no release. A key that another caller's command, a flush, a restart or an
 //! eviction ended counts until that end. So does a key from before the grant that is not the
-//! tenure's own, whoever set it: while it exists, nobody can be let in.
+//! tenure's own, whoever set it, and though a start put it back: while it exists, nobody can be let
+//! in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,7 +77,11 @@ fn older<'c, 'a>(case: &'c Case<'a>, grant: OpId) -> Vec<(&'c Incarnation<'a>, M
     let older = case.lives.incarnations.iter().filter(|key| {
         let owner = key.by.and_then(|by| case.owner(by)).map(|owner| case.outermost(owner));
         let is_set = case.history.keys[key.born].change == KeyChange::Set;
-        is_set && key.from < tenure.whole.start && owner.is_some_and(|owner| owner != grant)
+        // A start may put a key back that was set before.
+        let set_by = key.by.and_then(|by| case.op(by)?.ret);
+        let is_before = |moment: Moment| moment < tenure.whole.start;
+        let is_older = is_before(key.from) || set_by.is_some_and(|ret| is_before(ret.into()));
+        is_set && is_older && owner.is_some_and(|owner| owner != grant)
     });
     older.map(|key| (key, case.passes(key).min(key.to))).collect()
 }

@@ -13,6 +13,7 @@ use crate::explain::experiment::{
     Causes, Changed, LaterHeal, OtherEffect, PlanChange, Steady, Threshold, Unit,
 };
 use crate::explain::finding::Finding;
+use crate::explain::witness::violations;
 use crate::ledger::overwork::{fit, works};
 use crate::ledger::part::{Part, clock_at, lasting, link_at, strikes};
 use crate::plan::extend::Extend;
@@ -31,7 +32,7 @@ pub fn sentences(finding: &Finding) -> Vec<String> {
     let may_be_more = "Other sets of parts may be enough, too: not all were tried.";
     sentences.extend(causes.may_be_more.then(|| may_be_more.to_owned()));
     sentences.extend(alone(plan, causes));
-    sentences.extend(idle(plan, causes));
+    sentences.extend(idle(finding, plan, causes));
     if let Some(own) = &finding.signature {
         let others = experiments.other_effects.iter();
         sentences.extend(others.map(|other| other_effect(plan, own, other)));
@@ -57,14 +58,14 @@ fn needed(plan: &Plan, causes: &Causes) -> Option<String> {
     })
 }
 
-/// What is violated without a necessary fault, which is not the headline violation.
+/// What is violated without a necessary part, which is not the headline violation.
 fn still(plan: &Plan, causes: &Causes) -> Vec<String> {
     let without = |part: &Part| {
         let change = PlanChange::Without(*part);
         let changed = causes.changes.iter().find(|changed| changed.change == change)?;
         let kinds: Vec<String> = changed.kinds.iter().map(|kind| kind.word().to_owned()).collect();
-        let fault = part.fault().map(|_| part_words(plan, *part))?;
-        (!kinds.is_empty()).then(|| format!("Without {fault} there is still {}.", list(&kinds)))
+        let part = replaced_words(plan, *part);
+        (!kinds.is_empty()).then(|| format!("Without {part} there is still {}.", list(&kinds)))
     };
     causes.necessary.iter().filter_map(without).collect()
 }
@@ -95,9 +96,15 @@ fn enough(plan: &Plan, causes: &Causes) -> Option<String> {
     })
 }
 
-fn idle(plan: &Plan, causes: &Causes) -> Option<String> {
+/// What makes no difference to the headline violation. It may make one to another kind.
+fn idle(finding: &Finding, plan: &Plan, causes: &Causes) -> Option<String> {
     let idle = names(plan, &causes.idle);
-    (!idle.is_empty()).then(|| format!("No difference: {}.", list(&idle)))
+    let kinds: Vec<Kind> = violations(&finding.judgement.verdict).iter().map(|v| v.kind).collect();
+    let to = match kinds.first() {
+        Some(first) if kinds.iter().any(|kind| kind != first) => format!(" to {}", first.word()),
+        _ => String::new(),
+    };
+    (!idle.is_empty()).then(|| format!("No difference{to}: {}.", list(&idle)))
 }
 
 /// What a fault does besides the headline violation.

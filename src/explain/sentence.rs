@@ -1,6 +1,7 @@
 //! The verdict in one sentence, and a sentence for each breached assumption.
 
 use lockstorm_platform::time::Nanos;
+use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::{Cause, Kind, Verdict, Violation};
 use crate::explain::cause::replaced_words;
@@ -168,7 +169,10 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
     let second = who.get(1).map_or("another", String::as_str);
     match violation.kind {
         Kind::BrokenContract => broken_contract(witness, violation),
-        Kind::DoubleGrant => format!("{} held the lock at once for {span}", at_once(&who)),
+        Kind::DoubleGrant => format!(
+            "{} held the lock at once for {span}",
+            at_once(&who, witness.finding.promise.holders)
+        ),
         Kind::StaleHolder => {
             let (stale, other) = stale(witness).unwrap_or((first, second));
             match who.len() {
@@ -177,15 +181,19 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
                 ),
                 _ => format!(
                     "{} held the lock at once for {span}, {stale} past its lease",
-                    at_once(&who)
+                    at_once(&who, witness.finding.promise.holders)
                 ),
             }
         }
         Kind::Corruption => format!("{} spoilt the resource", list(&who)),
-        Kind::ForeignRelease => format!(
-            "{} removed a lock that was not its own",
-            thief(witness, violation).unwrap_or(first)
-        ),
+        Kind::ForeignRelease => {
+            let mut changes =
+                violation.keys.iter().filter_map(|key| witness.history().keys.get(*key));
+            let last = changes.next_back().map(|key| key.change);
+            let did = if last == Some(KeyChange::Set) { "overwrote" } else { "removed" };
+            let who = thief(witness, violation).unwrap_or(first);
+            format!("{who} {did} a lock that was not its own")
+        }
         Kind::ForeignExtend => format!(
             "{} prolonged a lock that was not its own",
             thief(witness, violation).unwrap_or(first)
@@ -215,11 +223,13 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
     }
 }
 
-/// The simultaneous holders. For more than two it does not claim that all of them held.
-fn at_once(who: &[String]) -> String {
+/// The simultaneous holders. For more than needed it does not claim that all of them held.
+fn at_once(who: &[String], holders: u32) -> String {
+    let needed = holders as usize + 1;
     match who.len() {
-        ..=2 => list(who),
-        _ => format!("Two or more of {}", list(who)),
+        len if len <= needed => list(who),
+        _ if needed == 2 => format!("Two or more of {}", list(who)),
+        _ => format!("{needed} or more of {}", list(who)),
     }
 }
 

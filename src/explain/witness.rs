@@ -11,6 +11,7 @@ use crate::explain::hold::{StoryHold, grant_of, holds, op, tenures};
 use crate::explain::incarnation::{KeyLife, incarnations};
 use crate::history::{Condition, History, Key, Op, OpId, OpKind, Outcome, Request};
 use crate::plan::TopologyKind;
+use crate::quantity::list;
 use crate::reading::history::Reading;
 use crate::reading::hold::HoldEnd;
 use crate::reading::leaders;
@@ -257,10 +258,22 @@ impl<'a> Witness<'a> {
         tries[..earlier].iter().any(|attempt| makes(attempt, born) && makes(attempt, end))
     }
 
-    /// Whether all requests of an operation were answered, if only with errors.
-    pub fn is_answered(&self, op: &Op) -> bool {
-        let mut own = self.history().requests.iter().filter(|request| request.op == op.id);
-        own.clone().next().is_some() && own.all(Request::is_answered)
+    /// What of an operation was answered, if only with errors.
+    pub fn answers(&self, op: &Op) -> Answers<'a> {
+        let requests = &self.reading.history.requests;
+        let own = || requests.iter().filter(|request| request.op == op.id);
+        let (answered, open): (Vec<&'a Request>, Vec<_>) = own().partition(|it| it.is_answered());
+        let nodes: BTreeSet<&str> = answered.iter().map(|request| &*request.to).collect();
+        let silent = open.iter().map(|request| &*request.to).filter(|node| !nodes.contains(node));
+        let silent: BTreeSet<&'a str> = silent.collect();
+        match open.last() {
+            _ if answered.is_empty() => Answers::None,
+            None => Answers::All,
+            Some(_) if !silent.is_empty() => {
+                Answers::NotOf(silent.into_iter().map(str::to_owned).collect())
+            }
+            Some(last) => Answers::NotTo(&last.command),
+        }
     }
 
     /// When a key expires by its node's clock.
@@ -285,6 +298,30 @@ impl<'a> Witness<'a> {
                 broken.any(|assumption| assumption.faults.contains(&condition.fault))
             }
             None => false,
+        }
+    }
+}
+
+/// What of an operation's requests was answered.
+pub enum Answers<'a> {
+    /// Every request.
+    All,
+    /// No request.
+    None,
+    /// Each node answered, but not every request: the last one without an answer.
+    NotTo(&'a str),
+    /// Some nodes answered none.
+    NotOf(Vec<String>),
+}
+
+impl Answers<'_> {
+    /// How an operation without an outcome was answered: "was not answered by n1 and n2".
+    pub fn in_words(&self) -> String {
+        match self {
+            Answers::All => "had an unknown outcome".to_owned(),
+            Answers::None => "was not answered".to_owned(),
+            Answers::NotTo(command) => format!("had no answer to its {command}"),
+            Answers::NotOf(nodes) => format!("was not answered by {}", list(nodes)),
         }
     }
 }

@@ -263,17 +263,31 @@ pub fn changed(plan: &Plan, change: PlanChange, struck: &Strikes) -> Option<Plan
                 changed = with_later_heal(&changed, longer);
             }
         }
-        PlanChange::Earlier(id, by) => match &mut fault(id)?.anchor {
-            Anchor::At(at) => *at = at.checked_sub(by)?,
-            Anchor::After { plus, .. } => *plus = plus.checked_sub(by)?,
-        },
-        PlanChange::Later(id, by) => match &mut fault(id)?.anchor {
-            Anchor::At(at) => *at = at.checked_add(by).filter(|at| *at < heal_at)?,
-            Anchor::After { plus, .. } => {
-                struck.get(&id)?.checked_add(by).filter(|at| *at < heal_at)?;
-                *plus = plus.checked_add(by)?;
+        PlanChange::Earlier(id, by) => {
+            let fault = fault(id)?;
+            // One that the heal ends would last longer.
+            fault.length = lasted(fault);
+            match &mut fault.anchor {
+                Anchor::At(at) => *at = at.checked_sub(by)?,
+                Anchor::After { plus, .. } => *plus = plus.checked_sub(by)?,
             }
-        },
+        }
+        PlanChange::Later(id, by) => {
+            let fault = fault(id)?;
+            fault.length = lasted(fault);
+            match &mut fault.anchor {
+                Anchor::At(at) => *at = at.checked_add(by).filter(|at| *at < heal_at)?,
+                Anchor::After { plus, .. } => {
+                    struck.get(&id)?.checked_add(by).filter(|at| *at < heal_at)?;
+                    *plus = plus.checked_add(by)?;
+                }
+            }
+            let over = struck.get(&id).and_then(|at| at.checked_add(fault.length?));
+            // Otherwise the heal would cut it short.
+            if over.and_then(|over| over.checked_add(by)).is_some_and(|over| over > heal_at) {
+                changed = with_later_heal(&changed, by);
+            }
+        }
     }
     Some(changed)
 }

@@ -350,8 +350,8 @@ impl Search<'_, '_> {
         let Some(end) = self.ends.get(&kind) else { return false };
         let back = breach.parts.iter().map(|part| {
             let fault = self.plan.faults.iter().find(|fault| Some(fault.id) == part.fault())?;
-            let lasts = lasts(self.plan, fault, &self.struck)?;
-            Some(self.struck.get(&fault.id)?.saturating_add(lasts))
+            let lasts = lasts(self.plan, fault, &self.struck);
+            Some(self.struck.get(&fault.id)?.saturating_add(lasts.unwrap_or(0)))
         });
         let mut back = back.peekable();
         breach.what == Bounded::AmnesiacRestart

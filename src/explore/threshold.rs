@@ -140,7 +140,10 @@ impl Dial<'_> {
         let up = (1..=most).filter_map(|times| own.checked_mul(1 << times));
         // The heal would cut longer ones short.
         let up = match self.room() {
-            Some(room) => up.clone().filter(|to| *to < room).chain([room]).chain(up).collect(),
+            Some(room) => {
+                let (below, above): (Vec<i64>, Vec<i64>) = up.partition(|to| *to < room);
+                below.into_iter().chain([room]).chain(above).collect()
+            }
             None => up.collect(),
         };
         // A node that is down for longer may have nothing left to forget, and one that is down for

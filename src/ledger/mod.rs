@@ -6,6 +6,8 @@
 //! failover counts whether or not a fault intended it. [`planned`] estimates from a plan; it keeps
 //! hunts inside the assumptions and decides nothing.
 //!
+//! - [`breach`]: an assumption that a run exceeded
+//! - [`site`]: the environment against which a history is compared
 //! - [`part`]: what can be removed from a plan
 //! - [`stretch`]: pauses and late accesses, added up for each stretch under the lock
 //! - [`caller`]: clients that died, or worked for longer than allowed

@@ -233,8 +233,11 @@ pub fn strikes(history: &History) -> Strikes {
 }
 
 /// How long a fault lasts in the plan's own run, given when it struck: to the heal at most. `None`
-/// if it has no length and never struck.
+/// if it is momentary, or has no length and never struck.
 pub fn lasts(plan: &Plan, fault: &Fault, struck: &Strikes) -> Option<Nanos> {
+    if fault.verb.is_momentary() {
+        return None;
+    }
     let room = struck.get(&fault.id).map(|at| plan.heal_at.saturating_sub(*at));
     match (fault.length, room) {
         (Some(length), Some(room)) => Some(length.min(room)),

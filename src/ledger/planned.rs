@@ -58,7 +58,9 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
         Verb::Delay { extra } | Verb::Jitter { extra } if reaches_resource(fault) => {
             (Bounded::AccessDelay, extra.saturating_mul(MESSAGES * directions(fault)))
         }
-        Verb::Loss { .. } if reaches_resource(fault) => (Bounded::AccessDelay, MAX_LOSS_DELAY),
+        Verb::Loss { .. } if reaches_resource(fault) => {
+            (Bounded::AccessDelay, max_outage_delay(length).min(MAX_LOSS_DELAY))
+        }
         Verb::Pause | Verb::Suspend | Verb::Crash | Verb::PowerLoss | Verb::Restart
             if on_resource =>
         {

@@ -137,7 +137,7 @@ fn lateness(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch, halts: &[Ha
         taken += lasted(done);
         messages += 2;
         if let Some(arrived) = arrived {
-            let ways = if connects(ledger, op) { 3 } else { 1 };
+            let ways = if ledger.reading.connects(op) { 3 } else { 1 };
             let planned = ledger.site.message.saturating_mul(ways);
             late.worst = late.worst.max(lasted(arrived).saturating_sub(planned));
         }
@@ -164,17 +164,6 @@ fn grant_of(op: &Op) -> Option<OpId> {
         OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant } => grant,
         _ => None,
     }
-}
-
-/// Whether an access is the first of its process, which has to connect.
-fn connects(ledger: &Ledger, access: &Op) -> bool {
-    let ops = &ledger.reading.history.ops;
-    let mut earlier = ops.iter().take_while(|op| op.id != access.id);
-    !earlier.any(|op| {
-        let died = || ledger.reading.death_after(&op.process, op.call.into());
-        let since = |access: &Op| died().is_none_or(|death| death.at > access.call.into());
-        op.process == access.process && grant_of(op).is_some() && since(access)
-    })
 }
 
 /// When an access arrived at the resource, if it did, and when it was finished for good.

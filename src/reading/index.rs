@@ -141,6 +141,16 @@ impl<'a> HistoryIndex<'a> {
         })
     }
 
+    /// Whether an access to the resource is the first of its process, which has to connect.
+    pub fn connects(&self, access: &Op) -> bool {
+        let mut earlier = self.history.ops.iter().take_while(|op| op.id != access.id);
+        !earlier.any(|op| {
+            let died = || self.death_after(&op.process, op.call.into());
+            let since = |access: &Op| died().is_none_or(|death| death.at > access.call.into());
+            op.process == access.process && is_guarded(op) && since(access)
+        })
+    }
+
     /// The beginning and the end of a fault interval.
     pub fn lasts(&self, condition: &Condition) -> (Moment, Moment) {
         let from = Moment::from(condition.from);
@@ -156,6 +166,15 @@ impl<'a> HistoryIndex<'a> {
     pub fn is_granted(&self, id: OpId) -> bool {
         self.op(id).is_some_and(|op| matches!(op.outcome, Outcome::Granted { .. }))
     }
+}
+
+/// Whether an operation is an access under a grant.
+fn is_guarded(op: &Op) -> bool {
+    let grant = match op.kind {
+        OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant } => grant,
+        _ => None,
+    };
+    grant.is_some()
 }
 
 fn number_callers(history: &History) -> Vec<usize> {

@@ -2,6 +2,8 @@
 //! with their coverage, all lives of the lock's key. It is computed once; checks judge it,
 //! explanations describe it. It judges nothing itself.
 //!
+//! - [`history`]: the reading itself
+//! - [`index`]: the operations of each grant, deaths and halts
 //! - [`moment`]: points in time that can be compared
 //! - [`clocks`]: the readings of a host's clocks
 //! - [`hold`]: the interval in which a caller believes that it owns the lock

@@ -297,7 +297,11 @@ pub fn untested(finding: &Finding) -> Vec<String> {
     let idle = finding.plan.faults.iter().filter(|fault| !has_struck(finding, &reading, fault));
     let idle: Vec<String> = idle.map(name).collect();
     if !idle.is_empty() {
-        lines.push(format!("Planned, and struck nothing: {}.", list(&idle)));
+        let (idle, it) = (list(&idle), if idle.len() == 1 { "it" } else { "them" });
+        lines.push(format!(
+            "Planned, and struck nothing: {idle}. Causes, thresholds and remedies do not require \
+             {it} to strike."
+        ));
     }
     let had: BTreeSet<&str> = finding.plan.faults.iter().map(|fault| fault.verb.word()).collect();
     let missing = || ROWS.iter().filter(|row| !had.contains(row.word));

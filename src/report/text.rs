@@ -86,6 +86,11 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
         let how = mechanism.how.word();
         wrapped(&mut out, "  how:    ", &format!("{} ({how})", mechanism.sentence));
     }
+    if finding.class.as_ref().is_some_and(|class| !class.broken.is_empty()) {
+        for (index, sentence) in explanation.assumptions.iter().enumerate() {
+            wrapped(&mut out, if index == 0 { "  broke:  " } else { "          " }, sentence);
+        }
+    }
     if matches!(finding.judgement.verdict, Verdict::Holds) {
         for line in &explanation.story.lines {
             wrapped(&mut out, &format!("{:>12}  ", moment(line.at.at)), &line.text);
@@ -178,7 +183,7 @@ fn nothing_heals(tried: &[&Remedied]) -> String {
     };
     match (tried.len(), each.len()) {
         (0, _) => "no known remedy applies here".to_owned(),
-        (1, 0) => "not the one remedy that was tried".to_owned(),
+        (1, 0) => format!("not the one remedy that was tried: {}", tried[0].name),
         (1, 1) => format!("unknown: the one remedy that was tried tested nothing: {}", each[0]),
         (all, unknown) if all == unknown => {
             format!("unknown: the {all} remedies that were tried tested nothing: {}", list(&each))

@@ -329,6 +329,24 @@ fn a_default_time_out_and_a_latency_have_thresholds_and_a_longer_time_out_is_a_r
 }
 
 /// Twice the rate of a clock is no rate: what is between is searched.
+/// A node that is back within the lease forgets it, and one that is down for longer does not.
+#[test]
+fn a_way_that_the_heal_ends_has_one_threshold() {
+    let mut plan = ground("token-lua", TopologyKind::Single);
+    plan.workload.rounds = 1;
+    plan.workload.hold = 8 * SECOND;
+    let event = Pattern::Outcome { who: "c1".to_owned(), what: "acquired".to_owned() };
+    let anchor = Anchor::After { event, nth: 1, plus: SECOND };
+    let target = Target::try_from("n1".to_owned()).expect("a target");
+    let length = Some(100 * MILLISECOND);
+    plan.faults = vec![Fault { id: 1, verb: Verb::Crash, target, anchor, length }];
+    let found = examine::thresholds_of(&Lab::default(), &plan, &[Knob::Lasts(1)]);
+    let Ok([(_, Located::Thresholds(found))]) = found.as_deref() else { panic!("{found:?}") };
+    let [threshold] = &found[..] else { panic!("{found:?}") };
+    assert!(threshold.breaks_again.is_empty(), "{threshold:?}");
+    assert_eq!(threshold.holds, threshold.breaks + i64::try_from(MILLISECOND).expect("small"));
+}
+
 #[test]
 fn a_figure_is_searched_as_far_as_plans_go() {
     let mut plan = ground("token-lua", TopologyKind::Single);

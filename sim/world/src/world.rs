@@ -45,6 +45,7 @@ impl World {
     /// As [`World::new`].
     pub fn on(engine: Box<dyn Engine>, spec: WorldSpec) -> World {
         let mut machines = Machines::new(engine, &spec.hosts, spec.names, spec.operator);
+        machines.heal_at = spec.heal_at;
         machines.set_up_links(&spec.named_links, spec.loss_per_million);
         machines.note_clocks();
         let faults = Faults::new(spec.faults, &machines);

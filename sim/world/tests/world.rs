@@ -279,6 +279,18 @@ fn what_a_lossy_link_loses_comes_later_and_comes() {
 }
 
 #[test]
+fn a_loss_that_is_over_loses_no_retransmission() {
+    // Every message in these 120 ms is lost, and its first retransmission comes 200 ms after it.
+    let loss = fault(Verb::Loss { per_million: 1_000_000 }, "c -> s", 505 * MS, Some(120 * MS));
+    for engine in ENGINES {
+        let (lines, _) = run(engine, vec![loss.clone()], 5 * SECOND);
+        let waits = lines.windows(2).map(|pair| pair[1].0 - pair[0].0);
+        let longest = waits.max().expect("echoes");
+        assert!((201..=340).contains(&longest), "{engine:?}: {longest}");
+    }
+}
+
+#[test]
 fn a_heal_ends_every_fault() {
     for verb in [Verb::Partition, Verb::Delay { extra: SECOND }] {
         let log = Log::default();

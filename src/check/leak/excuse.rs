@@ -112,7 +112,15 @@ fn was_removed_within_its_lease(case: &Case, key: &Incarnation) -> bool {
         return false;
     }
     let last = last_change(case, key, |at| at < key.to);
-    last.is_some_and(|last| key.to.at < last.at.at.saturating_add(ttl))
+    // A node forgets as it dies, though only its start shows it.
+    let deaths = case.history.conditions.iter().filter(|condition| {
+        condition.verb.kills() && condition.strikes(key.node) && condition.from.at <= key.to.at
+    });
+    let died = deaths.map(|death| death.from.at).max();
+    last.is_some_and(|last| {
+        let removed = died.filter(|died| last.at.at <= *died).unwrap_or(key.to.at);
+        removed <= last.at.at.saturating_add(ttl)
+    })
 }
 
 /// Whether a release of its owner with an unknown outcome deleted a key.

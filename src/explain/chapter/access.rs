@@ -16,6 +16,13 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         .collect()
 }
 
+/// The first access that the resource refused: a fence kept a write out that came too late.
+pub fn first_refused(witness: &Witness<'_>) -> Option<Beat> {
+    let mut accesses = witness.history().accesses.iter().enumerate();
+    let (index, access) = accesses.find(|(_, access)| !access.accepted)?;
+    Some(beat(witness, index, access))
+}
+
 /// Whether a corruption becomes visible in this access: it is the last that the violation names.
 pub fn is_corrupt(witness: &Witness<'_>, index: usize) -> bool {
     witness.of_kind(Kind::Corruption).any(|v| v.accesses.last() == Some(&index))

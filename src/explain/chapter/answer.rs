@@ -1,15 +1,16 @@
 //! The outcomes of the operations of the story: errors, no reply, "not mine", an extended lease.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::Leg;
 
 use crate::explain::hold::{StoryHold, grant_of};
 use crate::explain::story::{Beat, Evidence, Weight};
-use crate::explain::witness::Witness;
+use crate::explain::witness::{Answers, Witness};
 use crate::history::{Op, OpId, OpKind, Outcome, Request};
-use crate::quantity::{count, moment};
+use crate::quantity::{count, list, moment};
+use crate::reading::leaders;
 
 /// The outcomes of the operations of the grants of the story.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -39,17 +40,36 @@ fn ended(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
         _ => return None,
     };
     let came = match op.outcome {
-        Outcome::Unknown if witness.is_answered(op) => "returns with an unknown outcome",
         Outcome::Unknown if sent_nothing(witness, op) => "sends nothing, and returns as unknown",
-        Outcome::Unknown => "ends without an answer: nobody knows whether it took effect",
+        Outcome::Unknown => &unknown(&witness.answers(op)),
         Outcome::Lost if of_grant => "finds the lock lost",
         Outcome::NotMine => "reports that nothing was its own",
         _ => return None,
     };
     let text = format!("{}'s {what} {came}.", op.caller);
-    // Events after the harm began did not lead to it.
-    let weight = if ret <= begun { Weight::Cause } else { Weight::Minor };
+    let is_named = witness.primary.is_some_and(|primary| primary.ops.contains(&op.id));
+    let is_the_harm = is_named && op.outcome == Outcome::NotMine;
+    let weight = match ret <= begun {
+        _ if is_the_harm => Weight::Crux,
+        true => Weight::Cause,
+        // Events after the harm began did not lead to it.
+        false => Weight::Minor,
+    };
     Some(Beat::new(weight, ret, text, vec![Evidence::Op(op.id)]))
+}
+
+/// How an operation ended whose outcome is unknown.
+fn unknown(answers: &Answers<'_>) -> String {
+    match answers {
+        Answers::All => "returns with an unknown outcome".to_owned(),
+        Answers::None => "ends without an answer: nobody knows whether it took effect".to_owned(),
+        Answers::NotTo(command) => format!(
+            "ends without an answer to its {command}: nobody knows whether that took effect"
+        ),
+        Answers::NotOf(nodes) => {
+            format!("ends without an answer of {}, and its outcome is unknown", list(nodes))
+        }
+    }
 }
 
 /// Whether an operation returned at once and without a request.
@@ -115,9 +135,21 @@ fn prolonged(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Beat> {
         1 => "once".to_owned(),
         more => format!("{} from here to {}", count(more as u64, "time"), moment(last.ret?.at)),
     };
-    let text = format!("{}'s lease is prolonged {often}.", hold.grant.caller);
+    let on = on_one_of_two(witness, &kept).map_or_else(String::new, |node| format!(" on {node}"));
+    let text = format!("{}'s lease is prolonged{on} {often}.", hold.grant.caller);
     let evidence = kept.iter().map(|op| Evidence::Op(op.id)).collect();
     Some(Beat::new(Weight::Cause, first.ret?.instant(), text, evidence))
+}
+
+/// The one node that served these operations, if nodes took the lead from each other.
+fn on_one_of_two<'a>(witness: &Witness<'a>, ops: &[&Op]) -> Option<&'a str> {
+    let promoted = leaders::promoted(&witness.reading);
+    let ids: BTreeSet<OpId> = ops.iter().map(|op| op.id).collect();
+    let requests = witness.history().requests.iter();
+    let own = requests.filter(|request| ids.contains(&request.op) && request.is_answered());
+    let mut nodes = own.map(|request| &*request.to);
+    let one = nodes.next().filter(|_| !promoted.is_empty())?;
+    nodes.all(|node| node == one).then_some(one)
 }
 
 /// How often a holder re-entered the lock.

@@ -3,7 +3,7 @@
 use lockstorm_platform::time::{Instant, Nanos};
 
 use crate::explain::chapter::strike::{described, outages};
-use crate::explain::chapter::{margin, role};
+use crate::explain::chapter::{access, margin, role};
 use crate::explain::hold::StoryHold;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
@@ -20,6 +20,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats.extend(spared(witness));
     beats.extend(overrun(witness));
     beats.extend(renewals(witness));
+    beats.extend(access::first_refused(witness));
     beats.extend(longest_wait(witness));
     beats.extend(closest(witness));
     beats.extend(margin::beat(witness));
@@ -154,11 +155,19 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         }) {
             return None;
         }
-        Some((left, index, condition, hold, back))
+        // By its node's clock, the key may be over before the lease is.
+        let key = witness.lives.iter().filter(own).min_by_key(|life| witness.passes(life))?;
+        let key_left = witness.passes(key).at.saturating_sub(back.at);
+        let key = (witness.quorum() <= 1 && key_left < left).then_some(key);
+        Some((key.map_or(left, |_| key_left), key, index, condition, hold, back))
     });
-    let (left, index, condition, hold, back) = halts.min_by_key(|(left, ..)| *left)?;
+    let (left, key, index, condition, hold, back) = halts.min_by_key(|(left, ..)| *left)?;
+    let what = key.map_or_else(
+        || "its lease".to_owned(),
+        |key| format!("its key on {} would have been over", key.node),
+    );
     let text = format!(
-        "{}'s {} of {} ends {} before its lease, so nobody else could be let in.",
+        "{}'s {} of {} ends {} before {what}, so nobody else could be let in.",
         hold.grant.caller,
         condition.verb.word(),
         length(back.at.saturating_sub(condition.from.at)),

@@ -7,7 +7,7 @@ use crate::check::verdict::Kind;
 use crate::explain::hold::StoryHold;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
-use crate::explain::witness::Witness;
+use crate::explain::witness::{Answers, Witness};
 use crate::history::{Key, Op, OpId, Outcome};
 use crate::quantity::{list, moment, span};
 use crate::reading::hold::HoldEnd;
@@ -49,8 +49,19 @@ pub fn early_key(witness: &Witness<'_>, owner: &Op, life: &KeyLife) -> Beat {
     let end = match (&owner.outcome, owner.ret) {
         (Outcome::Granted { .. }, Some(ret)) => format!("is granted at {}", moment(ret.at)),
         (Outcome::Pending, _) => "never returns".to_owned(),
-        (Outcome::Unknown, _) if !witness.is_answered(owner) => "ends without an answer".to_owned(),
-        (Outcome::Unknown, _) => "returns with an unknown outcome".to_owned(),
+        (Outcome::Unknown, ret) => {
+            let is_over = ret.filter(|ret| ret.instant() < life.from);
+            match (witness.answers(owner), is_over) {
+                (Answers::None, None) => "ends without an answer".to_owned(),
+                (Answers::None, Some(ret)) => {
+                    format!("had ended without an answer at {}", moment(ret.at))
+                }
+                (_, None) => "returns with an unknown outcome".to_owned(),
+                (_, Some(ret)) => {
+                    format!("had returned with an unknown outcome at {}", moment(ret.at))
+                }
+            }
+        }
         _ => "is refused all the same".to_owned(),
     };
     let text = format!("{}'s acquire sets the key on {}{term}; it {end}.", owner.caller, life.node);
@@ -135,6 +146,9 @@ fn overlap(witness: &Witness<'_>) -> Option<Beat> {
     }
     let who = match holds[..] {
         [_, _] => format!("{} both", list(&who)),
+        _ if witness.finding.promise.holders > 1 => {
+            format!("more than {} of {}", witness.finding.promise.holders, list(&who))
+        }
         _ => format!("more than one of {}", list(&who)),
     };
     let mut evidence: Vec<Evidence> = holds.iter().map(|h| Evidence::Op(h.grant.id)).collect();

@@ -7,7 +7,7 @@ use crate::explain::hold::StoryHold;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Access, AccessKind};
+use crate::history::{Access, AccessKind, Seen};
 use crate::quantity::{moment, rounded};
 
 /// The write that the checks measured; nothing if it is not in the history.
@@ -74,7 +74,11 @@ fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestM
     let is_lost = matches!(removed, Some(KeyChange::LostAtRestart | KeyChange::LostAtFailover));
     match removed {
         _ if is_lost || is_early(witness, life, wrote, nearest) => {
-            format!("{node} leads again without its key")
+            let free = wrote.at.at.saturating_add_signed(nearest.by);
+            let sightings = witness.history().sightings.iter();
+            let mut led = sightings.filter(|seen| seen.what == Seen::Leads && seen.by == *node);
+            let again = if led.next().is_none_or(|led| led.at.at < free) { " again" } else { "" };
+            format!("{node} leads{again} without its key")
         }
         Some(KeyChange::Set | KeyChange::Changed) => format!("its key on {node} is taken over"),
         Some(_) => format!("its key on {node} is removed"),

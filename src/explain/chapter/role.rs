@@ -185,7 +185,7 @@ fn saw(view: &View<'_>) -> Beat {
     let who = list(&names);
     let s = if names.len() == 1 { "s" } else { "" };
     let text = match sight {
-        Sight::Suspected => format!("{who} receive{s} no answer from {of}, and suspect{s} it."),
+        Sight::Suspected => format!("{who} suspect{s} that {of} is down."),
         Sight::Down => format!("{who} report{s} that {of} is down: enough agree."),
         Sight::Named => format!("{who} name{s} {of} as the master from now on."),
     };

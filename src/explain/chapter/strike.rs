@@ -205,8 +205,9 @@ fn interrupted<'a>(witness: &Witness<'a>, condition: &Condition) -> Option<&'a O
     let ops = witness.history().ops.iter();
     let mut asking = ops.filter(|op| op.kind == OpKind::Acquire && op.ret.is_none());
     asking.find(|op| {
-        condition.verb.kills()
-            && op.call.instant() < condition.from
+        let death = witness.reading.death_after(&op.process, op.call.into());
+        death.is_some_and(|death| death.at == condition.from.into())
+            && condition.verb.kills()
             && condition.touches(&op.process)
     })
 }

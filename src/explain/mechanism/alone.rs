@@ -13,7 +13,7 @@ use crate::explain::mechanism::stuck;
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpId, OpKind, Outcome, Request};
+use crate::history::{Op, OpId, OpKind, Outcome};
 use crate::quantity::moment;
 use crate::reading::moment::Moment;
 
@@ -187,12 +187,11 @@ fn was_there(witness: &Witness<'_>, life: &KeyLife) -> bool {
 
 /// How the last request of an operation without an outcome was answered, if it was.
 fn reply(witness: &Witness<'_>, op: &Op) -> String {
-    let mut requests = witness.history().requests.iter().filter(|request| request.op == op.id);
-    let error = requests.clone().rev().find(|request| request.is_answered());
+    let requests = witness.history().requests.iter().filter(|request| request.op == op.id);
+    let error = requests.rev().find(|request| request.is_answered());
     match error.and_then(|request| Some((&request.to, request.answer.as_deref()?))) {
         Some((node, error)) => format!("was answered with {error} by {node}"),
-        None if requests.all(Request::is_answered) => "had an unknown outcome".to_owned(),
-        None => "was not answered".to_owned(),
+        None => witness.answers(op).in_words(),
     }
 }
 

@@ -1,7 +1,5 @@
 //! Why a holder continued although its key had expired at its own time.
 
-use std::collections::BTreeSet;
-
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
@@ -218,7 +216,12 @@ fn still(
     let mut conditions = witness.history().conditions.iter();
     let index = conditions.position(|condition| std::ptr::eq(condition, longest.condition))?;
     let who = &hold.grant.caller;
-    let was = if longest.condition.verb == Verb::Suspend { "suspended" } else { "paused" };
+    let suspends = |halt: &Halt| halt.condition.verb == Verb::Suspend;
+    let was = match (halts.iter().any(suspends), halts.iter().all(suspends)) {
+        (_, true) => "suspended",
+        (true, false) => "paused and suspended",
+        (false, false) => "paused",
+    };
     let text = format!("{who} was {was} for {}, and its lease ran out.", length(lasted));
     Some(Mechanism::new(
         How::StoodStill,
@@ -337,10 +340,8 @@ fn late<'a>(
         matches!(op.kind, OpKind::Read { .. } | OpKind::Write { .. } | OpKind::Append { .. })
     });
     let own = accesses.filter(is_own).filter(|op| from <= op.call.into() && to >= op.call.into());
-    let mut connected = BTreeSet::new();
     let late = own.filter_map(|op| {
-        // The first access of a grant connects.
-        let messages = if connected.insert(grant_of(op)) { 4 } else { 2 };
+        let messages = if witness.reading.connects(op) { 4 } else { 2 };
         let end = Moment::from(op.ret.map_or(hold.until, |ret| ret.instant()));
         let halted = standing(halts, (op.call.into(), end));
         let took = end.at.saturating_sub(op.call.at).saturating_sub(halted);
@@ -413,8 +414,8 @@ fn renewal(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Me
         return Some(Mechanism::new(how, text, evidence));
     }
     let what = match last.outcome {
-        Outcome::Lost => "was refused",
-        Outcome::Unknown | Outcome::Pending => "was not answered",
+        Outcome::Lost => "was refused".to_owned(),
+        Outcome::Unknown | Outcome::Pending => witness.answers(last).in_words(),
         _ => return None,
     };
     let text =
@@ -422,19 +423,22 @@ fn renewal(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Me
     Some(Mechanism::new(How::RenewalFailed, text, vec![Evidence::Op(last.id)]))
 }
 
-/// Whether its accesses took so much longer than undisturbed that the lease ran out meanwhile.
+/// Whether its accesses took so much longer than undisturbed that the lease ran out meanwhile. The
+/// one under which it ran out is named, or else the latest one.
 fn waiting(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Option<Mechanism> {
-    let (op, _) = term.late.iter().rev().max_by_key(|(_, late)| *late)?;
     if !term.fits(term.worked()) {
         return None;
     }
-    let end = op.ret.map_or(witness.history().end, |ret| ret.instant());
+    let end = |op: &Op| op.ret.map_or(witness.history().end, |ret| ret.instant()).at;
+    let spans = |op: &Op| op.call.at <= term.lease && term.lease <= end(op);
+    let (op, _) = term.late.iter().rev().max_by_key(|(op, late)| (spans(op), *late))?;
+    let while_it = if spans(op) { "meanwhile" } else { "under its work" };
     let text = format!(
-        "{}'s {} of {} took {}, and its lease ran out meanwhile.",
+        "{}'s {} of {} took {}, and its lease ran out {while_it}.",
         hold.grant.caller,
         op.kind.noun(),
         moment(op.call.at),
-        length(end.at.saturating_sub(op.call.at))
+        length(end(op).saturating_sub(op.call.at))
     );
     Some(Mechanism::new(How::AccessesLate, text, vec![Evidence::Op(op.id)]))
 }

@@ -14,7 +14,7 @@ use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::took_over;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Key, OpId};
+use crate::history::{Key, Op, OpId};
 use crate::plan::TopologyKind;
 use crate::quantity::{length, list, moment};
 use crate::reading::leaders::Leaders;
@@ -198,14 +198,24 @@ fn shared(
             How::SameOwner,
             format!("{other} was let in by {one}'s key on {}, as if it were its own.", key.node),
         ),
-        _ => (
-            How::TooMany,
-            format!("{} let {other} in though {holders} held the lock already.", key.node),
-        ),
+        _ => {
+            let last = last_in(witness).map_or(other.as_str(), |last| &last.caller);
+            let text =
+                format!("{} let {last} in though {holders} held the lock already.", key.node);
+            (How::TooMany, text)
+        }
     };
     let evidence =
         vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id), Evidence::Key(index)];
     is_met.then(|| Mechanism::new(how, text, evidence))
+}
+
+/// The one of several holders whose acquire changed the key last before too many held the lock.
+fn last_in<'a>(witness: &Witness<'a>) -> Option<&'a Op> {
+    let (from, _) = witness.overlap()?;
+    let changes = witness.history().keys.iter().rev().filter(|key| key.at <= from);
+    let mut by = changes.filter_map(|key| key.by);
+    by.find_map(|by| witness.actors.iter().copied().find(|actor| actor.id == by))
 }
 
 /// Neither has a key.

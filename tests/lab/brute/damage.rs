@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm::check::terms::Invariant;
 use lockstorm::check::verdict::{Cause, Kind};
 use lockstorm::history::{Access, AccessKind, Key, Op, OpKind, Outcome, Request};
+use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
@@ -513,9 +514,18 @@ fn cut_off_within_a_lease(table: &Table, born: usize) -> bool {
         KeyChange::LostAtRestart | KeyChange::LostAtFailover | KeyChange::Evicted
     );
     let is_own = |key: &&Key| key.node == keys[born].node && key.key == table.terms.lock_key;
-    let last = keys[born..end].iter().rfind(is_own);
-    let due = last.and_then(|last| Some(last.at.at + table.terms.ttl?));
-    is_fault && due.is_some_and(|due| keys[end].at.at < due)
+    let Some(last) = keys[born..end].iter().rfind(is_own) else { return false };
+    let Some(ttl) = table.terms.ttl else { return false };
+    // From its last change to the death after which the node came back without it.
+    let mut gone = keys[end].at.at;
+    for condition in &table.history.conditions {
+        let is_death = matches!(condition.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
+            && condition.target == Target::Host(last.node.clone());
+        let is_between = last.at.at <= condition.from.at && condition.from.at <= keys[end].at.at;
+        // Conditions are in order: the last one counts.
+        gone = if is_death && is_between { condition.from.at } else { gone };
+    }
+    is_fault && gone <= last.at.at + ttl
 }
 
 /// When the first of these operations returned.
@@ -605,11 +615,27 @@ fn denied_from(table: &Table, born: usize, owner: u32, of_grant: &[&Op]) -> Opti
         let returned = op.ret.is_some_and(|ret| stamp(ret) < point(key.at));
         new && (returned || served(op.id).any(|at| at < point(key.at)))
     };
+    let earlier = births(table).filter(|other| {
+        let life = &table.history.keys[*other];
+        !new && *other < born && (&life.node, life.by) == (&key.node, key.by)
+    });
+    let lives = earlier.chain([born]).collect::<Vec<_>>();
+    let reached = |op: &Op| lives.iter().any(|life| meets(table, *life, op));
+    let lied = |op: &Op| table.terms.site.asked == 1 || !is_confirmed(table, op);
     first(of_grant, |op| match op.outcome {
-        Outcome::Released => table.terms.site.asked == 1 && !early(op) || meets(table, born, op),
-        Outcome::NotMine => gives(op, owner) && meets(table, born, op),
+        Outcome::Released => lied(op) && !early(op) || reached(op),
+        Outcome::NotMine => gives(op, owner) && reached(op),
         _ => false,
     })
+}
+
+/// Whether a quorum of nodes replied to an operation without an error, or nothing is known of them.
+fn is_confirmed(table: &Table, op: &Op) -> bool {
+    let replied = table.history.requests.iter().filter(|request| {
+        request.op == op.id && !request.declined && leg(request, Leg::Delivered).is_some()
+    });
+    let nodes = replied.map(|request| &request.to).collect::<BTreeSet<_>>();
+    table.history.requests.is_empty() || nodes.len() >= table.terms.site.quorum as usize
 }
 
 /// Whether it releases what this acquire was granted.

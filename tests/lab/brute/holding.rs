@@ -174,9 +174,82 @@ pub fn liveness(table: &Table) -> (bool, Vec<u32>, bool) {
     let arrivals = late.flat_map(|request| &request.legs).filter(|leg| leg.0 == Leg::Applied);
     let free = arrivals.map(|(_, at)| at.at).fold(free, u64::max);
     let limit = free + table.terms.longest_ttl + 5 * SECOND;
+    let dead = mine.iter().filter(|op| died_holding(table, op));
+    let limit = dead.map(|op| promised(table, op) + 5 * SECOND).fold(limit, u64::max);
     let in_time = granted.is_some_and(|granted| granted <= limit);
     let ran_out = history.end.at >= limit;
     (!in_time && ran_out, pending, !in_time && !ran_out)
+}
+
+/// Whether the death of its process ended a grant's hold.
+fn died_holding(table: &Table, op: &Op) -> bool {
+    let start = stamp(op.ret.expect("granted"));
+    let deaths = table.points.iter().filter(|at| {
+        let before = table.points.iter().rfind(|other| other < at).copied().unwrap_or(start);
+        **at > start && table.dies(&op.process, before.max(start), **at)
+    });
+    let mut deaths = deaths.copied();
+    let gave_up = |other: &Op, at: Point| match other.kind {
+        OpKind::Release { grant } | OpKind::Lost { grant } => {
+            grant == op.id && stamp(other.call) < at
+        }
+        OpKind::Extend { grant, background: false } => {
+            let lost = other.ret.filter(|_| other.outcome == Outcome::Lost);
+            grant == op.id && lost.is_some_and(|ret| stamp(ret) < at)
+        }
+        _ => false,
+    };
+    let first = deaths.next();
+    first.is_some_and(|at| !table.history.ops.iter().any(|other| gave_up(other, at)))
+}
+
+/// The last true time at which a lease ends that a grant's caller was told of.
+fn promised(table: &Table, op: &Op) -> u64 {
+    let kept = table.history.ops.iter().filter_map(|other| match (&other.kind, &other.outcome) {
+        (OpKind::Extend { grant, .. }, Outcome::Kept { deadline }) if *grant == op.id => {
+            Some((other.ret?, other.call, (*deadline)?))
+        }
+        _ => None,
+    });
+    let own = match op.outcome {
+        Outcome::Granted { deadline: Some(deadline), .. } => {
+            op.ret.map(|ret| (ret, op.call, deadline))
+        }
+        _ => None,
+    };
+    let ends = kept.chain(own).filter_map(|(_, call, (clock, reading))| {
+        let shows =
+            |at: u64, seq: u64| table.reading(&op.process, clock, (at, seq)) >= i128::from(reading);
+        if shows(call.at, call.seq) {
+            return Some(call.at);
+        }
+        let pieces = table.history.clocks.iter();
+        let pieces = pieces.filter(|piece| piece.host == op.process && piece.clock == clock);
+        let mut starts: Vec<Point> = pieces.map(|piece| point(piece.from)).collect();
+        starts.retain(|from| *from > stamp(call));
+        starts.insert(0, stamp(call));
+        starts.iter().enumerate().find_map(|(index, from)| {
+            if shows(from.0, from.1) {
+                return Some(from.0);
+            }
+            let next = starts.get(index + 1).copied().unwrap_or((1 << 50, 0));
+            // The first nanosecond of this stretch that shows it, if any does.
+            let (mut low, mut high) = (from.0, next.0);
+            if !(low + 1..high).contains(&(high - 1)) || !shows(high - 1, u64::MAX) {
+                let is_last = high > low
+                    && next.1 > 0
+                    && table.reading(&op.process, clock, (next.0, next.1 - 1))
+                        >= i128::from(reading);
+                return is_last.then_some(next.0);
+            }
+            while high - low > 1 {
+                let middle = low + (high - low) / 2;
+                *(if shows(middle, u64::MAX) { &mut high } else { &mut low }) = middle;
+            }
+            Some(high)
+        })
+    });
+    ends.max().unwrap_or(0)
 }
 
 /// Acquires during which another caller wanted or had the lock.

@@ -77,13 +77,15 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
     misses.min()
 }
 
-/// The keys from before a tenure that are not its own.
+/// The keys that are not a tenure's own and were there before it, or were set by what was over then.
 fn older(table: &Table, began: u32) -> Vec<usize> {
     let granted = stamp(table.op(began).ret.expect("granted"));
     let older = births(table).filter(|born| {
         let key = &table.history.keys[*born];
         let is_others = tenure_of(table, *born).is_some_and(|owner| owner != began);
-        key.change == KeyChange::Set && is_others && point(key.at) < granted
+        let set_by = key.by.and_then(|by| table.op(by).ret).map(stamp);
+        let is_before = point(key.at) < granted || set_by.is_some_and(|ret| ret < granted);
+        key.change == KeyChange::Set && is_others && is_before
     });
     older.collect()
 }

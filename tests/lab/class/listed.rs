@@ -42,6 +42,36 @@ fn a_step_that_made_no_difference_is_not_listed() {
     );
 }
 
+/// A node that is started again is back at once: each of the two restarts was needed.
+#[test]
+fn restarts_are_listed_beside_an_eviction() {
+    check(
+        r#"
+        topology = { kind = "independent", nodes = 5 }
+        lock = { algorithm = "redlock", ttl = "8s" }
+        workload = { kind = "counter", clients = 2, rounds = 2, hold = "3s" }
+        [[fault]]
+        kind = "evict"
+        target = "n1"
+        key = "lock"
+        after = { event = "acquired", by = "c1", nth = 1, plus = "500ms" }
+        [[fault]]
+        kind = "restart"
+        target = "n2"
+        after = { event = "acquired", by = "c1", nth = 1, plus = "600ms" }
+        [[fault]]
+        kind = "restart"
+        target = "n3"
+        after = { event = "acquired", by = "c1", nth = 1, plus = "700ms" }
+        "#,
+        &[
+            (Bounded::AmnesiacRestart, &[2]),
+            (Bounded::AmnesiacRestart, &[3]),
+            (Bounded::KeyRemoval, &[1]),
+        ],
+    );
+}
+
 #[test]
 fn a_return_after_the_violation_is_not_listed() {
     check(

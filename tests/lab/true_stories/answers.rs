@@ -1,11 +1,15 @@
 //! Predicates of sentences about requests and replies.
 
-use lockstorm::history::{Op, OpKind, Outcome};
+use lockstorm::history::{Op, OpId, OpKind, Outcome, Request};
 use lockstorm_platform::trace::Leg;
 
 use crate::true_stories::facts::{Facts, Truth, ensure};
-use crate::true_stories::pattern::{is_moment, read};
+use crate::true_stories::pattern::{is_moment, list, read};
 use crate::true_stories::templates::{Template, Told};
+
+fn is_answered(request: &Request) -> bool {
+    request.legs.iter().any(|(leg, _)| *leg == Leg::Delivered)
+}
 
 pub const TEMPLATES: &[Template] = &[
     ("{who}'s {word} ends without an answer: nobody knows whether it took effect.", |f, t| {
@@ -13,9 +17,32 @@ pub const TEMPLATES: &[Template] = &[
         let is_it =
             |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|r| r.instant() == t.at);
         let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
-        let own: Vec<_> = f.history.requests.iter().filter(|r| r.op == op.id).collect();
-        let lacks = own.iter().any(|r| r.legs.iter().all(|(leg, _)| *leg != Leg::Delivered));
-        ensure(own.is_empty() || lacks, "every request was answered")
+        let mut own = f.history.requests.iter().filter(|r| r.op == op.id);
+        ensure(!own.any(is_answered), "a request was answered")
+    }),
+    (
+        "{who}'s {word} ends without an answer to its {word}: nobody knows whether that took effect.",
+        |f, t| {
+            ended(f, t, &Outcome::Unknown)?;
+            let is_it =
+                |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|r| r.instant() == t.at);
+            let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
+            let own = || f.history.requests.iter().filter(|r| r.op == op.id);
+            let open = own().any(|r| !is_answered(r) && r.command == t.words[2]);
+            ensure(open && own().any(is_answered), "it was answered, or nothing was")
+        },
+    ),
+    ("{who}'s {word} ends without an answer of {list}, and its outcome is unknown.", |f, t| {
+        ended(f, t, &Outcome::Unknown)?;
+        let is_it =
+            |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|r| r.instant() == t.at);
+        let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
+        let own = || f.history.requests.iter().filter(|r| r.op == op.id);
+        let silent = |node: &str| own().all(|r| r.to != node || !is_answered(r));
+        for node in list(t.words[2]) {
+            ensure(own().any(|r| r.to == node) && silent(&node), "it did answer")?;
+        }
+        ensure(own().any(is_answered), "nobody answered at all")
     }),
     ("{who}'s {word} returns with an unknown outcome.", |f, t| ended(f, t, &Outcome::Unknown)),
     ("{who}'s {word} finds the lock lost.", |f, t| ended(f, t, &Outcome::Lost)),
@@ -91,10 +118,21 @@ fn prolonged(facts: &Facts, told: &Told) -> Truth {
     let (_, grant) = times.iter().find(|(at, _)| *at == told.at).ok_or("not then")?;
     let own = times.iter().filter(|(_, of)| of == grant || facts.finding.plan.workload.reenter);
     let own = own.filter(|(at, _)| *at >= told.at);
-    if told.words[1] == "once" {
+    let (node, often) = match read("on {node} {any}", told.words[1]) {
+        Some(words) => (Some(words[0]), words[1]),
+        None => (None, told.words[1]),
+    };
+    if let Some(node) = node {
+        let ops = facts.history.ops.iter().filter(|op| facts.grant(op.id) == *grant);
+        let extends = ops.filter(|op| matches!(op.outcome, Outcome::Kept { .. }));
+        let ids: Vec<OpId> = extends.map(|op| op.id).collect();
+        let mut sent = facts.history.requests.iter().filter(|r| ids.contains(&r.op));
+        ensure(sent.all(|r| r.to == node || !is_answered(r)), "another node served one")?;
+    }
+    if often == "once" {
         return ensure(own.count() == 1 || facts.finding.plan.workload.reenter, "more often");
     }
-    let words = read("{number} times from here to {moment}", told.words[1]).ok_or("how often?")?;
+    let words = read("{number} times from here to {moment}", often).ok_or("how often?")?;
     let until = |at: u64| is_moment(words[1], at);
     let last = own.clone().position(|(at, _)| until(at.at)).ok_or("not at the last")?;
     let often: usize = words[0].parse().map_err(|_| "no number")?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm::history::{AccessKind, Condition, Key, Op, OpId, OpKind, Outcome, PROBE};
+use lockstorm::history::{AccessKind, Condition, Key, Op, OpId, OpKind, Outcome, PROBE, Seen};
 use lockstorm_platform::trace::KeyChange;
 
 use crate::true_stories::facts::{Facts, Held, Truth, ensure, is_granted};
@@ -42,7 +42,11 @@ pub const TEMPLATES: &[Template] = &[
     }),
     (
         "{who}'s {word} of {length} ends {length} before its lease, so nobody else could be let in.",
-        spared,
+        |facts, told| spared(facts, told, None),
+    ),
+    (
+        "{who}'s {word} of {length} ends {length} before its key on {node} would have been over, so nobody else could be let in.",
+        |facts, told| spared(facts, told, Some(told.words[4])),
     ),
     ("{who}'s lease is prolonged {any} before its hold ends at {moment}.", |facts, told| {
         let kept =
@@ -159,7 +163,8 @@ fn again(facts: &Facts, more: usize, text: &str) -> Truth {
 
 /// A halt of this length ends now, its holder knows of a lease that lasts for so much longer, and
 /// each of its keys is there.
-fn spared(facts: &Facts, told: &Told) -> Truth {
+/// A halted holder resumes this long before its lease is over, or its key on a node.
+fn spared(facts: &Facts, told: &Told, keyed: Option<&str>) -> Truth {
     let (who, word) = (told.words[0], told.words[1]);
     let hold =
         facts.holds.iter().find(|h| h.op.caller == who && h.from < told.at && told.at <= h.until);
@@ -170,7 +175,16 @@ fn spared(facts: &Facts, told: &Told) -> Truth {
     ensure(halts.any(is_it), "no such halt ends now")?;
     let over = facts.lease_known(hold.op, told.at).ok_or("its lease has no end")?;
     let left = over.checked_sub(told.at.at).ok_or("its lease is over")?;
-    ensure(is_length(told.words[3], left), "its lease ends otherwise")?;
+    match keyed {
+        None => ensure(is_length(told.words[3], left), "its lease ends otherwise")?,
+        Some(node) => {
+            let before = facts.history.keys.iter().take_while(|key| key.at < told.at).count();
+            let (born, _) = facts.standing(node, before).ok_or("no key is there")?;
+            let over = facts.runs_out(node, born, before).ok_or("it never ends")?;
+            let key_left = over.saturating_sub(told.at.at);
+            ensure(is_length(told.words[3], key_left) && key_left < left, "it ends otherwise")?;
+        }
+    }
     let nodes: BTreeSet<&str> = facts.history.keys.iter().map(|key| key.node.as_str()).collect();
     let before = facts.history.keys.iter().take_while(|key| key.at < told.at).count();
     let is_own = |id| facts.grant(id) == Some(hold.op.id);
@@ -308,12 +322,19 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
         };
         let mut owners = keys.filter_map(|key| owner(key.by?));
         match keyed {
+            _ if told.words[0].contains(" leads without") => {}
             Some(keyed) => ensure(owners.any(is_own) == keyed, "its key is there otherwise")?,
             None => ensure(owners.any(|op| !is_own(op)), "no older key is there")?,
         }
     }
     ensure(is_rounded(length, miss.unsigned_abs()), "it is another length")?;
     let free = told.at.at.saturating_add_signed(miss);
+    let sightings = facts.history.sightings.iter();
+    let mut leads = sightings.filter(|seen| seen.what == Seen::Leads);
+    let led = leads.any(|seen| words.get(2) == Some(&seen.by.as_str()) && seen.at.at < free);
+    if told.words[0].contains(" leads without") {
+        ensure(!led, "it led before")?;
+    }
     let is_ended = |ends: &[KeyChange]| {
         let then = |key: &&Key| words.get(2) == Some(&key.node.as_str()) && key.at.at == free;
         facts.history.keys.iter().filter(then).any(|key| ends.contains(&key.change))

@@ -19,6 +19,14 @@ pub const TEMPLATES: &[Template] = &[
         |facts, told| overlap(facts, told, true),
     ),
     (
+        "From here on more than {number} of {list} believe they hold the lock, for {length}, until {any} at {moment}.",
+        |facts, told| {
+            let allowed = facts.finding.promise.holders;
+            ensure(told.words[0] == allowed.to_string(), "another number may hold it")?;
+            overlap(facts, &Told { at: told.at, words: told.words[1..].to_vec() }, true)
+        },
+    ),
+    (
         "From here on {list} both have the lock within their leases, for {length}, until {who}'s lease is over at {moment}.",
         within,
     ),

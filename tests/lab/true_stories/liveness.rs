@@ -97,10 +97,20 @@ fn left_by(facts: &Facts, told: &Told) -> Truth {
             told.at < ret.instant() && at.is_some_and(|at| is_moment(at, ret.at))
         }
         (Outcome::Pending, _) => end == "never returns",
-        (Outcome::Unknown, _) if asked.iter().all(replied) => {
-            end == "returns with an unknown outcome"
+        (Outcome::Unknown, ret) => {
+            let is_answered = asked.iter().any(replied);
+            let [now, before] = match is_answered {
+                true => ["returns with an unknown outcome", "had returned with an unknown outcome"],
+                false => ["ends without an answer", "had ended without an answer"],
+            };
+            match ret.filter(|ret| ret.instant() < told.at) {
+                None => end == now,
+                Some(ret) => {
+                    let at = end.strip_prefix(before).and_then(|end| end.strip_prefix(" at "));
+                    at.is_some_and(|at| is_moment(at, ret.at))
+                }
+            }
         }
-        (Outcome::Unknown, _) => end == "ends without an answer",
         (Outcome::Refused { .. }, _) => end == "is refused all the same",
         _ => false,
     };

@@ -60,7 +60,7 @@ const FALSE: &[(&str, &str, &str)] = &[
         "which followed n1, is a master",
         "which followed n3, is a master",
     ),
-    ("sentinel-failover-loses-grant", "receive no answer from n1", "receive no answer from n2"),
+    ("sentinel-failover-loses-grant", "suspect that n1 is down", "suspect that n2 is down"),
 ];
 
 #[test]

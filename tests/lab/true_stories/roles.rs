@@ -40,12 +40,8 @@ pub const TEMPLATES: &[Template] = &[
     ("{node}'s process ends by itself.", |facts, told| {
         place(facts, told, |seen| seen.what == Seen::Exited).map(drop)
     }),
-    ("{list} receives no answer from {node}, and suspects it.", |f, t| {
-        watched(f, t, Sight::Suspected, 1)
-    }),
-    ("{list} receive no answer from {node}, and suspect it.", |f, t| {
-        watched(f, t, Sight::Suspected, 2)
-    }),
+    ("{list} suspects that {node} is down.", |f, t| watched(f, t, Sight::Suspected, 1)),
+    ("{list} suspect that {node} is down.", |f, t| watched(f, t, Sight::Suspected, 2)),
     ("{list} reports that {node} is down: enough agree.", |f, t| watched(f, t, Sight::Down, 1)),
     ("{list} report that {node} is down: enough agree.", |f, t| watched(f, t, Sight::Down, 2)),
     ("{list} see their clocks jump and act on nothing for 30 s: TILT.", |f, t| {

@@ -17,8 +17,18 @@ pub struct Disturbance {
     pub extra: i64,
     /// Maximum nanoseconds of a random addition to each message.
     pub jitter: i64,
+}
+
+/// A fault that loses tries. Its end is known as it begins: a message that is sent before the end
+/// may be retransmitted after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LossFault {
+    /// The number of the fault.
+    pub id: u32,
     /// Lost tries per million.
-    pub loss_per_million: i64,
+    pub per_million: u32,
+    /// When it is over.
+    pub until: Nanos,
 }
 
 /// A directed link between two hosts.
@@ -32,6 +42,8 @@ pub struct Link {
     /// Lost tries per million without any fault.
     pub loss_per_million: u64,
     disturbance: Disturbance,
+    /// The active faults that lose tries.
+    losses: Vec<LossFault>,
     draws: Option<Box<(Draws, Draws)>>,
     /// The number of connections opened along it.
     dialled: u32,
@@ -47,6 +59,7 @@ impl Link {
             counters,
             loss_per_million: 0,
             disturbance,
+            losses: Vec::new(),
             draws: None,
             dialled: 0,
         }
@@ -73,19 +86,24 @@ impl Link {
     pub fn disturb(&mut self, change: Disturbance) {
         self.disturbance.extra += change.extra;
         self.disturbance.jitter += change.jitter;
-        self.disturbance.loss_per_million += change.loss_per_million;
-        let Disturbance { extra, jitter, loss_per_million } = self.disturbance;
-        debug_assert!(
-            extra >= 0 && jitter >= 0 && loss_per_million >= 0,
-            "faults take away what they have added, and no more"
-        );
+        let Disturbance { extra, jitter } = self.disturbance;
+        debug_assert!(extra >= 0 && jitter >= 0, "faults take away what they have added, no more");
+    }
+
+    /// Begins to lose tries, or ends that.
+    pub fn lose(&mut self, loss: LossFault, begin: bool) {
+        if begin {
+            self.losses.push(loss);
+        } else {
+            self.losses.retain(|own| own.id != loss.id);
+        }
     }
 
     /// Whether the delay of a message needs a draw.
     pub fn needs_draw(&self) -> bool {
         self.latency.constant().is_none()
             || self.disturbance.jitter > 0
-            || self.disturbance.loss_per_million > 0
+            || !self.losses.is_empty()
             || self.loss_per_million > 0
     }
 
@@ -100,13 +118,14 @@ impl Link {
         self.disturbance.extra.max(0).unsigned_abs()
     }
 
-    /// The drawn delay of a message, including retransmissions of lost tries, and the draw of its
-    /// latency. `hosts` are the names of the link's ends.
+    /// The drawn delay of a message sent `now`, including retransmissions of lost tries, and the
+    /// draw of its latency. `hosts` are the names of the link's ends.
     pub fn drawn_latency(
         &mut self,
         chance: &Chance,
         hosts: (&str, &str),
         ordinal: Ordinal,
+        now: Nanos,
     ) -> (Nanos, u64) {
         let timeout = if ordinal.syn { SYN_TIMEOUT } else { RETRANSMISSION };
         let ordinal = ordinal.number;
@@ -126,11 +145,14 @@ impl Link {
             latency = latency.saturating_add(added);
         }
         let own_loss = self.loss_per_million;
-        let loss = self.disturbance.loss_per_million.max(0).unsigned_abs() + own_loss;
-        let mut lost = 0;
-        while loss > 0 && lost < MAX_LOST_TRIES {
-            let try_draw = loss_draws.at(ordinal * 8 + u64::from(lost));
-            let place = below(try_draw, 1_000_000);
+        let (mut lost, mut waited) = (0, 0);
+        while lost < MAX_LOST_TRIES {
+            // A retransmission is lost only by faults that still last by then.
+            let loss = own_loss + lost_by(&self.losses, now.saturating_add(waited));
+            if loss == 0 {
+                break;
+            }
+            let place = below(loss_draws.at(ordinal * 8 + u64::from(lost)), 1_000_000);
             if place >= loss {
                 break;
             }
@@ -139,9 +161,16 @@ impl Link {
             self.counters.lost += u64::from(by_fault);
             self.counters.lost_anyway += u64::from(!by_fault);
             lost += 1;
+            waited = timeout * ((1 << lost) - 1);
         }
-        (latency.saturating_add(timeout * ((1 << lost) - 1)), draw)
+        (latency.saturating_add(waited), draw)
     }
+}
+
+/// The tries per million that faults lose at a time.
+fn lost_by(losses: &[LossFault], at: Nanos) -> u64 {
+    let active = losses.iter().filter(|loss| at < loss.until);
+    active.map(|loss| u64::from(loss.per_million)).sum()
 }
 
 /// The links between all hosts.
@@ -173,7 +202,11 @@ impl Links {
     /// Whether no fault is active on any link.
     pub fn are_undisturbed(&self) -> bool {
         let mut links = self.links.iter().flatten();
-        links.all(|link| link.blocked == 0 && link.disturbance == Disturbance::default())
+        links.all(|link| {
+            link.blocked == 0
+                && link.losses.is_empty()
+                && link.disturbance == Disturbance::default()
+        })
     }
 
     /// The link from one host to another.

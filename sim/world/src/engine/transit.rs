@@ -42,10 +42,10 @@ impl State {
     }
 
     fn drawn_latency(&mut self, hosts: (HostId, HostId), ordinal: Ordinal) -> Nanos {
-        let State { links, names, chance, .. } = self;
+        let State { links, names, chance, now, .. } = self;
         let ends = (names.name(hosts.0), names.name(hosts.1));
         let link = links.link(hosts.0, hosts.1);
-        let (latency, draw) = link.drawn_latency(chance, ends, ordinal);
+        let (latency, draw) = link.drawn_latency(chance, ends, ordinal, *now);
         let low = u32::try_from(ordinal.number & u64::from(u32::MAX)).expect("masked to 32 bits");
         self.happen(Happening::Draw, u32::from(hosts.0.0), low, &draw.to_le_bytes());
         latency

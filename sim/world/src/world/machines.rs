@@ -39,6 +39,8 @@ pub struct Machines {
     /// The operator's machine.
     pub desk: Host,
     pub operator: Option<Operator>,
+    /// When the world will be healed, if that is known.
+    pub heal_at: Option<Nanos>,
     /// The additional names: those of masters, which a failover redirects.
     pub masters: Vec<String>,
 }
@@ -83,6 +85,7 @@ impl Machines {
         Machines {
             desk: engine.host(desk),
             operator,
+            heal_at: None,
             masters: names.into_keys().collect(),
             alive: vec![false; parts.len()],
             ended,

@@ -7,7 +7,7 @@ use lockstorm_platform::fault::Fault;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::order::Operator;
 use lockstorm_platform::rng::DrawKey;
-use lockstorm_platform::time::ClockSetting;
+use lockstorm_platform::time::{ClockSetting, Nanos};
 
 use crate::engine::interface::Process;
 use crate::engine::kind::EngineKind;
@@ -34,6 +34,8 @@ pub struct WorldSpec {
     pub names: BTreeMap<String, SocketAddrV4>,
     /// The faults.
     pub faults: Vec<Fault>,
+    /// When the world will be healed, if that is known: no fault lasts longer.
+    pub heal_at: Option<Nanos>,
     /// Carries out faults that act by command, if there can be any.
     pub operator: Option<Operator>,
     /// Whether the trace keeps a line for every record.
@@ -54,6 +56,7 @@ impl WorldSpec {
             hosts,
             names: BTreeMap::new(),
             faults: Vec::new(),
+            heal_at: None,
             operator: None,
             whole_trace: false,
         }

@@ -9,7 +9,7 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::HostId;
 
 use crate::engine::disk::Files;
-use crate::engine::links::Disturbance;
+use crate::engine::links::{Disturbance, LossFault};
 use crate::world::machines::Machines;
 
 impl Machines {
@@ -23,19 +23,19 @@ impl Machines {
             Target::Links { from, to, both } => {
                 for (from, to) in from.iter().flat_map(|f| to.iter().map(move |t| (f, t))) {
                     let (from, to) = (self.id(from), self.id(to));
-                    self.apply_to_link(&fault.verb, from, to, begin);
+                    self.apply_to_link(fault, from, to, begin);
                     if *both {
-                        self.apply_to_link(&fault.verb, to, from, begin);
+                        self.apply_to_link(fault, to, from, begin);
                     }
                 }
             }
         }
     }
 
-    fn apply_to_link(&self, verb: &Verb, from: HostId, to: HostId, begin: bool) {
+    fn apply_to_link(&self, fault: &Fault, from: HostId, to: HostId, begin: bool) {
         let sign = if begin { 1 } else { -1 };
         let disturb = |change| self.disturb(from, to, change);
-        match verb {
+        match &fault.verb {
             Verb::Partition => self.engine.block(from, to, begin),
             Verb::Delay { extra } => {
                 disturb(Disturbance { extra: sign * signed(*extra), ..Disturbance::default() });
@@ -43,10 +43,12 @@ impl Machines {
             Verb::Jitter { extra } => {
                 disturb(Disturbance { jitter: sign * signed(*extra), ..Disturbance::default() });
             }
-            Verb::Loss { per_million } => disturb(Disturbance {
-                loss_per_million: sign * i64::from(*per_million),
-                ..Disturbance::default()
-            }),
+            Verb::Loss { per_million } => {
+                let over = fault.length.map(|length| self.now().saturating_add(length));
+                let until = over.into_iter().chain(self.heal_at).min().unwrap_or(Nanos::MAX);
+                let loss = LossFault { id: fault.id, per_million: *per_million, until };
+                self.engine.state().links.link(from, to).lose(loss, begin);
+            }
             Verb::CutReply => self.count_broken(from, to, self.engine.cut_reply(from, to)),
             Verb::Reset => self.count_broken(from, to, self.engine.reset(from, to)),
             other => panic!("'{}' acts on a host, not on a link", other.word()),
