@@ -400,6 +400,16 @@ pub const WORDS: [&str; 18] = [
 ];
 
 impl OpKind {
+    /// The grant under which an access to the resource is made, if it is one.
+    pub fn access_grant(&self) -> Option<OpId> {
+        match self {
+            OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant } => {
+                *grant
+            }
+            _ => None,
+        }
+    }
+
     /// The word for the invocation.
     pub fn invocation_word(&self) -> &'static str {
         match self {

@@ -17,7 +17,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_platform::time::{Clock, Nanos, SECOND};
+use lockstorm_platform::time::Clock;
 
 use crate::check::case::Case;
 use crate::history::{Condition, PROBE};
@@ -65,6 +65,13 @@ fn reason(case: &Case, fault: u32, over: Option<Moment>) -> Option<String> {
     all_late.then(|| format!("{name} struck when all work was done"))
 }
 
+/// Whether a fault could not change anything: it touched nothing, or nothing that matters.
+pub fn had_no_effect(case: &Case, condition: &Condition) -> bool {
+    touched_nothing(case, condition)
+        || is_a_lie_without_harm(case, condition)
+        || is_of_an_idle_clock(case, condition)
+}
+
 /// Whether a fault left everything as it was.
 pub fn touched_nothing(reading: &Reading, condition: &Condition) -> bool {
     condition.verb.steps_by_nothing()
@@ -93,26 +100,14 @@ fn halts_a_holder(reading: &Reading, condition: &Condition) -> bool {
     condition.verb.halts() && reading.holds.iter().any(is_struck)
 }
 
-/// A node that syncs every second may skip one sync.
-const LATEST_SYNC: Nanos = 2 * SECOND;
-
 /// Whether a fault is of a disk that lies about what it has synced, on a machine that loses no
-/// power before a change that was made after the lie had come to the disk.
+/// power from then on.
 fn is_a_lie_without_harm(case: &Case, condition: &Condition) -> bool {
-    let over = condition.to.unwrap_or(case.history.end);
-    let is_made_good = |power_loss: &Condition| {
-        let mut keys = case.history.keys.iter();
-        let synced = power_loss.from.at.saturating_sub(LATEST_SYNC);
-        keys.any(|key| power_loss.strikes(&key.node) && key.at > over && key.at.at < synced)
-    };
     let mut conditions = case.history.conditions.iter();
-    let loses_data = conditions.any(|other| {
-        other.verb.cuts_power()
-            && other.target == condition.target
-            && other.from > condition.from
-            && !is_made_good(other)
+    let loses_power = conditions.any(|other| {
+        other.verb.cuts_power() && other.target == condition.target && other.from > condition.from
     });
-    condition.verb.lies() && !loses_data
+    condition.verb.lies() && !loses_power
 }
 
 /// Whether a fault is of the clock of a node that never has the lock's key from then on.

@@ -437,7 +437,12 @@ fn is_let_in(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool 
     let mut holds = case.holds.iter().filter(|hold| ![leftover.owner, op.id].contains(&hold.grant));
     holds.any(|hold| {
         let call = case.op(hold.grant).map_or(Moment::NEVER, |op| op.call.into());
-        call <= moment && moment < hold.end && hold.start < leftover.key.to
+        // Until its release returns, the key is still the holder's.
+        let back = case.endings(hold.grant).filter_map(|ending| ending.done).min();
+        let over = back.map_or(hold.end, |back| back.max(hold.end));
+        let by = leftover.key.ended.and_then(|end| end.by);
+        let is_of_key = hold.start < leftover.key.to || by == Some(hold.grant);
+        call <= moment && moment < over && is_of_key
     })
 }
 

@@ -108,7 +108,8 @@ fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -
 }
 
 /// When the last lease ends that a caller was told of before it died: until then its key has to
-/// stay, however long the lock makes its leases.
+/// stay, however long the lock makes its leases. The caller's clock counts as it ran at the call:
+/// a later step of it moves no key.
 fn promised_to_the_dead(case: &Case) -> Nanos {
     let died = case.holds.iter().filter(|hold| matches!(hold.ended, HoldEnd::Died(_)));
     let told = died.filter(|hold| !hold.by_probe).flat_map(|hold| {
@@ -118,11 +119,11 @@ fn promised_to_the_dead(case: &Case) -> Nanos {
     let ends = told.filter_map(|op| match op.outcome {
         Outcome::Granted { deadline, .. } | Outcome::Kept { deadline } => {
             let (clock, reading) = deadline?;
-            case.clocks.reaches(&op.process, clock, op.call.into(), reading)
+            case.clocks.line(&op.process, clock, op.call.into())?.reaches(reading)
         }
         _ => None,
     });
-    ends.map(|end| end.at).max().unwrap_or(0)
+    ends.max().unwrap_or(0)
 }
 
 /// How long after a moment there was no master.

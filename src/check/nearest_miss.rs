@@ -76,12 +76,9 @@ fn older<'c, 'a>(case: &'c Case<'a>, grant: OpId) -> Vec<(&'c Incarnation<'a>, M
     let Some(tenure) = case.tenure(grant) else { return Vec::new() };
     let older = case.lives.incarnations.iter().filter(|key| {
         let owner = key.by.and_then(|by| case.owner(by)).map(|owner| case.outermost(owner));
-        let is_set = case.history.keys[key.born].change == KeyChange::Set;
-        // A start may put a key back that was set before.
-        let set_by = key.by.and_then(|by| case.op(by)?.ret);
-        let is_before = |moment: Moment| moment < tenure.whole.start;
-        let is_older = is_before(key.from) || set_by.is_some_and(|ret| is_before(ret.into()));
-        is_set && is_older && owner.is_some_and(|owner| owner != grant)
+        let set = &case.history.keys[key.born];
+        let is_older = set.change == KeyChange::Set && case.is_from_before(set, tenure.whole.start);
+        is_older && owner.is_some_and(|owner| owner != grant)
     });
     older.map(|key| (key, case.passes(key).min(key.to))).collect()
 }

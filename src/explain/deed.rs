@@ -112,7 +112,7 @@ fn deed(broken: &BrokenAssumption, condition: &Condition, strikes: usize) -> Str
             format!("{word} of {who} left no node that leads, for {}", length(broken.actual))
         }
         Bounded::Unreplicated => format!(
-            "{word} of {who} kept replicas from their master until {} after the heal",
+            "{word} of {who} kept replicas from their master for at least {} after the heal",
             length(broken.actual)
         ),
         Bounded::KeyRemoval => format!("{word} struck {who}"),

@@ -331,11 +331,13 @@ pub fn callers(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
 }
 
 fn broken_sentence(finding: &Finding, broken: &BrokenAssumption) -> String {
+    // Of several, one may be enough: the trial was without all.
+    let all = if broken.faults.len() > 1 { "all of this" } else { "this" };
     let without = match (broken.goes.is_empty(), broken.stays.is_empty()) {
         (true, _) => String::new(),
-        (false, true) => "; take this away, and nothing is violated".to_owned(),
+        (false, true) => format!("; take {all} away, and nothing is violated"),
         (false, false) => {
-            format!("; take this away, and there is no {}", all_of(&broken.goes, "or"))
+            format!("; take {all} away, and there is no {}", all_of(&broken.goes, "or"))
         }
     };
     format!("{}: {}{without}.", bound(broken.what, broken.bound), deeds(finding, broken))

@@ -266,7 +266,9 @@ impl<'a> Witness<'a> {
         let nodes: BTreeSet<&str> = answered.iter().map(|request| &*request.to).collect();
         let silent = open.iter().map(|request| &*request.to).filter(|node| !nodes.contains(node));
         let silent: BTreeSet<&'a str> = silent.collect();
+        let unsent = |request: &&Request| request.at(Leg::Unsent).is_some();
         match open.last() {
+            Some(_) if answered.is_empty() && open.iter().all(unsent) => Answers::Unsent,
             _ if answered.is_empty() => Answers::None,
             None => Answers::All,
             Some(_) if !silent.is_empty() => {
@@ -308,6 +310,8 @@ pub enum Answers<'a> {
     All,
     /// No request.
     None,
+    /// No request was sent: no connection came about.
+    Unsent,
     /// Each node answered, but not every request: the last one without an answer.
     NotTo(&'a str),
     /// Some nodes answered none.
@@ -320,6 +324,7 @@ impl Answers<'_> {
         match self {
             Answers::All => "had an unknown outcome".to_owned(),
             Answers::None => "was not answered".to_owned(),
+            Answers::Unsent => "found no connection".to_owned(),
             Answers::NotTo(command) => format!("had no answer to its {command}"),
             Answers::NotOf(nodes) => format!("was not answered by {}", list(nodes)),
         }

@@ -175,7 +175,8 @@ pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> 
     let found = thresholds(lab, plan, &strikes(&finding.history), false, &knobs, &spending);
     let runs = found.iter().map(|(.., runs)| runs).sum();
     let nearest = |threshold: &Threshold| {
-        threshold.breaks.saturating_mul(1_000) / threshold.own.checked_abs().unwrap_or(1).max(1)
+        threshold.breaks.saturating_abs().saturating_mul(1_000)
+            / threshold.own.checked_abs().unwrap_or(1).max(1)
     };
     let struck = strikes(&finding.history);
     let (mut thresholds, mut steady) = (Vec::new(), Vec::new());

@@ -10,7 +10,7 @@
 
 use lockstorm_platform::time::Nanos;
 
-use crate::history::{Op, OpId, OpKind, Outcome, PROBE};
+use crate::history::{Op, OpId, Outcome, PROBE};
 use crate::ledger::breach::{Breach, Ledger, above};
 use crate::ledger::part::Part;
 use crate::ledger::strike;
@@ -85,7 +85,7 @@ type Accesses<'a> = Vec<(OpId, &'a Op)>;
 
 fn accesses<'a>(ledger: &Ledger<'a>) -> Accesses<'a> {
     let ops = ledger.reading.history.ops.iter();
-    let mut found: Accesses = ops.filter_map(|op| Some((grant_of(op)?, op))).collect();
+    let mut found: Accesses = ops.filter_map(|op| Some((op.kind.access_grant()?, op))).collect();
     found.sort_by_key(|(grant, _)| *grant);
     found
 }
@@ -157,13 +157,6 @@ fn of<'a>(accesses: &Accesses<'a>, acquire: OpId) -> impl Iterator<Item = &'a Op
     let first = accesses.partition_point(|(grant, _)| *grant < acquire);
     let own = accesses[first..].iter().take_while(move |(grant, _)| *grant == acquire);
     own.map(|(_, op)| *op)
-}
-
-fn grant_of(op: &Op) -> Option<OpId> {
-    match op.kind {
-        OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant } => grant,
-        _ => None,
-    }
 }
 
 /// When an access arrived at the resource, if it did, and when it was finished for good.

@@ -7,7 +7,7 @@ use lockstorm_platform::fault::Target;
 use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::Leg;
 
-use crate::history::{Condition, History, Op, OpId, OpKind, Outcome, Seen};
+use crate::history::{Condition, History, Key, Op, OpId, OpKind, Outcome, Seen};
 use crate::reading::clocks::Clocks;
 use crate::reading::moment::Moment;
 
@@ -147,7 +147,7 @@ impl<'a> HistoryIndex<'a> {
         !earlier.any(|op| {
             let died = || self.death_after(&op.process, op.call.into());
             let since = |access: &Op| died().is_none_or(|death| death.at > access.call.into());
-            op.process == access.process && is_guarded(op) && since(access)
+            op.process == access.process && op.kind.access_grant().is_some() && since(access)
         })
     }
 
@@ -162,19 +162,21 @@ impl<'a> HistoryIndex<'a> {
         (from, death.map_or(to, |death| death.at.min(to)))
     }
 
+    /// Whether a key began before a moment, or its node put back at a start what an operation had
+    /// set that was over by then.
+    pub fn is_from_before(&self, key: &Key, moment: Moment) -> bool {
+        let is_over = |by: &OpId| {
+            let ret = self.op(*by).and_then(|op| op.ret);
+            ret.is_some_and(|ret| Moment::from(ret) < moment)
+        };
+        let is_restored = |by: &OpId| !self.commands(*by, &key.node).any(|at| at.at == key.at.at);
+        Moment::from(key.at) < moment || key.by.filter(is_over).is_some_and(|by| is_restored(&by))
+    }
+
     /// Whether an acquire was granted.
     pub fn is_granted(&self, id: OpId) -> bool {
         self.op(id).is_some_and(|op| matches!(op.outcome, Outcome::Granted { .. }))
     }
-}
-
-/// Whether an operation is an access under a grant.
-fn is_guarded(op: &Op) -> bool {
-    let grant = match op.kind {
-        OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant } => grant,
-        _ => None,
-    };
-    grant.is_some()
 }
 
 fn number_callers(history: &History) -> Vec<usize> {

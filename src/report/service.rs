@@ -51,6 +51,9 @@ fn why(finding: &Finding, out: &Unavailable) -> String {
         (Reason::Unowned, None) => "a key that nobody owned".to_owned(),
         (Reason::NoMaster, _) => "no node led".to_owned(),
         (Reason::Declined, _) => "nodes answered with an error".to_owned(),
+        (Reason::NoQuorum, _) if finding.plan.topology.nodes == 1 => {
+            "the node did not answer".to_owned()
+        }
         (Reason::NoQuorum, _) => "too few nodes answered".to_owned(),
         (Reason::SplitVotes, Some(who)) => {
             format!("keys of tries that were under way, as {who}'s: split votes")
@@ -63,7 +66,8 @@ fn why(finding: &Finding, out: &Unavailable) -> String {
         (Reason::Unacknowledged, _) => "too few replicas acknowledged".to_owned(),
         (Reason::Halted, _) => "the callers that wanted it stood still".to_owned(),
         (Reason::Waiting, _) => {
-            "nothing stood in the way; callers waited before they asked again, or for an answer"
+            "no key stood in the way; callers were refused all the same, waited before they asked \
+             again, or for an answer"
                 .to_owned()
         }
     }

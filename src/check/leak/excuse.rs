@@ -113,8 +113,10 @@ fn was_removed_within_its_lease(case: &Case, key: &Incarnation) -> bool {
     }
     let last = last_change(case, key, |at| at < key.to);
     // A node forgets as it dies, though only its start shows it.
+    let forgets = key.ended.is_some_and(|end| end.change == KeyChange::LostAtRestart);
     let deaths = case.history.conditions.iter().filter(|condition| {
-        condition.verb.kills() && condition.strikes(key.node) && condition.from.at <= key.to.at
+        let is_before = condition.from.at <= key.to.at;
+        forgets && condition.verb.kills() && condition.strikes(key.node) && is_before
     });
     let died = deaths.map(|death| death.from.at).max();
     last.is_some_and(|last| {

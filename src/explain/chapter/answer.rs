@@ -63,6 +63,7 @@ fn unknown(answers: &Answers<'_>) -> String {
     match answers {
         Answers::All => "returns with an unknown outcome".to_owned(),
         Answers::None => "ends without an answer: nobody knows whether it took effect".to_owned(),
+        Answers::Unsent => "finds no connection, and ends without a request".to_owned(),
         Answers::NotTo(command) => format!(
             "ends without an answer to its {command}: nobody knows whether that took effect"
         ),

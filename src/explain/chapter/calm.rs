@@ -1,6 +1,7 @@
 //! The short story of a run that held: how much it tested, and how close it came to a violation.
 
 use lockstorm_platform::time::{Instant, Nanos};
+use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::chapter::strike::{described, outages};
 use crate::explain::chapter::{access, margin, role};
@@ -10,6 +11,7 @@ use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind, Outcome, PROBE, Seen};
 use crate::quantity::{count, length, list, moment};
+use crate::reading::leaders::Leaders;
 
 /// Grants, faults and the keys that nodes kept, the longest wait, the closest calls, and the probe.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -98,9 +100,20 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
     })?;
     let hold = witness.hold(life.owner?)?;
     let who = &hold.grant.caller;
+    // It shows once the node has read its files.
+    let lost = life.end.map(|end| &witness.history().keys[end]).filter(|end| {
+        let mut deaths = witness.history().conditions.iter();
+        let again = deaths.any(|other| {
+            let is_between = back < other.from && other.from < end.at;
+            other.verb.kills() && other.strikes(&life.node) && is_between
+        });
+        end.change == KeyChange::LostAtRestart && end.at.at >= back.at && !again
+    });
+    let back = lost.map_or(back, |lost| lost.at);
     let is_there = |other: &KeyLife| {
         let of_who = other.owner.and_then(|owner| witness.caller(owner)).is_some_and(|c| c == who);
-        other.node == life.node && of_who && other.from.at <= back.at && back < other.until
+        let then = other.from.at <= back.at && back < other.until;
+        other.node == life.node && of_who && then && other.born != life.born
     };
     // A file that is read at the start may bring it back.
     if life.until.at <= back.at && witness.lives.iter().any(is_there) {
@@ -108,8 +121,8 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
     }
     let mut evidence =
         vec![Evidence::Condition(index), Evidence::Op(hold.grant.id), Evidence::Key(life.born)];
-    let is_back = if back == condition.from { "is started again" } else { "is back" };
-    let text = if life.until.at > back.at {
+    let is_back = if condition.to == Some(condition.from) { "is started again" } else { "is back" };
+    let text = if lost.is_none() && life.until.at > back.at {
         format!("{} {is_back}, and still has {who}'s key.", condition.target)
     } else {
         evidence.extend(life.end.map(Evidence::Key));
@@ -156,8 +169,11 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
             return None;
         }
         // By its node's clock, the key may be over before the lease is.
-        let key = witness.lives.iter().filter(own).min_by_key(|life| witness.passes(life))?;
-        let key_left = witness.passes(key).at.saturating_sub(back.at);
+        let leaders = Leaders::of(witness.history());
+        let serving = witness.lives.iter().filter(own);
+        let serving = serving.filter(|life| leaders.would_serve(&life.node, back.into()));
+        let key = serving.min_by_key(|life| witness.passes(life))?;
+        let key_left = witness.passes(key).at.checked_sub(back.at)?;
         let key = (witness.quorum() <= 1 && key_left < left).then_some(key);
         Some((key.map_or(left, |_| key_left), key, index, condition, hold, back))
     });

@@ -49,9 +49,12 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     }
     let text = match nearest.by < 0 {
         true => {
-            let over = match life.is_some() {
-                true => format!("its key on {node} was over"),
-                false => format!("{node} led without its key"),
+            let over = match life {
+                Some(life) if removed(witness, life, access, nearest).is_some() => {
+                    format!("its key on {node} was gone")
+                }
+                Some(_) => format!("its key on {node} was over"),
+                None => format!("{node} led without its key"),
             };
             format!("The nearest miss: {who} writes {by} after {over}; nobody else was let in.")
         }
@@ -116,7 +119,9 @@ fn older<'b>(
     lives.find(|life| {
         let gone = witness.passes(life).min(life.until.into());
         let is_others = life.owner.is_some_and(|owner| !witness.is_of(hold, owner));
-        is_others && life.from < hold.from && gone.at == free
+        let set = &witness.history().keys[life.born];
+        let is_older = witness.reading.is_from_before(set, hold.from.into());
+        is_others && is_older && gone.at == free
     })
 }
 

@@ -115,7 +115,12 @@ fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
     if strike::takes(witness, life) || lost::tells(witness, life) {
         return None;
     }
+    let is_shared = witness.finding.promise.holders > 1;
+    let release =
+        |by: OpId| op(witness.history(), by).filter(|op| matches!(op.kind, OpKind::Release { .. }));
     match (key.change, foreign) {
+        // Who is the last to leave a key that several share removes it.
+        (KeyChange::Deleted, Some(by)) if is_shared && release(by).is_some() => None,
         (KeyChange::Set, Some(by)) => Some((owner, KeyEnd::OverwrittenBy(by))),
         (KeyChange::Deleted, Some(by)) => Some((owner, KeyEnd::DeletedBy(by))),
         (KeyChange::Changed, by) => {

@@ -22,8 +22,49 @@ use crate::reading::moment::Moment;
 
 /// How the second grant of an overlap became possible.
 pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    if witness.finding.promise.holders > 1 {
+        return of_several(witness, violation);
+    }
     let (first, second) = pair(witness, violation)?;
     between(witness, first, second)
+}
+
+/// How one more than allowed came in: a holder was past its lease, or else the key that they share
+/// was gone, or admitted one too many.
+fn of_several(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let at = Moment::from(violation.from);
+    let last = last_in(witness)?;
+    let last = witness.tenures.iter().find(|hold| witness.is_of(hold, last.id))?;
+    let mut named = witness.tenures.iter().filter(|hold| {
+        let mut ops = violation.ops.iter();
+        let is_other = hold.grant.id != last.grant.id && hold.from <= violation.to;
+        is_other && ops.any(|op| witness.is_of(hold, *op))
+    });
+    let is_past = |hold: &&StoryHold<'_>| {
+        let tenure = witness.reading.tenure(hold.grant.id);
+        hold.from.at <= at.at && tenure.is_some_and(|tenure| !tenure.covers(at))
+    };
+    if let Some(past) = named.clone().find(is_past) {
+        return Some(belief(witness, past, at));
+    }
+    let (index, key) = *set_by(witness, last).first()?;
+    if key.change != KeyChange::Set {
+        let holders = witness.finding.promise.holders;
+        let who = &last.grant.caller;
+        let text = format!("{} let {who} in though {holders} held the lock already.", key.node);
+        let evidence = vec![Evidence::Op(last.grant.id), Evidence::Key(index)];
+        return Some(Mechanism::new(How::TooMany, text, evidence));
+    }
+    let before = witness.lives.iter().filter(|life| life.node == key.node && life.from < key.at);
+    let gone = before.max_by_key(|life| life.from)?;
+    let owner = gone.owner?;
+    match ending(witness, gone, owner, key.at.into()) {
+        KeyEnding::Taken(mechanism) => Some(mechanism),
+        _ => {
+            let whose = named.find(|hold| witness.is_of(hold, owner))?;
+            Some(belief(witness, whose, at))
+        }
+    }
 }
 
 /// How the grant of one tenure became possible while another lasted, or should have lasted.
@@ -192,22 +233,10 @@ fn shared(
     let shares = || life.end == Some(index) && first.grant.token() == second.grant.token();
     let is_met = key.change != KeyChange::Set && (life.until > key.at || shares());
     let (one, other) = (&first.grant.caller, &second.grant.caller);
-    let holders = witness.finding.promise.holders;
-    let (how, text) = match holders {
-        1 => (
-            How::SameOwner,
-            format!("{other} was let in by {one}'s key on {}, as if it were its own.", key.node),
-        ),
-        _ => {
-            let last = last_in(witness).map_or(other.as_str(), |last| &last.caller);
-            let text =
-                format!("{} let {last} in though {holders} held the lock already.", key.node);
-            (How::TooMany, text)
-        }
-    };
+    let text = format!("{other} was let in by {one}'s key on {}, as if it were its own.", key.node);
     let evidence =
         vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id), Evidence::Key(index)];
-    is_met.then(|| Mechanism::new(how, text, evidence))
+    is_met.then(|| Mechanism::new(How::SameOwner, text, evidence))
 }
 
 /// The one of several holders whose acquire changed the key last before too many held the lock.

@@ -521,7 +521,9 @@ fn cut_off_within_a_lease(table: &Table, born: usize) -> bool {
     for condition in &table.history.conditions {
         let is_death = matches!(condition.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
             && condition.target == Target::Host(last.node.clone());
-        let is_between = last.at.at <= condition.from.at && condition.from.at <= keys[end].at.at;
+        let is_between = keys[end].change == KeyChange::LostAtRestart
+            && last.at.at <= condition.from.at
+            && condition.from.at <= keys[end].at.at;
         // Conditions are in order: the last one counts.
         gone = if is_death && is_between { condition.from.at } else { gone };
     }
@@ -588,17 +590,32 @@ fn met_at(table: &Table, born: usize, (over, wrong): (Point, bool), victim: &Op)
         let saw_more = applied.any(|at| point(at) >= end);
         let let_in = table.grants().into_iter().any(|other| {
             let told = stamp(other.ret.expect("granted"));
+            let back = given_back(table, other.id);
+            let takes =
+                end_of(table, born).is_some_and(|end| table.history.keys[end].by == Some(other.id));
             ![Some(other.id), None].contains(&left_by(table, born))
                 && other.id != victim.id
                 && stamp(other.call) <= at
-                && (told > at || table.holds(other, at))
-                && told < end
+                && (told > at || table.holds(other, at) || back.is_some_and(|back| at < back))
+                && (told < end || takes)
         });
         let is_met = leaked(&at) && at <= returned && !(says_so(&at) && (saw_more || let_in));
         let fails = attempt.iter().any(|request| request.declined);
         (counts && first && !is_lost && !fails && is_met).then_some(at)
     });
     fails.collect()
+}
+
+/// When the first operation that gave up a grant, or was told of its loss, had returned.
+fn given_back(table: &Table, acquire: u32) -> Option<Point> {
+    let gives_back = table.history.ops.iter().filter(|op| match op.kind {
+        OpKind::Release { grant } | OpKind::Lost { grant } => grant == acquire,
+        OpKind::Extend { grant, background } => {
+            grant == acquire && !background && op.outcome == Outcome::Lost
+        }
+        _ => false,
+    });
+    gives_back.filter_map(|op| op.ret).map(stamp).min()
 }
 
 /// The moment from which on a release referred to the key and was wrong: it reached the key; or,

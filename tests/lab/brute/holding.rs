@@ -218,36 +218,24 @@ fn promised(table: &Table, op: &Op) -> u64 {
         _ => None,
     };
     let ends = kept.chain(own).filter_map(|(_, call, (clock, reading))| {
-        let shows =
-            |at: u64, seq: u64| table.reading(&op.process, clock, (at, seq)) >= i128::from(reading);
-        if shows(call.at, call.seq) {
-            return Some(call.at);
-        }
         let pieces = table.history.clocks.iter();
-        let pieces = pieces.filter(|piece| piece.host == op.process && piece.clock == clock);
-        let mut starts: Vec<Point> = pieces.map(|piece| point(piece.from)).collect();
-        starts.retain(|from| *from > stamp(call));
-        starts.insert(0, stamp(call));
-        starts.iter().enumerate().find_map(|(index, from)| {
-            if shows(from.0, from.1) {
-                return Some(from.0);
-            }
-            let next = starts.get(index + 1).copied().unwrap_or((1 << 50, 0));
-            // The first nanosecond of this stretch that shows it, if any does.
-            let (mut low, mut high) = (from.0, next.0);
-            if !(low + 1..high).contains(&(high - 1)) || !shows(high - 1, u64::MAX) {
-                let is_last = high > low
-                    && next.1 > 0
-                    && table.reading(&op.process, clock, (next.0, next.1 - 1))
-                        >= i128::from(reading);
-                return is_last.then_some(next.0);
-            }
-            while high - low > 1 {
-                let middle = low + (high - low) / 2;
-                *(if shows(middle, u64::MAX) { &mut high } else { &mut low }) = middle;
-            }
-            Some(high)
-        })
+        let mut own = pieces.filter(|piece| piece.host == op.process && piece.clock == clock);
+        let line = own.rfind(|piece| point(piece.from) <= stamp(call))?.line;
+        let shows = |at: u64| {
+            let passed = i128::from(at - line.since);
+            let speed = 1_000_000 + i128::from(line.rate_ppm);
+            i128::from(line.reading) + passed * speed / 1_000_000 >= i128::from(reading)
+        };
+        // The first nanosecond that shows it, if any does in a million seconds.
+        let (mut low, mut high) = (line.since, line.since + (1 << 50));
+        if shows(low) || !shows(high) {
+            return shows(low).then_some(low);
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            *(if shows(middle) { &mut high } else { &mut low }) = middle;
+        }
+        Some(high)
     });
     ends.max().unwrap_or(0)
 }

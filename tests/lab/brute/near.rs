@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lockstorm::history::{Access, AccessKind, Condition, OpKind};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::MILLISECOND;
-use lockstorm_platform::trace::KeyChange;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::brute::damage::{births, marked_at, passes, stays, tenure_of};
 use crate::brute::table::{Point, Table, point, stamp};
@@ -83,8 +83,16 @@ fn older(table: &Table, began: u32) -> Vec<usize> {
     let older = births(table).filter(|born| {
         let key = &table.history.keys[*born];
         let is_others = tenure_of(table, *born).is_some_and(|owner| owner != began);
-        let set_by = key.by.and_then(|by| table.op(by).ret).map(stamp);
-        let is_before = point(key.at) < granted || set_by.is_some_and(|ret| ret < granted);
+        let is_restored = |by: u32| {
+            let mut own = table.history.requests.iter();
+            let over = table.op(by).ret.is_some_and(|ret| stamp(ret) < granted);
+            over && !own.any(|request| {
+                let mut applied = request.legs.iter().filter(|(leg, _)| *leg == Leg::Applied);
+                let then = applied.any(|(_, at)| at.at == key.at.at);
+                request.op == by && request.to == key.node && then
+            })
+        };
+        let is_before = point(key.at) < granted || key.by.is_some_and(is_restored);
         key.change == KeyChange::Set && is_others && is_before
     });
     older.collect()

@@ -115,7 +115,7 @@ fn two_short_pauses_in_one_hold_are_added_up() {
     assert_eq!((class.in_model.len(), class.broken.len()), (0, 1));
     assert_eq!((&class.broken[0].goes, &class.broken[0].stays[..]), (&class.out_of_model, &[][..]));
     let told = told(&plan, trial, class).join(" ");
-    assert!(told.contains("3.8 s in one hold; take this away"), "{told}");
+    assert!(told.contains("3.8 s in one hold; take all of this away"), "{told}");
 }
 
 #[test]

@@ -7,6 +7,10 @@ use crate::true_stories::facts::{Facts, Truth, ensure};
 use crate::true_stories::pattern::{is_moment, list, read};
 use crate::true_stories::templates::{Template, Told};
 
+fn is_sent(request: &Request) -> bool {
+    request.legs.iter().any(|(leg, _)| *leg == Leg::Sent)
+}
+
 fn is_answered(request: &Request) -> bool {
     request.legs.iter().any(|(leg, _)| *leg == Leg::Delivered)
 }
@@ -17,8 +21,16 @@ pub const TEMPLATES: &[Template] = &[
         let is_it =
             |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|r| r.instant() == t.at);
         let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
-        let mut own = f.history.requests.iter().filter(|r| r.op == op.id);
-        ensure(!own.any(is_answered), "a request was answered")
+        let own = || f.history.requests.iter().filter(|r| r.op == op.id);
+        ensure(!own().any(is_answered), "a request was answered")?;
+        ensure(own().next().is_none() || own().any(is_sent), "nothing was sent")
+    }),
+    ("{who}'s {word} finds no connection, and ends without a request.", |f, t| {
+        ended(f, t, &Outcome::Unknown)?;
+        let is_it =
+            |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|r| r.instant() == t.at);
+        let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
+        ensure(!f.history.requests.iter().any(|r| r.op == op.id && is_sent(r)), "one was sent")
     }),
     (
         "{who}'s {word} ends without an answer to its {word}: nobody knows whether that took effect.",

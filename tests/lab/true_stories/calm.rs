@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lockstorm::history::{AccessKind, Condition, Key, Op, OpId, OpKind, Outcome, PROBE, Seen};
 use lockstorm_platform::trace::KeyChange;
 
-use crate::true_stories::facts::{Facts, Held, Truth, ensure, is_granted};
+use crate::true_stories::facts::{Facts, Held, Truth, ensure, is_death, is_granted};
 use crate::true_stories::faults::is_back;
 use crate::true_stories::grants::is_acquire;
 use crate::true_stories::pattern::{is_length, is_moment, is_rounded, list, read};
@@ -127,7 +127,14 @@ fn kept(facts: &Facts, told: &Told) -> Truth {
     ensure(is_back(facts, told.words[0], told), "it was not down")?;
     let before = facts.history.keys.partition_point(|key| key.at.at <= told.at.at);
     let (_, owner) = facts.standing(told.words[0], before).ok_or("it has no key")?;
-    ensure(owner.is_some_and(|o| facts.caller(o) == told.words[1]), "it has another's")
+    ensure(owner.is_some_and(|o| facts.caller(o) == told.words[1]), "it has another's")?;
+    // A node that still reads its files shows a loss only later.
+    let next = facts.keys_on(told.words[0]).find(|(index, _)| *index >= before);
+    let Some((_, next)) = next.filter(|(_, key)| key.change == KeyChange::LostAtRestart) else {
+        return Ok(());
+    };
+    let mut deaths = facts.struck(told.words[0]).filter(|c| is_death(&c.verb));
+    ensure(deaths.any(|c| told.at < c.from && c.from <= next.at), "it has lost it")
 }
 
 /// A node that was down had a caller's key and no longer has it.
@@ -260,7 +267,8 @@ fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
 }
 
 /// The forms of the nearest miss, and whether the writer has a key on the named node.
-const NEAREST: [(&str, Option<bool>); 10] = [
+const NEAREST: [(&str, Option<bool>); 11] = [
+    ("{who} writes {length} after its key on {node} was gone; nobody else was let in", Some(true)),
     (
         "{who} writes {length} before {node} leads again without its key, under its grant of \
          {moment}",
@@ -340,6 +348,10 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
         facts.history.keys.iter().filter(then).any(|key| ends.contains(&key.change))
     };
     let is_removed = is_ended(&[KeyChange::Evicted, KeyChange::Deleted, KeyChange::LostAtRestart]);
+    if told.words[0].contains("was gone") {
+        let taken = is_ended(&[KeyChange::Set, KeyChange::Changed, KeyChange::LostAtFailover]);
+        ensure(is_removed || taken, "nothing removes the key then")?;
+    }
     if told.words[0].contains("is removed") {
         ensure(is_removed, "nothing removes the key then")?;
     }

@@ -165,6 +165,26 @@ fn with_causes(scenario: &Scenario) -> Finding {
     examine::explained(&lab, Some(NO_TIME), &[], found)
 }
 
+/// A file of `tests/stories/` is a scenario whose first comments are parts of sentences of its story.
+#[test]
+fn stories_of_plans_say_what_happened_and_are_true() {
+    let mut tally = Tally::default();
+    for file in fs::read_dir("tests/stories").expect("plans") {
+        let path = file.expect("a file").path();
+        let text = fs::read_to_string(&path).expect("a scenario");
+        let scenario = Scenario::parse(&path.to_string_lossy(), &text).expect("a scenario");
+        let finding = examine::classified(&Lab::default(), &scenario.plan(scenario.seeds()[0]));
+        let told: Vec<String> = all_lines(&explain(&finding).story).map(shown).collect();
+        for says in text.lines().filter_map(|line| line.strip_prefix("# says = \"")) {
+            let says = says.trim_end_matches('"');
+            let is_told = told.iter().any(|line| line.contains(says));
+            assert!(is_told, "{}: '{says}' is not in\n{}", path.display(), told.join("\n"));
+        }
+        tally = tally.read(&finding);
+    }
+    tally.report("plans");
+}
+
 #[test]
 fn every_sentence_of_the_scenarios_is_true() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
