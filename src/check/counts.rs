@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::check::case::Case;
-use crate::check::idle::had_no_effect;
+use crate::check::idle::did_nothing;
 use crate::check::terms::Terms;
 use crate::history::{Condition, History, Missed, Op, Outcome, PROBE};
 use crate::reading::moment::Moment;
@@ -40,7 +40,7 @@ pub fn count(case: &Case) -> Counts {
     let acquires = case.acquires().filter(|op| op.process != PROBE).collect::<Vec<_>>();
     let told = |is: fn(&Outcome) -> bool| number(acquires.iter().filter(|op| is(&op.outcome)));
     let conditions = case.history.conditions.iter();
-    let met = conditions.filter(|condition| !had_no_effect(case, condition)).collect::<Vec<_>>();
+    let met = conditions.filter(|condition| !did_nothing(case, condition)).collect::<Vec<_>>();
     let struck = met.iter().map(|condition| condition.fault).collect::<BTreeSet<_>>();
     let in_hold = met.iter().filter(|condition| somebody_held(case, condition));
     let in_hold = in_hold.map(|condition| condition.fault).collect::<BTreeSet<_>>();

@@ -65,15 +65,13 @@ fn reason(case: &Case, fault: u32, over: Option<Moment>) -> Option<String> {
     all_late.then(|| format!("{name} struck when all work was done"))
 }
 
-/// Whether a fault could not change anything: it touched nothing, or nothing that matters.
-pub fn had_no_effect(case: &Case, condition: &Condition) -> bool {
-    touched_nothing(case, condition)
-        || is_a_lie_without_harm(case, condition)
-        || is_of_an_idle_clock(case, condition)
+/// Whether a fault could not do anything: it touched nothing, or its lie never came out.
+pub fn did_nothing(reading: &Reading, condition: &Condition) -> bool {
+    touched_nothing(reading, condition) || is_a_lie_without_harm(reading, condition)
 }
 
 /// Whether a fault left everything as it was.
-pub fn touched_nothing(reading: &Reading, condition: &Condition) -> bool {
+fn touched_nothing(reading: &Reading, condition: &Condition) -> bool {
     condition.verb.steps_by_nothing()
         || is_of_a_true_clock(reading, condition)
         || condition.met == Some(0) && !halts_a_holder(reading, condition)
@@ -102,8 +100,8 @@ fn halts_a_holder(reading: &Reading, condition: &Condition) -> bool {
 
 /// Whether a fault is of a disk that lies about what it has synced, on a machine that loses no
 /// power from then on.
-fn is_a_lie_without_harm(case: &Case, condition: &Condition) -> bool {
-    let mut conditions = case.history.conditions.iter();
+fn is_a_lie_without_harm(reading: &Reading, condition: &Condition) -> bool {
+    let mut conditions = reading.history.conditions.iter();
     let loses_power = conditions.any(|other| {
         other.verb.cuts_power() && other.target == condition.target && other.from > condition.from
     });

@@ -435,15 +435,31 @@ fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> Vec<
 /// changed, and had it at that moment, or was on its way to it: a lock may be handed on.
 fn is_let_in(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
     let mut holds = case.holds.iter().filter(|hold| ![leftover.owner, op.id].contains(&hold.grant));
-    holds.any(|hold| {
-        let call = case.op(hold.grant).map_or(Moment::NEVER, |op| op.call.into());
-        // Until its release returns, the key is still the holder's.
-        let back = case.endings(hold.grant).filter_map(|ending| ending.done).min();
-        let over = back.map_or(hold.end, |back| back.max(hold.end));
-        let by = leftover.key.ended.and_then(|end| end.by);
-        let is_of_key = hold.start < leftover.key.to || by == Some(hold.grant);
-        call <= moment && moment < over && is_of_key
-    })
+    // An acquire whose outcome is unknown may have made the key its own, too.
+    let mut touches = case
+        .lives
+        .touches
+        .iter()
+        .filter(|touch| case.lives.incarnations[touch.met].born == leftover.key.born);
+    let takes = touches.any(|touch| {
+        let change = &case.history.keys[touch.change];
+        let by = change.by.and_then(|by| case.op(by)).filter(|by| by.kind == OpKind::Acquire);
+        let is_other = by.is_some_and(|by| ![leftover.owner, op.id].contains(&by.id));
+        is_other
+            && Moment::from(change.at) <= moment
+            && change.until_ms.is_some()
+            && by.is_some_and(|by| matches!(by.outcome, Outcome::Unknown | Outcome::Pending))
+    });
+    takes
+        || holds.any(|hold| {
+            let call = case.op(hold.grant).map_or(Moment::NEVER, |op| op.call.into());
+            // Until its release returns, the key is still the holder's.
+            let back = case.endings(hold.grant).filter_map(|ending| ending.done).min();
+            let over = back.map_or(hold.end, |back| back.max(hold.end));
+            let by = leftover.key.ended.and_then(|end| end.by);
+            let is_of_key = hold.start < leftover.key.to || by == Some(hold.grant);
+            call <= moment && moment < over && is_of_key
+        })
 }
 
 /// From the victim's call to its return as refused; to the try that failed if another followed.

@@ -48,6 +48,10 @@ struct Seated<'a> {
 /// The nearest miss of the run, over the tenures that wrote. `None` if no tenure wrote, or none of
 /// their keys expires.
 pub fn nearest(case: &Case) -> Option<NearestMiss> {
+    // Several holders may share a key: no end of it lets somebody in.
+    if case.terms.holders > 1 {
+        return None;
+    }
     let last = last_writes(case);
     let mut keys: BTreeMap<OpId, Vec<(&Incarnation, Moment)>> = BTreeMap::new();
     for (life, key) in case.lives.incarnations.iter().enumerate() {

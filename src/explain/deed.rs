@@ -109,7 +109,7 @@ fn deed(broken: &BrokenAssumption, condition: &Condition, strikes: usize) -> Str
         Bounded::Failover if condition.verb == Verb::Failover => format!("{who} was made master"),
         Bounded::Failover => format!("{word} of {who} led to a failover"),
         Bounded::Leaderless => {
-            format!("{word} of {who} left no node that leads, for {}", length(broken.actual))
+            format!("{word} of {who} left too few nodes that lead, for {}", length(broken.actual))
         }
         Bounded::Unreplicated => format!(
             "{word} of {who} kept replicas from their master for at least {} after the heal",

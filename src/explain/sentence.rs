@@ -332,13 +332,16 @@ pub fn callers(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
 
 fn broken_sentence(finding: &Finding, broken: &BrokenAssumption) -> String {
     // Of several, one may be enough: the trial was without all.
-    let all = if broken.faults.len() > 1 { "all of this" } else { "this" };
+    let all = if broken.faults.len() + broken.initial.len() > 1 { "all of this" } else { "this" };
+    // For the class, what leaves no time is one part, and is replaced as a whole.
+    let away = match (broken.what, broken.bound) {
+        (Bounded::Work, 0) => "with time-outs, messages and work that leave time".to_owned(),
+        _ => format!("take {all} away, and"),
+    };
     let without = match (broken.goes.is_empty(), broken.stays.is_empty()) {
         (true, _) => String::new(),
-        (false, true) => format!("; take {all} away, and nothing is violated"),
-        (false, false) => {
-            format!("; take {all} away, and there is no {}", all_of(&broken.goes, "or"))
-        }
+        (false, true) => format!("; {away} nothing is violated"),
+        (false, false) => format!("; {away} there is no {}", all_of(&broken.goes, "or")),
     };
     format!("{}: {}{without}.", bound(broken.what, broken.bound), deeds(finding, broken))
 }
@@ -422,7 +425,7 @@ pub fn bound(what: Bounded, bound: u64) -> String {
             format!("no caller works for longer than {most} under one grant")
         }
         (Bounded::Leaderless, _) => {
-            format!("for at most {most} after the heal no node leads")
+            format!("for at most {most} after the heal too few nodes lead")
         }
         (Bounded::Unreplicated, _) => {
             format!("replicas have what is written to their master {most} after the heal")

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::time::Instant;
 
-use crate::history::{History, Seen, Sighting};
+use crate::history::{History, OpKind, Request, Seen, Sighting};
 use crate::reading::history::Reading;
 use crate::reading::moment::Moment;
 use crate::reading::tries::KEYLESS;
@@ -133,11 +133,17 @@ fn known<'a>(reading: &Reading<'a>, group_of: &BTreeMap<&'a str, &'a str>) -> BT
 }
 
 /// The nodes to which requests of the lock went. A request without a key, which may look
-/// for the node, does not count.
+/// for the node, does not count, nor does an access to the resource.
 fn queried<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
     let requests = reading.history.requests.iter();
+    let of_lock = |request: &&Request| {
+        let op = reading.op(request.op);
+        op.is_some_and(|op| {
+            matches!(op.kind, OpKind::Acquire | OpKind::Extend { .. } | OpKind::Release { .. })
+        })
+    };
     let own = requests.filter(|request| !KEYLESS.contains(&request.command.as_str()));
-    own.map(|request| request.to.as_str()).collect()
+    own.filter(of_lock).map(|request| request.to.as_str()).collect()
 }
 
 /// The name of the group of each node that reported a role. Nodes that replicated one another at

@@ -328,11 +328,11 @@ pub fn untested(finding: &Finding) -> Vec<String> {
     lines
 }
 
-/// Whether a fault struck, and touched something as far as that was counted.
+/// Whether a fault struck, and did something as far as that was counted.
 fn has_struck(finding: &Finding, reading: &Reading, fault: &Fault) -> bool {
     let conditions = finding.history.conditions.iter();
     let mut own = conditions.filter(|found| found.fault == fault.id);
-    own.any(|found| !idle::touched_nothing(reading, found))
+    own.any(|found| !idle::did_nothing(reading, found))
 }
 
 fn name(fault: &Fault) -> String {

@@ -3,6 +3,7 @@
 use crate::check::availability::reason::Reason;
 use crate::check::availability::{CallerWaits, Unavailable, Waits};
 use crate::explain::finding::Finding;
+use crate::plan::TopologyKind;
 use crate::quantity::{count, length, list, moment, thousandths};
 use crate::report::content::Table;
 
@@ -48,10 +49,12 @@ fn why(finding: &Finding, out: &Unavailable) -> String {
         (Reason::DeadHolder, Some(who)) => format!("the key of {who}, whose process had died"),
         (Reason::DeadHolder, None) => "the key of a process that had died".to_owned(),
         (Reason::Unowned, Some(who)) => format!("a key that {who} had set and no longer owned"),
+        (Reason::Releasing, Some(who)) => format!("the key of {who}, whose release was under way"),
+        (Reason::Releasing, None) => "a key whose release was under way".to_owned(),
         (Reason::Unowned, None) => "a key that nobody owned".to_owned(),
         (Reason::NoMaster, _) => "no node led".to_owned(),
         (Reason::Declined, _) => "nodes answered with an error".to_owned(),
-        (Reason::NoQuorum, _) if finding.plan.topology.nodes == 1 => {
+        (Reason::NoQuorum, _) if finding.plan.topology.kind != TopologyKind::Independent => {
             "the node did not answer".to_owned()
         }
         (Reason::NoQuorum, _) => "too few nodes answered".to_owned(),

@@ -36,6 +36,8 @@ pub enum Reason {
     DeadHolder,
     /// A key without an owner: its caller was not granted the lock, or no longer used it.
     Unowned,
+    /// The key of a caller whose release had not returned.
+    Releasing,
     /// No node that could have served the lock was a master.
     NoMaster,
     /// Nodes replied with an error: READONLY, NOREPLICAS, LOADING, ...
@@ -218,11 +220,21 @@ fn whose(case: &Case, waited: &BTreeSet<OpId>, key: &Incarnation, at: Moment) ->
     let over = whole.map_or(Moment::NEVER, |whole| whole.end).min(at);
     match case.death_after(&owner.process, owner.call.into()) {
         Some(death) if death.at <= over => Reason::DeadHolder,
+        _ if is_releasing(case, owner.id, at) => Reason::Releasing,
         _ if owner.ret.is_none_or(|ret| at < Moment::from(ret)) => {
             under_way(case, waited, owner, at)
         }
         _ => Reason::Unowned,
     }
+}
+
+/// Whether a release of a grant had been called at a moment and had not returned.
+fn is_releasing(case: &Case, grant: OpId, at: Moment) -> bool {
+    case.releases(grant).any(|release| {
+        let is_over = release.ret.is_some_and(|ret| Moment::from(ret) <= at);
+        let died = || case.death_after(&release.process, release.call.into());
+        Moment::from(release.call) <= at && !is_over && died().is_none_or(|death| at < death.at)
+    })
 }
 
 /// Why a try that had set a key was still pending at a moment.

@@ -119,6 +119,10 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
     if life.until.at <= back.at && witness.lives.iter().any(is_there) {
         return None;
     }
+    // Its time to live is over, though nobody has looked since.
+    if lost.is_none() && life.until > back && witness.passes(life) <= back.into() {
+        return None;
+    }
     let mut evidence =
         vec![Evidence::Condition(index), Evidence::Op(hold.grant.id), Evidence::Key(life.born)];
     let is_back = if condition.to == Some(condition.from) { "is started again" } else { "is back" };
@@ -172,9 +176,12 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         let leaders = Leaders::of(witness.history());
         let serving = witness.lives.iter().filter(own);
         let serving = serving.filter(|life| leaders.would_serve(&life.node, back.into()));
-        let key = serving.min_by_key(|life| witness.passes(life))?;
+        let key = serving.min_by_key(|life| witness.passes(life));
+        let Some(key) = key.filter(|_| witness.quorum() <= 1) else {
+            return Some((left, None, index, condition, hold, back));
+        };
         let key_left = witness.passes(key).at.checked_sub(back.at)?;
-        let key = (witness.quorum() <= 1 && key_left < left).then_some(key);
+        let key = (key_left < left).then_some(key);
         Some((key.map_or(left, |_| key_left), key, index, condition, hold, back))
     });
     let (left, key, index, condition, hold, back) = halts.min_by_key(|(left, ..)| *left)?;

@@ -262,7 +262,9 @@ pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [
     let lives = || witness.lives.iter().filter(|life| life.owner == owner && life.from < at);
     let who = &hold.grant.caller;
     let (news, life) = match lives().rfind(|life| life.node == node) {
-        Some(here) if here.until > at => (format!("it has {who}'s key"), here),
+        Some(here) if here.until > at && witness.passes(here) > at.into() => {
+            (format!("it has {who}'s key"), here)
+        }
         Some(_) => return None,
         None => {
             let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());

@@ -32,17 +32,32 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
 /// How one more than allowed came in: a holder was past its lease, or else the key that they share
 /// was gone, or admitted one too many.
 fn of_several(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
-    let at = Moment::from(violation.from);
-    let last = last_in(witness)?;
-    let last = witness.tenures.iter().find(|hold| witness.is_of(hold, last.id))?;
+    let covers = |hold: &StoryHold<'_>, at: Moment| {
+        witness.reading.tenure(hold.grant.id).is_some_and(|tenure| tenure.covers(at))
+    };
+    // Too many within their leases, at first: earlier in the stretch, one may have been past its own.
+    let is_one_too_many = |last: &&StoryHold<'_>| {
+        let at = Moment::from(last.from);
+        let there =
+            witness.tenures.iter().filter(|hold| hold.from <= last.from && covers(hold, at));
+        there.count() > witness.finding.promise.holders as usize
+    };
+    let mut double = witness.tenures.iter().filter(|_| violation.kind == Kind::DoubleGrant);
+    let last = double.find(is_one_too_many).or_else(|| {
+        let last = last_in(witness)?;
+        witness.tenures.iter().find(|hold| witness.is_of(hold, last.id))
+    })?;
+    let at = match violation.kind {
+        Kind::DoubleGrant => last.from.into(),
+        _ => Moment::from(violation.from),
+    };
     let mut named = witness.tenures.iter().filter(|hold| {
         let mut ops = violation.ops.iter();
         let is_other = hold.grant.id != last.grant.id && hold.from <= violation.to;
         is_other && ops.any(|op| witness.is_of(hold, *op))
     });
     let is_past = |hold: &&StoryHold<'_>| {
-        let tenure = witness.reading.tenure(hold.grant.id);
-        hold.from.at <= at.at && tenure.is_some_and(|tenure| !tenure.covers(at))
+        violation.kind != Kind::DoubleGrant && hold.from.at <= at.at && !covers(hold, at)
     };
     if let Some(past) = named.clone().find(is_past) {
         return Some(belief(witness, past, at));
@@ -242,7 +257,9 @@ fn shared(
 /// The one of several holders whose acquire changed the key last before too many held the lock.
 fn last_in<'a>(witness: &Witness<'a>) -> Option<&'a Op> {
     let (from, _) = witness.overlap()?;
-    let changes = witness.history().keys.iter().rev().filter(|key| key.at <= from);
+    let lock_key = witness.reading.lock_key;
+    let keys = witness.history().keys.iter().rev().filter(|key| key.key == lock_key);
+    let changes = keys.filter(|key| key.at <= from);
     let mut by = changes.filter_map(|key| key.by);
     by.find_map(|by| witness.actors.iter().copied().find(|actor| actor.id == by))
 }

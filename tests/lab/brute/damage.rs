@@ -599,11 +599,27 @@ fn met_at(table: &Table, born: usize, (over, wrong): (Point, bool), victim: &Op)
                 && (told > at || table.holds(other, at) || back.is_some_and(|back| at < back))
                 && (told < end || takes)
         });
+        let let_in = let_in || is_taken(table, born, victim, at);
         let is_met = leaked(&at) && at <= returned && !(says_so(&at) && (saw_more || let_in));
         let fails = attempt.iter().any(|request| request.declined);
         (counts && first && !is_lost && !fails && is_met).then_some(at)
     });
     fails.collect()
+}
+
+/// Whether an acquire with an unknown outcome changed the key, and bounded it, by this point.
+fn is_taken(table: &Table, born: usize, victim: &Op, at: Point) -> bool {
+    let end = end_of(table, born).unwrap_or(table.history.keys.len());
+    let first = &table.history.keys[born];
+    let later = table.history.keys[born + 1..end].iter();
+    let own = later.filter(|key| key.node == first.node && key.key == first.key);
+    own.filter(|key| point(key.at) <= at && key.until_ms.is_some()).any(|key| {
+        let by = key.by.map(|by| table.op(by)).filter(|op| op.kind == OpKind::Acquire);
+        by.is_some_and(|op| {
+            let is_unknown = matches!(op.outcome, Outcome::Unknown | Outcome::Pending);
+            is_unknown && op.id != victim.id && Some(op.id) != left_by(table, born)
+        })
+    })
 }
 
 /// When the first operation that gave up a grant, or was told of its loss, had returned.

@@ -15,6 +15,9 @@ use crate::brute::table::{Point, Table, point, stamp};
 /// point, if it is so at the write. With one queried node, only the nodes that had a key count, and
 /// of them the one that came up last.
 pub fn nearest_miss(table: &Table) -> Option<i64> {
+    if table.terms.holders > 1 {
+        return None;
+    }
     let asked = table.history.requests.iter();
     let asked = asked.filter(|request| table.op(request.op).object == table.terms.lock_key);
     let mut asked = asked.map(|request| request.to.as_str()).collect::<BTreeSet<_>>();

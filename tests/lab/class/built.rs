@@ -265,7 +265,7 @@ fn work_that_outlasts_a_lease_of_long_time_outs_is_out_of_the_model() {
     assert_eq!(class.in_model, []);
     let told = told(&plan, trial, class).join(" ");
     assert!(
-        told.contains("a caller works for 5 s, and time-outs and messages leave none; take"),
+        told.contains("a caller works for 5 s, and time-outs and messages leave none; with"),
         "{told}"
     );
 }

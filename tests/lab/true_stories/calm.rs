@@ -126,7 +126,9 @@ pub const TEMPLATES: &[Template] = &[
 fn kept(facts: &Facts, told: &Told) -> Truth {
     ensure(is_back(facts, told.words[0], told), "it was not down")?;
     let before = facts.history.keys.partition_point(|key| key.at.at <= told.at.at);
-    let (_, owner) = facts.standing(told.words[0], before).ok_or("it has no key")?;
+    let (born, owner) = facts.standing(told.words[0], before).ok_or("it has no key")?;
+    let over = facts.runs_out(told.words[0], born, before);
+    ensure(over.is_none_or(|over| told.at.at < over), "its time to live is over")?;
     ensure(owner.is_some_and(|o| facts.caller(o) == told.words[1]), "it has another's")?;
     // A node that still reads its files shows a loss only later.
     let next = facts.keys_on(told.words[0]).find(|(index, _)| *index >= before);

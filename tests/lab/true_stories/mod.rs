@@ -165,7 +165,8 @@ fn with_causes(scenario: &Scenario) -> Finding {
     examine::explained(&lab, Some(NO_TIME), &[], found)
 }
 
-/// A file of `tests/stories/` is a scenario whose first comments are parts of sentences of its story.
+/// A file of `tests/stories/` is a scenario whose first comments are what sentences of its story
+/// say, and what none says.
 #[test]
 fn stories_of_plans_say_what_happened_and_are_true() {
     let mut tally = Tally::default();
@@ -175,10 +176,14 @@ fn stories_of_plans_say_what_happened_and_are_true() {
         let scenario = Scenario::parse(&path.to_string_lossy(), &text).expect("a scenario");
         let finding = examine::classified(&Lab::default(), &scenario.plan(scenario.seeds()[0]));
         let told: Vec<String> = all_lines(&explain(&finding).story).map(shown).collect();
-        for says in text.lines().filter_map(|line| line.strip_prefix("# says = \"")) {
-            let says = says.trim_end_matches('"');
-            let is_told = told.iter().any(|line| line.contains(says));
-            assert!(is_told, "{}: '{says}' is not in\n{}", path.display(), told.join("\n"));
+        for (word, is_right) in [("says", true), ("never", false)] {
+            let lead = format!("# {word} = \"");
+            for words in text.lines().filter_map(|line| line.strip_prefix(&lead)) {
+                let words = words.trim_end_matches('"');
+                let is_told = told.iter().any(|line| line.contains(words));
+                let story = told.join("\n");
+                assert!(is_told == is_right, "{}: {word} '{words}':\n{story}", path.display());
+            }
         }
         tally = tally.read(&finding);
     }
