@@ -35,7 +35,7 @@ fn of_several(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism>
     let covers = |hold: &StoryHold<'_>, at: Moment| {
         witness.reading.tenure(hold.grant.id).is_some_and(|tenure| tenure.covers(at))
     };
-    // Too many within their leases, at first: earlier in the stretch, one may have been past its own.
+    // Too many within their leases, at first: one may have been past its own before that.
     let is_one_too_many = |last: &&StoryHold<'_>| {
         let at = Moment::from(last.from);
         let there =
