@@ -224,6 +224,20 @@ fn instead(plan: &Plan, part: Part) -> Option<String> {
     }
 }
 
+/// The settings in place of these parts, that leave time of the lease for work.
+pub fn leaves_time(plan: &Plan, parts: &[Part]) -> Vec<String> {
+    let set = |part: &Part| {
+        let takes = instead(plan, *part).unwrap_or_default();
+        match part {
+            Part::Timeout(_) => format!("a time-out of {takes}"),
+            Part::Latency => format!("messages of {takes}"),
+            Part::Work(bound) if *bound > 0 => format!("work of {takes}"),
+            _ => "time-outs, messages and work that leave time".to_owned(),
+        }
+    };
+    parts.iter().map(set).collect()
+}
+
 fn work_words(plan: &Plan) -> String {
     let works = length(works(plan));
     match plan.workload.extend {

@@ -26,18 +26,18 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
         // Outages of one node that overlap are one.
         deeds.dedup();
     }
-    deeds.extend(broken.initial.iter().filter_map(|part| match part {
-        Part::Clocks => Some("clocks ran at a wrong rate from the start".to_owned()),
-        Part::Loss => Some("links lost messages from the start".to_owned()),
-        Part::Work(_) if broken.what != Bounded::Work => None,
-        Part::Work(_) if broken.bound == 0 => Some(unanswered(finding).unwrap_or_else(|| {
-            let works = length(broken.actual);
-            format!("a caller works for {works}, and time-outs and messages leave none")
+    match (broken.what, broken.bound) {
+        // What leaves no time is one thing, whichever settings would change it.
+        (Bounded::Work, 0) => deeds.push(no_time(finding, broken)),
+        _ => deeds.extend(broken.initial.iter().filter_map(|part| match part {
+            Part::Clocks => Some("clocks ran at a wrong rate from the start".to_owned()),
+            Part::Loss => Some("links lost messages from the start".to_owned()),
+            Part::Work(_) if broken.what != Bounded::Work => None,
+            Part::Work(_) => Some(format!("a caller works for {}", length(broken.actual))),
+            Part::Fault(_) => None,
+            other => Some(subject(&finding.plan, *other)),
         })),
-        Part::Work(_) => Some(format!("a caller works for {}", length(broken.actual))),
-        Part::Fault(_) => None,
-        other => Some(subject(&finding.plan, *other)),
-    }));
+    }
     let adds_up = matches!(broken.what, Bounded::ClientPause | Bounded::AccessDelay);
     match deeds.len() {
         0 => amount(broken.what, broken.actual),
@@ -45,6 +45,14 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
         _ if adds_up => format!("{}, {} in one hold", list(&deeds), length(broken.actual)),
         _ => list(&deeds),
     }
+}
+
+/// Why requests leave no time of the lease for work.
+fn no_time(finding: &Finding, broken: &BrokenAssumption) -> String {
+    unanswered(finding).unwrap_or_else(|| {
+        let works = length(broken.actual);
+        format!("a caller works for {works}, and time-outs and messages leave none")
+    })
 }
 
 /// Why no request is answered in time without any fault, if that is so: the work does not matter

@@ -4,7 +4,7 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::{Cause, Kind, Verdict, Violation};
-use crate::explain::cause::replaced_words;
+use crate::explain::cause::{leaves_time, replaced_words};
 use crate::explain::deed::{amount, deeds};
 use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
@@ -333,9 +333,10 @@ pub fn callers(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
 fn broken_sentence(finding: &Finding, broken: &BrokenAssumption) -> String {
     // Of several, one may be enough: the trial was without all.
     let all = if broken.faults.len() + broken.initial.len() > 1 { "all of this" } else { "this" };
-    // For the class, what leaves no time is one part, and is replaced as a whole.
     let away = match (broken.what, broken.bound) {
-        (Bounded::Work, 0) => "with time-outs, messages and work that leave time".to_owned(),
+        (Bounded::Work, 0) => {
+            format!("with {}", list(&leaves_time(&finding.plan, &broken.initial)))
+        }
         _ => format!("take {all} away, and"),
     };
     let without = match (broken.goes.is_empty(), broken.stays.is_empty()) {

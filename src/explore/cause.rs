@@ -8,12 +8,11 @@ use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::check::verdict::Kind;
 use crate::explain::experiment::{Causes, Changed, LaterHeal, PlanChange};
-use crate::explore::class::subsets;
 use crate::explore::knob::with_later_heal;
 use crate::explore::rerun::{Reruns, RunOutcome};
 use crate::history::History;
 use crate::ledger::part::{
-    Part, Parts, Strikes, in_time, lasts, single_parts_of, strikes, without,
+    Part, Parts, Strikes, in_time, lasts, single_parts_of, strikes, subsets, without,
 };
 use crate::plan::Plan;
 

@@ -34,9 +34,12 @@ use crate::explain::finding::{BrokenAssumption, Class, Either};
 use crate::explain::witness::violations;
 use crate::explore::knob::{Knob, turned};
 use crate::explore::rerun::{Reruns, RunOutcome};
+use crate::explore::room::{room, with_room};
 use crate::explore::trial::Trial;
 use crate::ledger::breach::Breach;
-use crate::ledger::part::{Part, Parts, Strikes, every_part_of, lasts, parts_of, strikes, without};
+use crate::ledger::part::{
+    Part, Parts, Strikes, every_part_of, lasts, parts_of, strikes, subsets, without,
+};
 use crate::plan::Plan;
 use crate::promise::Bounded;
 use crate::run::Lab;
@@ -62,16 +65,18 @@ pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
     reruns.know(plan, own.clone());
     let before = reruns.count;
     let struck = strikes(&trial.run.history);
-    let parts = parts_of(plan, &reruns.lab().promise(plan));
+    let (lab, promise) = (reruns.lab(), reruns.lab().promise(plan));
+    let room = room(lab, plan);
     let violated = violations(&trial.judgement.verdict).iter();
     let ends = violated.fold(BTreeMap::new(), |mut ends: BTreeMap<Kind, Nanos>, violation| {
         let end = ends.entry(violation.kind).or_default();
         *end = violation.to.at.max(*end);
         ends
     });
-    let mut search = Search { reruns, plan, parts, struck, ends };
+    let parts = with_room(parts_of(plan, &promise), &room);
+    let mut search = Search { reruns, plan, parts, room, struck, ends };
     if !search.bare().breaches.is_empty() {
-        search.parts = every_part_of(plan, &search.reruns.lab().promise(plan));
+        search.parts = with_room(every_part_of(plan, &lab.promise(plan)), &search.room);
     }
     let mut class = search.inside(&own.kinds);
     // No fault excuses a lock that breaks its contract.
@@ -87,6 +92,8 @@ struct Search<'a, 'b> {
     reruns: &'a mut Reruns<'b>,
     plan: &'a Plan,
     parts: Vec<Part>,
+    /// See [`room`].
+    room: Vec<Parts>,
     struck: Strikes,
     /// When the last violation of each kind was over.
     ends: BTreeMap<Kind, Nanos>,
@@ -201,6 +208,11 @@ impl Search<'_, '_> {
     fn breaches(&mut self, out: &Parts) -> Vec<Breach> {
         let mut breaches = self.outcome(out).breaches.clone();
         for breach in &mut breaches {
+            if breach.parts == [Part::Work(0)] {
+                let left = self.room.iter().find(|set| !set.is_subset(out));
+                breach.parts =
+                    left.map_or(breach.parts.clone(), |set| set.iter().copied().collect());
+            }
             if breach.parts.is_empty() {
                 breach.parts = self.responsible(out, breach);
             }
@@ -472,19 +484,4 @@ impl Search<'_, '_> {
         let tells = !outcome.is_unknown && !outcome.breaches.iter().any(is_new);
         tells.then(|| outcome.clone())
     }
-}
-
-/// Every subset of this size, in order.
-pub fn subsets<T: Copy + Ord>(of: &[T], size: usize) -> Vec<BTreeSet<T>> {
-    if size == 0 {
-        return vec![BTreeSet::new()];
-    }
-    let mut found = Vec::new();
-    for (index, first) in of.iter().enumerate() {
-        for mut rest in subsets(&of[index + 1..], size - 1) {
-            rest.insert(*first);
-            found.push(rest);
-        }
-    }
-    found
 }

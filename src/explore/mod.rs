@@ -31,6 +31,7 @@ pub mod other_effect;
 pub mod quarry;
 pub mod remedy;
 pub mod rerun;
+pub mod room;
 pub mod shrink;
 pub mod smaller;
 pub mod strategy;

@@ -27,7 +27,7 @@ pub enum Part {
     Loss,
     /// Work that outlasts its lease; without it no caller works for longer than this many ns. Zero
     /// stands for time-outs, messages and work that together leave nothing of the lease: without
-    /// them all three are changed.
+    /// it all three are changed, where no smaller set of them is enough.
     Work(Nanos),
     /// The time-out of requests; without it, it is this many ns.
     Timeout(Nanos),
@@ -167,21 +167,43 @@ pub fn single_parts_of(plan: &Plan, promise: &Promise, usually: Nanos) -> Vec<Pa
     let mut parts = every_part_of(plan, promise);
     if overworked(plan, promise).is_some_and(|overwork| overwork.bound == 0) {
         parts.retain(|part| *part != Part::Work(0));
-        let half = plan.longest_ttl() / 2;
-        let is_slow = plan.links.latency.median() > MILLISECOND;
-        let enough = usually.max(Some(work(plan).reply).filter(|it| *it < Nanos::MAX).unwrap_or(0));
-        let is_there = [
-            (Part::Timeout(enough), plan.lock.timeout.unwrap_or(usually) != enough),
-            (Part::Latency, is_slow && !parts.contains(&Part::Latency)),
-            (Part::Work(half), half > 0 && works(plan) > half),
-        ];
-        parts.extend(is_there.into_iter().filter_map(|(part, is_there)| is_there.then_some(part)));
+        let settings = settings_of(plan, usually);
+        parts.extend(settings.into_iter().filter(|part| !parts.contains(part)).collect::<Vec<_>>());
     }
     for lump in [Part::Clocks, Part::Offsets, Part::Links] {
         split(plan, &mut parts, lump);
     }
     parts.sort_unstable();
     parts
+}
+
+/// The single settings that may leave nothing of a lease for work: time-out, messages and work.
+/// `usually` is the default time-out of the plan's lock, ns.
+pub fn settings_of(plan: &Plan, usually: Nanos) -> Vec<Part> {
+    let half = plan.longest_ttl() / 2;
+    let reply = Some(work(plan).reply).filter(|reply| *reply < Nanos::MAX);
+    let enough = usually.max(reply.unwrap_or(0));
+    let is_there = [
+        (Part::Timeout(enough), plan.lock.timeout.unwrap_or(usually) != enough),
+        (Part::Latency, plan.links.latency.median() > MILLISECOND),
+        (Part::Work(half), half > 0 && works(plan) > half),
+    ];
+    is_there.into_iter().filter_map(|(part, is_there)| is_there.then_some(part)).collect()
+}
+
+/// Every subset of this size, in order.
+pub fn subsets<T: Copy + Ord>(of: &[T], size: usize) -> Vec<BTreeSet<T>> {
+    if size == 0 {
+        return vec![BTreeSet::new()];
+    }
+    let mut found = Vec::new();
+    for (index, first) in of.iter().enumerate() {
+        for mut rest in subsets(&of[index + 1..], size - 1) {
+            rest.insert(*first);
+            found.push(rest);
+        }
+    }
+    found
 }
 
 /// The maximum number of clocks, or of named links, that are parts of their own.

@@ -330,6 +330,29 @@ fn replies_that_come_after_their_time_out_are_out_of_the_model() {
     assert_eq!(class.broken[0].what, Bounded::Work);
 }
 
+/// A time-out above the lease, which leaves no time for work, excuses nothing that stays with a
+/// shorter one.
+#[test]
+fn of_what_leaves_no_time_only_what_has_to_change_is_changed() {
+    let mut impatient = plan("token-get-del", TopologyKind::Single);
+    impatient.lock.timeout = Some(4 * SECOND);
+    (impatient.workload.clients, impatient.workload.hold) = (3, SECOND);
+    let delay = Verb::Delay { extra: 2_500 * MS };
+    let late = after("c1", "release", 1, 3 * MS);
+    let faults = vec![(delay, "c1 -> n1", late, Some(2 * SECOND))];
+    let (trial, class) = run(&with(impatient, faults));
+    assert!(kinds(&trial).contains(&Kind::DoubleGrant), "{:?}", kinds(&trial));
+    let usually = vec![Part::Timeout(300 * MS)];
+    assert_eq!((&class.in_model, &class.without), (&kinds(&trial), &usually), "{class:?}");
+    let mut dies = plan("setnx-expire", TopologyKind::Single);
+    dies.lock.timeout = Some(4 * SECOND);
+    let (trial, class) =
+        run(&with(dies, vec![(Verb::Crash, "c1", Anchor::At(7 * MS), Some(5 * SECOND))]));
+    assert_eq!(kinds(&trial), [Kind::Stuck]);
+    let broken: Vec<Bounded> = class.broken.iter().map(|broken| broken.what).collect();
+    assert_eq!(broken, [Bounded::ClientCrash], "{class:?}");
+}
+
 /// A failover is necessary; beside it, a step and a wrong rate of the new master's clock each
 /// suffice.
 #[test]

@@ -12,6 +12,7 @@
 mod built;
 mod ledger;
 mod listed;
+mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
 
