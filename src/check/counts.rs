@@ -40,7 +40,9 @@ pub fn count(case: &Case) -> Counts {
     let acquires = case.acquires().filter(|op| op.process != PROBE).collect::<Vec<_>>();
     let told = |is: fn(&Outcome) -> bool| number(acquires.iter().filter(|op| is(&op.outcome)));
     let conditions = case.history.conditions.iter();
-    let met = conditions.filter(|condition| !did_nothing(case, condition)).collect::<Vec<_>>();
+    let met = conditions
+        .filter(|condition| !did_nothing(case, &case.terms.site.nodes, condition))
+        .collect::<Vec<_>>();
     let struck = met.iter().map(|condition| condition.fault).collect::<BTreeSet<_>>();
     let in_hold = met.iter().filter(|condition| somebody_held(case, condition));
     let in_hold = in_hold.map(|condition| condition.fault).collect::<BTreeSet<_>>();

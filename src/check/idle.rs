@@ -57,7 +57,8 @@ fn reason(case: &Case, fault: u32, over: Option<Moment>) -> Option<String> {
     if strikes().all(|found| is_a_lie_without_harm(case, found)) {
         return Some(format!("{name} struck a machine that did not lose power afterwards"));
     }
-    if strikes().all(|found| is_of_an_idle_clock(case, found)) {
+    let nodes = &case.terms.site.nodes;
+    if strikes().all(|found| is_of_an_idle_clock(case, nodes, found)) {
         return Some(format!("{name} struck a node that did not have the lock's key"));
     }
     let late = |found: &Condition| over.is_some_and(|over| Moment::from(found.from) > over);
@@ -65,9 +66,12 @@ fn reason(case: &Case, fault: u32, over: Option<Moment>) -> Option<String> {
     all_late.then(|| format!("{name} struck when all work was done"))
 }
 
-/// Whether a fault could not do anything: it touched nothing, or its lie never came out.
-pub fn did_nothing(reading: &Reading, condition: &Condition) -> bool {
-    touched_nothing(reading, condition) || is_a_lie_without_harm(reading, condition)
+/// Whether a fault could not do anything, on these nodes of the lock: it touched nothing, its lie
+/// never came out, or it struck the clock of a node without the lock's key.
+pub fn did_nothing(reading: &Reading, nodes: &[String], condition: &Condition) -> bool {
+    touched_nothing(reading, condition)
+        || is_a_lie_without_harm(reading, condition)
+        || is_of_an_idle_clock(reading, nodes, condition)
 }
 
 /// Whether a fault left everything as it was.
@@ -109,18 +113,18 @@ fn is_a_lie_without_harm(reading: &Reading, condition: &Condition) -> bool {
 }
 
 /// Whether a fault is of the clock of a node that never has the lock's key from then on.
-fn is_of_an_idle_clock(case: &Case, condition: &Condition) -> bool {
+fn is_of_an_idle_clock(reading: &Reading, nodes: &[String], condition: &Condition) -> bool {
     let hosts = condition.target.hosts();
-    let are_nodes = || hosts.iter().all(|host| case.terms.site.nodes.iter().any(|n| n == host));
+    let are_nodes = || hosts.iter().all(|host| nodes.iter().any(|node| node == host));
     let has_key = || {
-        let mut keys = case.lives.incarnations.iter();
+        let mut keys = reading.lives.incarnations.iter();
         keys.any(|key| hosts.contains(&key.node) && key.to > Moment::from(condition.from))
     };
     condition.verb.disturbs_clocks()
-        && !case.lives.incarnations.is_empty()
+        && !reading.lives.incarnations.is_empty()
         && are_nodes()
         && !has_key()
-        && leaders::promoted(case).is_empty()
+        && leaders::promoted(reading).is_empty()
 }
 
 /// When the last operation of a client had returned, or had died with its process, and the last

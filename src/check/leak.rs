@@ -213,7 +213,7 @@ fn denied_from(
     first_answer(case, owner, |release| {
         let reached = came(requests, key, release)
             || restored(case, requests, key).any(|earlier| came(requests, earlier, release));
-        of_all(release) && !was_missed(requests, key, release) || reached
+        of_all(release) && !was_missed(case, requests, key, release) || reached
     })
 }
 
@@ -259,8 +259,12 @@ fn first_answer(case: &Case, owner: OpId, speaks: impl Fn(&Op) -> bool) -> Optio
 }
 
 /// Whether a command set a key after a release had returned or had reached its node. A key that a
-/// restart restored was set earlier.
-fn was_missed(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
+/// restart restored was set earlier; one that an extend set is not one that the lock still wanted.
+fn was_missed(case: &Case, requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
+    let setter = key.by.and_then(|by| case.op(by));
+    if setter.is_some_and(|op| matches!(op.kind, OpKind::Extend { .. })) {
+        return false;
+    }
     let returned = release.ret.is_some_and(|ret| Moment::from(ret) < key.from);
     let to_node = requests.of_op(release.id).iter().filter(|request| request.to == key.node);
     let mut accepted = to_node.filter(|request| !request.declined);

@@ -229,7 +229,17 @@ pub fn found(finding: &Finding) -> String {
         Verdict::Violated(violations) => {
             let kinds: BTreeSet<Kind> = violations.iter().map(|violation| violation.kind).collect();
             let kinds: Vec<&str> = kinds.into_iter().map(Kind::word).collect();
-            let class = word(finding).map_or(String::new(), |class| format!(" ({})", class.word()));
+            let class = word(finding).map_or(String::new(), |class| class.word().to_owned());
+            // Some kinds of a run may be the lock's fault, and others not.
+            let some = finding
+                .class
+                .as_ref()
+                .filter(|class| !class.in_model.is_empty() && !class.out_of_model.is_empty());
+            let class = some.map_or(class.clone(), |some| {
+                let kinds: Vec<&str> = some.in_model.iter().map(|kind| kind.word()).collect();
+                format!("{class}: {}", kinds.join(", "))
+            });
+            let class = if class.is_empty() { class } else { format!(" ({class})") };
             kinds.join(", ") + &class
         }
     }

@@ -393,8 +393,14 @@ pub fn threshold_words(threshold: &Threshold) -> String {
 /// What is so with every value of a figure that makes no difference: `something is violated from
 /// 100 ms to 60 s`. One value is no range.
 pub fn range_words(steady: &Steady) -> String {
-    let what = if steady.is_violated { "something" } else { "nothing" };
-    format!("{what} is violated {}", range(steady))
+    let (what, each) = match steady.is_violated {
+        true => ("something", "every"),
+        false => ("nothing", "any"),
+    };
+    match steady.between.0 == steady.between.1 {
+        true => format!("{what} is violated {}", range(steady)),
+        false => format!("{what} is violated with {each} value tried {}", range(steady)),
+    }
 }
 
 fn range(steady: &Steady) -> String {
@@ -465,7 +471,8 @@ mod tests {
             let (of, unit) = ("fault:1.loss".to_owned(), Unit::Share);
             range_words(&Steady { of, unit, own: 500_000, between, is_violated, room: None })
         };
-        assert_eq!(of((500_000, 900_000), true), "something is violated from 50 % to 90 %");
+        let some = "something is violated with every value tried from 50 % to 90 %";
+        assert_eq!(of((500_000, 900_000), true), some);
         let one = "nothing is violated at 50 %, the only value that was tested";
         assert_eq!(of((500_000, 500_000), false), one);
     }

@@ -38,9 +38,17 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
             other => Some(subject(&finding.plan, *other)),
         })),
     }
+    if broken.what == Bounded::Leaderless && !deeds.is_empty() {
+        let what = list(&deeds);
+        return format!("{what} left clients too few masters for {}", length(broken.actual));
+    }
     let adds_up = matches!(broken.what, Bounded::ClientPause | Bounded::AccessDelay);
     match deeds.len() {
         0 => amount(broken.what, broken.actual),
+        // One fault makes several accesses late.
+        1 if broken.what == Bounded::AccessDelay => {
+            format!("{}, {} in one hold", deeds.remove(0), length(broken.actual))
+        }
         1 => deeds.remove(0),
         _ if adds_up => format!("{}, {} in one hold", list(&deeds), length(broken.actual)),
         _ => list(&deeds),
@@ -117,12 +125,15 @@ fn deed(broken: &BrokenAssumption, condition: &Condition, strikes: usize) -> Str
         Bounded::Failover if condition.verb == Verb::Failover => format!("{who} was made master"),
         Bounded::Failover => format!("{word} of {who} led to a failover"),
         Bounded::Leaderless => {
-            format!("{word} of {who} left too few nodes that lead, for {}", length(broken.actual))
+            format!("{word} of {who}")
         }
         Bounded::Unreplicated => format!(
             "{word} of {who} kept replicas from their master for at least {} after the heal",
             length(broken.actual)
         ),
+        Bounded::KeyRemoval if condition.met == Some(0) => {
+            format!("{word} struck {who}, which then had no key")
+        }
         Bounded::KeyRemoval => format!("{word} struck {who}"),
         Bounded::Work | Bounded::AccessDelay => format!("{word} on {who}"),
     }

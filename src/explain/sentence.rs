@@ -426,14 +426,14 @@ pub fn bound(what: Bounded, bound: u64) -> String {
             format!("no caller works for longer than {most} under one grant")
         }
         (Bounded::Leaderless, _) => {
-            format!("for at most {most} after the heal too few nodes lead")
+            format!("for at most {most} after the heal clients find too few masters")
         }
         (Bounded::Unreplicated, _) => {
             format!("replicas have what is written to their master {most} after the heal")
         }
         (Bounded::AccessDelay, 0) => "no access reaches the resource late".to_owned(),
         (Bounded::AccessDelay, _) => {
-            format!("no access reaches the resource more than {most} late")
+            format!("the accesses of one hold are at most {most} late in all")
         }
     }
 }
@@ -450,14 +450,17 @@ pub fn verdict_words(verdict: &Verdict) -> String {
 }
 
 /// Whose fault it is, in words.
-pub fn class_words(class: Option<&Class>) -> String {
-    let Some(class) = class else { return String::new() };
+pub fn class_words(finding: &Finding) -> String {
+    let Some(class) = &finding.class else { return String::new() };
+    let own = kinds(&finding.judgement.verdict);
+    let is_here = class.in_model.iter().any(|kind| own.contains(kind));
     match (class.in_model.is_empty(), class.out_of_model.is_empty()) {
         (true, _) => "out of the lock's model".to_owned(),
         (false, true) => "in the lock's model: a bug".to_owned(),
         (false, false) => format!(
-            "in the lock's model: a bug ({}); out of it: {}",
+            "in the lock's model: a bug ({}{}); out of it: {}",
             words(&class.in_model),
+            if is_here { "" } else { ", not in this run, but without what broke here" },
             words(&class.out_of_model)
         ),
     }

@@ -22,8 +22,7 @@
 //!   cannot be cleared either, so it is listed and the kind is out-of-model.
 //!
 //! If there are few parts, all sub-plans are tried. Otherwise: those without parts that some run
-//! blames, the largest first, and those from which such parts are removed one by one until nothing
-//! is breached.
+//! blames, the largest first, and those from which such parts are removed one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,8 +32,8 @@ use crate::check::verdict::Kind;
 use crate::explain::finding::{BrokenAssumption, Class, Either};
 use crate::explain::witness::violations;
 use crate::explore::knob::{Knob, turned};
+use crate::explore::leeway::{leeway, with_leeway};
 use crate::explore::rerun::{Reruns, RunOutcome};
-use crate::explore::room::{room, with_room};
 use crate::explore::trial::Trial;
 use crate::ledger::breach::Breach;
 use crate::ledger::part::{
@@ -66,17 +65,17 @@ pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
     let before = reruns.count;
     let struck = strikes(&trial.run.history);
     let (lab, promise) = (reruns.lab(), reruns.lab().promise(plan));
-    let room = room(lab, plan);
+    let leeway = leeway(lab, plan);
     let violated = violations(&trial.judgement.verdict).iter();
     let ends = violated.fold(BTreeMap::new(), |mut ends: BTreeMap<Kind, Nanos>, violation| {
         let end = ends.entry(violation.kind).or_default();
         *end = violation.to.at.max(*end);
         ends
     });
-    let parts = with_room(parts_of(plan, &promise), &room);
-    let mut search = Search { reruns, plan, parts, room, struck, ends };
+    let parts = with_leeway(parts_of(plan, &promise), &leeway);
+    let mut search = Search { reruns, plan, parts, leeway, struck, ends };
     if !search.bare().breaches.is_empty() {
-        search.parts = with_room(every_part_of(plan, &lab.promise(plan)), &search.room);
+        search.parts = with_leeway(every_part_of(plan, &lab.promise(plan)), &search.leeway);
     }
     let mut class = search.inside(&own.kinds);
     // No fault excuses a lock that breaks its contract.
@@ -92,8 +91,8 @@ struct Search<'a, 'b> {
     reruns: &'a mut Reruns<'b>,
     plan: &'a Plan,
     parts: Vec<Part>,
-    /// See [`room`].
-    room: Vec<Parts>,
+    /// See [`leeway`].
+    leeway: Vec<Parts>,
     struck: Strikes,
     /// When the last violation of each kind was over.
     ends: BTreeMap<Kind, Nanos>,
@@ -131,14 +130,29 @@ impl Search<'_, '_> {
                 break;
             }
         }
+        let spared = spared.map(|out| self.least(out));
         let out_of_model = own.iter().copied().filter(|kind| !shown.contains(kind)).collect();
-        let remaining = if shown.is_empty() { others } else { shown };
         Class {
-            in_model: remaining.into_iter().collect(),
+            in_model: if shown.is_empty() { others } else { shown }.into_iter().collect(),
             out_of_model,
             without: spared.unwrap_or_default().into_iter().collect(),
             ..Class::default()
         }
+    }
+
+    /// A set without the parts whose removal is not needed: the sub-plan stays inside, and still
+    /// violates what it does.
+    fn least(&mut self, mut out: Parts) -> Parts {
+        let shown = self.outcome(&out).kinds.clone();
+        for part in out.clone() {
+            let fewer = &out - &[part].into();
+            let less = self.outcome(&fewer);
+            let shows = shown.iter().all(|kind| less.kinds.contains(kind));
+            if shows && less.breaches.is_empty() {
+                out = fewer;
+            }
+        }
+        out
     }
 
     /// The sub-plans to try, the likely ones first.
@@ -208,10 +222,9 @@ impl Search<'_, '_> {
     fn breaches(&mut self, out: &Parts) -> Vec<Breach> {
         let mut breaches = self.outcome(out).breaches.clone();
         for breach in &mut breaches {
-            if breach.parts == [Part::Work(0)] {
-                let left = self.room.iter().find(|set| !set.is_subset(out));
-                breach.parts =
-                    left.map_or(breach.parts.clone(), |set| set.iter().copied().collect());
+            let leaves_none = breach.parts == [Part::Work(0)];
+            if let Some(set) = self.leeway.iter().find(|set| leaves_none && !set.is_subset(out)) {
+                breach.parts = set.iter().copied().collect();
             }
             if breach.parts.is_empty() {
                 breach.parts = self.responsible(out, breach);
@@ -297,8 +310,8 @@ impl Search<'_, '_> {
         if class.out_of_model.iter().all(|kind| named.contains(kind)) {
             return Vec::new();
         }
-        let remain = self.bare().breaches.clone().into_iter();
-        let remain = remain.map(|breach| Breach { parts: Vec::new(), ..breach });
+        let bare = self.bare().breaches.clone();
+        let remain = bare.into_iter().map(|breach| Breach { parts: Vec::new(), ..breach });
         let place = |breach: Breach| {
             let known = breaches.iter().position(|known| *known == breach);
             known.unwrap_or_else(|| {

@@ -332,8 +332,8 @@ fn with_bounds_there(
 fn bound(class: &Class, knob: &Knob) -> Option<(i64, bool)> {
     let speaks = |broken: &&BrokenAssumption| match (knob, broken.what) {
         (Knob::Lasts(id), Bounded::ClientPause | Bounded::AmnesiacRestart)
-        | (Knob::Figure(id), Bounded::NodeClockStep | Bounded::ClientClockStep | Bounded::Drift)
-        | (Knob::Figure(id), Bounded::AccessDelay) => broken.faults == [*id],
+        | (Knob::Figure(id), Bounded::NodeClockStep | Bounded::ClientClockStep)
+        | (Knob::Figure(id), Bounded::Drift) => broken.faults == [*id],
         (Knob::Rate(_), Bounded::Drift) => broken.initial == [Part::Clocks],
         // A bound of zero says that requests leave nothing of the lease: no work has that length.
         (Knob::Set("workload.hold"), Bounded::Work) => broken.bound > 0,

@@ -245,7 +245,24 @@ impl Dial<'_> {
                 }
             }
         }
-        Err(near)
+        match way.first() {
+            Some(first) if !was_there => self.breaks_between(own, *first).ok_or(near),
+            _ => Err(near),
+        }
+    }
+
+    /// The first of a dozen values between two that hold with which something is violated, and its
+    /// neighbour that holds: a fault may do harm in the middle alone.
+    fn breaks_between(&mut self, own: i64, to: i64) -> Option<(i64, i64)> {
+        let mut near = own;
+        for figure in self.spread(own, to).collect::<Vec<_>>() {
+            match self.is_there(figure) {
+                Some(true) => return Some(self.bisect(near, figure)),
+                Some(false) => near = figure,
+                None => {}
+            }
+        }
+        None
     }
 
     /// Values from one that makes a plan towards one that makes none: some, and the last that makes

@@ -332,7 +332,8 @@ pub fn untested(finding: &Finding) -> Vec<String> {
 fn has_struck(finding: &Finding, reading: &Reading, fault: &Fault) -> bool {
     let conditions = finding.history.conditions.iter();
     let mut own = conditions.filter(|found| found.fault == fault.id);
-    own.any(|found| !idle::did_nothing(reading, found))
+    let nodes = finding.plan.nodes();
+    own.any(|found| !idle::did_nothing(reading, &nodes, found))
 }
 
 fn name(fault: &Fault) -> String {

@@ -59,7 +59,7 @@ fn heading(out: &mut String, finding: &Finding, explanation: &Explanation) {
     line(out, "");
     let mut badges = vec![format!("**{}**", verdict_words(&finding.judgement.verdict))];
     if finding.class.is_some() {
-        badges.push(class_words(finding.class.as_ref()));
+        badges.push(class_words(finding));
     }
     badges.extend(finding.expected.as_ref().map(expectation));
     line(out, &badges.join(" \u{b7} "));

@@ -52,10 +52,14 @@ fn why(finding: &Finding, out: &Unavailable) -> String {
         (Reason::Releasing, Some(who)) => format!("the key of {who}, whose release was under way"),
         (Reason::Releasing, None) => "a key whose release was under way".to_owned(),
         (Reason::Unowned, None) => "a key that nobody owned".to_owned(),
-        (Reason::NoMaster, _) => "no node led".to_owned(),
+        (Reason::NoMaster, _) => match finding.plan.topology.kind {
+            TopologyKind::Independent => "fewer nodes led than a quorum".to_owned(),
+            TopologyKind::Cluster => "no node led the slot of the lock".to_owned(),
+            _ => "no node led".to_owned(),
+        },
         (Reason::Declined, _) => "nodes answered with an error".to_owned(),
         (Reason::NoQuorum, _) if finding.plan.topology.kind != TopologyKind::Independent => {
-            "the node did not answer".to_owned()
+            "no request was answered".to_owned()
         }
         (Reason::NoQuorum, _) => "too few nodes answered".to_owned(),
         (Reason::SplitVotes, Some(who)) => {

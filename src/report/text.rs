@@ -215,7 +215,7 @@ fn heading(out: &mut String, finding: &Finding, explanation: &Explanation, pen: 
     };
     let mut remarks = vec![verdict_words(&finding.judgement.verdict)];
     if finding.class.is_some() {
-        remarks.push(class_words(finding.class.as_ref()));
+        remarks.push(class_words(finding));
     }
     remarks.extend(finding.expected.as_ref().map(|expected| match expected.met {
         true => "as expected".to_owned(),

@@ -219,7 +219,11 @@ fn whose(case: &Case, waited: &BTreeSet<OpId>, key: &Incarnation, at: Moment) ->
     }
     let over = whole.map_or(Moment::NEVER, |whole| whole.end).min(at);
     match case.death_after(&owner.process, owner.call.into()) {
-        Some(death) if death.at <= over => Reason::DeadHolder,
+        Some(death)
+            if death.at <= over || dies_releasing(case, owner.id, death.at) && death.at <= at =>
+        {
+            Reason::DeadHolder
+        }
         _ if is_releasing(case, owner.id, at) => Reason::Releasing,
         _ if owner.ret.is_none_or(|ret| at < Moment::from(ret)) => {
             under_way(case, waited, owner, at)
@@ -235,6 +239,11 @@ fn is_releasing(case: &Case, grant: OpId, at: Moment) -> bool {
         let died = || case.death_after(&release.process, release.call.into());
         Moment::from(release.call) <= at && !is_over && died().is_none_or(|death| at < death.at)
     })
+}
+
+/// Whether a release of a grant was under way when its process died.
+fn dies_releasing(case: &Case, grant: OpId, death: Moment) -> bool {
+    case.releases(grant).any(|release| Moment::from(release.call) <= death && release.ret.is_none())
 }
 
 /// Why a try that had set a key was still pending at a moment.

@@ -8,7 +8,7 @@ use lockstorm_platform::trace::Leg;
 use crate::explain::hold::{StoryHold, grant_of};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::{Answers, Witness};
-use crate::history::{Op, OpId, OpKind, Outcome, Request};
+use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use crate::quantity::{count, list, moment};
 use crate::reading::leaders;
 
@@ -125,10 +125,10 @@ fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
 fn prolonged(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Beat> {
     let kept = witness.history().ops.iter().filter(|op| {
         let is_of = matches!(op.kind, OpKind::Extend { grant, .. } if witness.is_of(hold, grant));
-        // An extend after the last release extends nothing of its own.
-        let in_time = op.call.instant() < hold.until;
-        let has_effect = || witness.history().keys.iter().any(|key| key.by == Some(op.id));
-        is_of && in_time && matches!(op.outcome, Outcome::Kept { .. }) && has_effect()
+        // An extend that takes effect after the last release extends nothing of its own.
+        let in_time = |key: &Key| key.by == Some(op.id) && key.at < hold.until;
+        let has_effect = || witness.history().keys.iter().any(in_time);
+        is_of && matches!(op.outcome, Outcome::Kept { .. }) && has_effect()
     });
     let kept: Vec<&Op> = kept.collect();
     let (first, last) = (kept.first()?, kept.last()?);

@@ -1,17 +1,19 @@
 //! The short story of a run that held: how much it tested, and how close it came to a violation.
 
+use std::collections::BTreeSet;
+
 use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
-use crate::explain::chapter::strike::{described, outages};
+use crate::explain::chapter::strike::{described, outages, told_at};
 use crate::explain::chapter::{access, margin, role};
 use crate::explain::hold::StoryHold;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Condition, Op, OpKind, Outcome, PROBE, Seen};
+use crate::history::{Condition, Op, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};
-use crate::reading::leaders::Leaders;
+use crate::reading::leaders::{self, Leaders};
 
 /// Grants, faults and the keys that nodes kept, the longest wait, the closest calls, and the probe.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -71,7 +73,7 @@ fn faults(witness: &Witness<'_>) -> Vec<Beat> {
         .map(|outage| {
             let (text, evidence) = described(witness, &outage);
             let weight = if evidence.len() > 1 { Weight::Cause } else { Weight::Effect };
-            Beat::new(weight, outage.first.from, text, evidence)
+            Beat::new(weight, told_at(witness, &outage), text, evidence)
         })
         .collect()
 }
@@ -157,19 +159,25 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         let mut keys = witness.lives.iter().filter(own).peekable();
         // Its keys kept the others out, not its lease: all of them still have to be there.
         keys.peek()?;
-        if !keys.all(|life| life.until > back) {
+        // Of one node's, its own clock decides: see below.
+        let lasts = |life: &KeyLife| witness.quorum() <= 1 || witness.passes(life) > back.into();
+        if !keys.all(|life| life.until > back && lasts(life)) {
             return None;
         }
-        // A node that led meanwhile may lack them.
         let has_key = |node: &str| {
             let mut own_lives = witness.lives.iter().filter(own);
             own_lives.any(|life| life.node == node)
         };
-        let mut sightings = witness.history().sightings.iter();
-        if sightings.any(|seen| {
-            let led = seen.what == Seen::Leads && hold.from < seen.at && seen.at < back;
-            led && !has_key(&seen.by)
-        }) {
+        // Another node of the same group that led meanwhile may lack them.
+        let lets_in = |group: &BTreeSet<&str>| {
+            let led = |node: &str| {
+                let reigns = leaders::reigns(&witness.reading, node);
+                reigns.iter().any(|(from, to)| *from < back.into() && *to > hold.from.into())
+            };
+            group.iter().any(|node| has_key(node))
+                && group.iter().any(|node| !has_key(node) && led(node))
+        };
+        if leaders::groups(&witness.reading).iter().any(lets_in) {
             return None;
         }
         // By its node's clock, the key may be over before the lease is.

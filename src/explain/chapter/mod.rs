@@ -8,6 +8,7 @@ pub(crate) mod grant;
 pub(crate) mod liveness;
 pub(crate) mod lost;
 mod margin;
+pub(crate) mod order;
 pub(crate) mod renewal;
 pub(crate) mod role;
 pub(crate) mod strike;

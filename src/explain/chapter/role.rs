@@ -6,7 +6,7 @@ use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::{Instant, Nanos, SECOND};
 use lockstorm_platform::trace::Sight;
 
-use crate::explain::chapter::strike;
+use crate::explain::chapter::{order, strike};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Seen, Sighting};
@@ -81,7 +81,7 @@ fn became(
     let (by, mut evidence) = (&seen.by, vec![Evidence::Sighting(index)]);
     let (text, weight) = match (seen.what, before) {
         (Seen::Leads, Some(before)) if before != by && !by_hand(witness, seen) => {
-            let news = strike::news(witness, by, seen.at);
+            let news = order::news(witness, by, seen.at);
             let news = news.map_or_else(String::new, |(news, of)| {
                 evidence.extend(of);
                 format!(": {news}")
@@ -113,9 +113,9 @@ fn has_led(witness: &Witness<'_>, seen: &Sighting) -> bool {
 /// Whether a fault promoted the node, which another sentence tells already.
 fn by_hand(witness: &Witness<'_>, seen: &Sighting) -> bool {
     let mut conditions = witness.history().conditions.iter();
-    conditions.any(|c| {
-        let soon = c.from <= seen.at && seen.at.at - c.from.at <= TOGETHER;
-        c.verb == Verb::Failover && c.strikes(&seen.by) && soon
+    conditions.any(|condition| {
+        let is_it = condition.verb == Verb::Failover && condition.strikes(&seen.by);
+        is_it && order::carried_out(witness, condition) == Some(seen.at)
     })
 }
 

@@ -2,16 +2,13 @@
 
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Target, Verb};
-use lockstorm_platform::time::{Instant, SECOND};
-use lockstorm_platform::trace::KeyChange;
+use lockstorm_platform::time::Instant;
 
-use crate::explain::hold::op;
-use crate::explain::incarnation::KeyLife;
+use crate::explain::chapter::order;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind};
 use crate::ledger::part::Part;
-use crate::plan::TopologyKind;
 use crate::quantity::{figure, length, list, moment};
 use crate::reading::moment::Moment;
 
@@ -58,7 +55,8 @@ pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
     let mut outages: Vec<Outage<'_>> = Vec::new();
     for (index, condition) in witness.history().conditions.iter().enumerate() {
         // What a loss of power finds dead already loses its files all the same.
-        if condition.met == Some(0) && acts(witness, condition) != Some(true) {
+        let is_told = condition.verb.kills() && acts(witness, condition) == Some(true);
+        if condition.met == Some(0) && !is_told {
             continue;
         }
         match outages.iter_mut().rev().find(|outage| outage.takes_in(condition)) {
@@ -80,17 +78,23 @@ fn until(witness: &Witness<'_>, condition: &Condition) -> Option<Instant> {
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = span(witness) else { return Vec::new() };
     let met = |outage: &Outage<'_>| {
-        let felt = outage.to.is_none_or(|end| end >= from) || trial(witness, outage) == Some(true);
-        outage.first.from <= to && felt
+        let at = told_at(witness, outage);
+        let lasts = outage.to.is_none_or(|end| end.max(at) >= from);
+        at <= to && (lasts || trial(witness, outage) == Some(true))
     };
     outages(witness)
         .into_iter()
         .filter(met)
         .map(|outage| {
             let (text, evidence) = described(witness, &outage);
-            Beat::new(weight(witness, &outage), outage.first.from, text, evidence)
+            Beat::new(weight(witness, &outage), told_at(witness, &outage), text, evidence)
         })
         .collect()
+}
+
+/// When an outage struck: a command of an operator, when its node carried it out.
+pub fn told_at(witness: &Witness<'_>, outage: &Outage<'_>) -> Instant {
+    order::carried_out(witness, outage.first).unwrap_or(outage.first.from)
 }
 
 /// From the first call of the story to the end of the headline violation.
@@ -148,14 +152,9 @@ pub fn described(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evi
     let condition = outage.first;
     let mut evidence: Vec<Evidence> =
         outage.indices.iter().map(|index| Evidence::Condition(*index)).collect();
-    if let Some((life, owner)) = taken(witness, condition) {
-        evidence.extend([Evidence::Op(owner.id), Evidence::Key(life.born)]);
-        evidence.extend(life.end.map(Evidence::Key));
-        let (node, who) = (&life.node, &owner.caller);
-        return match condition.verb {
-            Verb::Flush => (format!("{node} is flushed: {who}'s key is gone."), evidence),
-            _ => (format!("{node} evicts {who}'s key."), evidence),
-        };
+    if let Some((text, of)) = order::told(witness, condition) {
+        evidence.extend(of);
+        return (text, evidence);
     }
     let mut text = strikes(condition, outage.to);
     if let Some(power) = outage.power {
@@ -166,8 +165,7 @@ pub fn described(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evi
         text.pop();
         text.push_str(", in addition.");
     }
-    let is_failover = condition.verb == Verb::Failover;
-    let held = witness.holds.iter().filter(|_| !is_failover).find(|hold| {
+    let held = witness.holds.iter().find(|hold| {
         let struck = hold.from < condition.from && condition.from <= hold.until;
         struck && condition.touches(&hold.grant.process)
     });
@@ -183,9 +181,6 @@ pub fn described(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evi
         text.pop();
         text.push_str(&format!(", before {}'s acquire is over.", asking.caller));
         evidence.push(Evidence::Op(asking.id));
-    }
-    if condition.verb == Verb::Failover {
-        promoted(witness, condition, &mut text, &mut evidence);
     }
     (text, evidence)
 }
@@ -210,99 +205,6 @@ fn interrupted<'a>(witness: &Witness<'a>, condition: &Condition) -> Option<&'a O
             && condition.verb.kills()
             && condition.touches(&op.process)
     })
-}
-
-/// The life of the lock's key that an eviction or a flush ended, and its owner.
-fn taken<'w, 'a>(witness: &'w Witness<'a>, condition: &Condition) -> Option<(&'w KeyLife, &'a Op)> {
-    let ends = match condition.verb {
-        Verb::Evict { .. } => KeyChange::Evicted,
-        Verb::Flush => KeyChange::Deleted,
-        _ => return None,
-    };
-    witness.lives.iter().find_map(|life| {
-        let end = witness.history().keys.get(life.end?)?;
-        let soon = condition.from <= end.at && end.at.at - condition.from.at <= SECOND;
-        let was_there = life.from < condition.from && condition.strikes(&life.node);
-        let is_it = was_there && end.change == ends && end.by.is_none();
-        let owner = op(witness.history(), life.owner?)?;
-        (soon && is_it).then_some((life, owner))
-    })
-}
-
-/// Whether the end of a life is stated together with the fault that ended it.
-pub fn takes(witness: &Witness<'_>, life: &KeyLife) -> bool {
-    let struck = witness.history().conditions.iter().filter(|c| c.met != Some(0));
-    struck.filter_map(|c| taken(witness, c)).any(|(taken, _)| taken.born == life.born)
-}
-
-/// Whether the new master has the key of the holder at its promotion, and which clients query it.
-fn promoted(
-    witness: &Witness<'_>,
-    condition: &Condition,
-    text: &mut String,
-    evidence: &mut Vec<Evidence>,
-) {
-    let Target::Host(node) = &condition.target else { return };
-    let Some((news, of)) = news(witness, node, condition.from) else { return };
-    text.pop();
-    text.push_str(&format!(": {news}, and {}.", queried_after(witness, condition, node)));
-    evidence.extend(of);
-}
-
-/// Whether a node has the key of the holder at an instant.
-pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [Evidence; 2])> {
-    // A key that nobody owns any more blocks others as well.
-    let mut left = witness.left().filter(|(life, _)| life.node == node && life.from < at);
-    if let Some((life, owner)) = left.find(|(life, _)| witness.is_there(life, at)) {
-        let news = format!("it has {}'s key", owner.caller);
-        return Some((news, [Evidence::Key(life.born), Evidence::Op(owner.id)]));
-    }
-    let hold = witness.holds.iter().find(|hold| hold.from < at && at < hold.until)?;
-    let owner = Some(hold.grant.id);
-    let lives = || witness.lives.iter().filter(|life| life.owner == owner && life.from < at);
-    let who = &hold.grant.caller;
-    let (news, life) = match lives().rfind(|life| life.node == node) {
-        Some(here) if here.until > at && witness.passes(here) > at.into() => {
-            (format!("it has {who}'s key"), here)
-        }
-        Some(_) => return None,
-        None => {
-            let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
-            let topology = &witness.finding.plan.topology;
-            let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
-            let there = lives().find(|life| master(&life.node) == master(node));
-            // The master of another slot, or of another independent group, never gets the key.
-            let is_apart =
-                matches!(topology.kind, TopologyKind::Cluster | TopologyKind::Independent);
-            let there = there.or_else(|| lives().next().filter(|_| !is_apart))?;
-            (format!("{who}'s key on {} has not come to it", there.node), there)
-        }
-    };
-    Some((news, [Evidence::Key(life.born), Evidence::Op(hold.grant.id)]))
-}
-
-/// Which of the affected nodes clients query from one manual failover of their group to the next.
-fn queried_after(witness: &Witness<'_>, condition: &Condition, node: &str) -> String {
-    let topology = &witness.finding.plan.topology;
-    let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
-    let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
-    let is_kin =
-        |c: &Condition| matches!(&c.target, Target::Host(other) if master(other) == master(node));
-    let mut later = witness.history().conditions.iter().filter(|c| c.from > condition.from);
-    let next = later.find(|c| c.verb == Verb::Failover && is_kin(c)).map(|c| c.from);
-    let requests = witness.history().requests.iter().filter(|request| {
-        let sent = request.legs.first().map(|(_, at)| *at);
-        let in_time = |at| at > condition.from && next.is_none_or(|next| at < next);
-        sent.is_some_and(in_time) && master(&request.to) == master(node)
-    });
-    let here: Vec<bool> = requests.map(|request| request.to == node).collect();
-    match here.iter().position(|is_here| *is_here) {
-        None => "no client asks it".to_owned(),
-        Some(0) if here.iter().all(|is_here| *is_here) => "clients go to it from now on".to_owned(),
-        Some(0) => "the next request of a client goes to it".to_owned(),
-        Some(1) => "1 request goes elsewhere before one comes to it".to_owned(),
-        Some(more) => format!("{more} requests go elsewhere before one comes to it"),
-    }
 }
 
 /// A fault interval as a sentence in the present tense.

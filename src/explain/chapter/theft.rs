@@ -6,7 +6,7 @@ use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
-use crate::explain::chapter::{grant, lost, strike};
+use crate::explain::chapter::{grant, lost, order};
 use crate::explain::hold::{grant_of, op};
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
@@ -112,7 +112,7 @@ fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
     };
     let foreign = key.by.filter(|by| !is_own(*by));
     let is_in_cast = witness.cast().iter().any(|grant| witness.reading.are_one(grant.id, owner));
-    if strike::takes(witness, life) || lost::tells(witness, life) {
+    if order::takes(witness, life) || lost::tells(witness, life) {
         return None;
     }
     let is_shared = witness.finding.promise.holders > 1;

@@ -13,6 +13,7 @@ use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{History, Op, OpId, OpKind, Outcome, PROBE, PROBE_MARGIN, Request, Seen};
 use crate::ledger::node::SERVES_NOBODY;
+use crate::plan::TopologyKind;
 use crate::quantity::{count, length, list, moment};
 use crate::reading::leaders;
 use crate::reading::leaders::Leaders;
@@ -54,6 +55,9 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
                  jumped.",
                 list(&names)
             )
+        }
+        1 if witness.finding.plan.topology.kind == TopologyKind::Cluster => {
+            format!("No node has led the slot of the lock since {since}.")
         }
         1 => format!("No node has led since {since}."),
         _ => format!("Fewer than the {quorum} masters of a quorum have led since {since}."),

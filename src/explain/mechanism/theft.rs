@@ -63,7 +63,15 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
         LOOKS.contains(&request.command.as_str()) && is_before
     });
     let late = took(last).filter(|ns| *ns >= LATE);
-    let way = late.map_or_else(String::new, |ns| format!(", {} on its way,", length(ns)));
+    let late = late.map(|ns| format!("{} on its way", length(ns)));
+    // A release is what one expects to free a key.
+    let by = match thief.kind {
+        OpKind::Acquire if key.change != KeyChange::Set => Some("sent by its acquire".to_owned()),
+        OpKind::Extend { background: true, .. } => Some("sent by its renewal".to_owned()),
+        _ => None,
+    };
+    let aside: Vec<String> = by.into_iter().chain(late).collect();
+    let way = if aside.is_empty() { String::new() } else { format!(", {},", aside.join(", ")) };
     let (command, node) = (&last.command, &key.node);
     // A transaction compares nothing itself.
     let is_sent_whole = last.is_script() && command != "EXEC";

@@ -11,8 +11,8 @@
 
 mod built;
 mod ledger;
+mod leeway;
 mod listed;
-mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
 

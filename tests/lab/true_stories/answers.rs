@@ -1,6 +1,7 @@
 //! Predicates of sentences about requests and replies.
 
 use lockstorm::history::{Op, OpId, OpKind, Outcome, Request};
+use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::Leg;
 
 use crate::true_stories::facts::{Facts, Truth, ensure};
@@ -121,7 +122,11 @@ fn ended(facts: &Facts, told: &Told, outcome: &Outcome) -> Truth {
 fn prolonged(facts: &Facts, told: &Told) -> Truth {
     let kept = |op: &&Op| {
         let is_own = op.caller == told.words[0] && matches!(op.kind, OpKind::Extend { .. });
-        let has_effect = || facts.history.keys.iter().any(|key| key.by == Some(op.id));
+        let mut holds = facts.holds.iter().filter(|h| Some(h.op.id) == facts.grant(op.id));
+        let until = holds.next().map(|h| h.until);
+        let in_time = |at: Instant| until.is_some_and(|until| at < until);
+        let mut keys = facts.history.keys.iter();
+        let mut has_effect = || keys.any(|key| key.by == Some(op.id) && in_time(key.at));
         is_own && matches!(op.outcome, Outcome::Kept { .. }) && has_effect()
     };
     let kept = facts.history.ops.iter().filter(kept);

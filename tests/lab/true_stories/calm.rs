@@ -201,6 +201,23 @@ fn spared(facts: &Facts, told: &Told, keyed: Option<&str>) -> Truth {
         let had = facts.keys_on(node).any(|(at, key)| at < before && key.by.is_some_and(is_own));
         let has = facts.standing(node, before).and_then(|(_, owner)| owner) == Some(hold.op.id);
         ensure(!had || has, "its key is gone")?;
+        let over = has.then(|| facts.standing(node, before)).flatten();
+        let over = over.and_then(|(born, _)| facts.runs_out(node, born, before));
+        // Who led the node's group by then, without the key?
+        let roles = facts.history.sightings.iter().filter(|seen| seen.at < told.at);
+        let role = |name: &str| {
+            let is_role = |seen: &Seen| matches!(seen, Seen::Follows | Seen::Leads);
+            roles.clone().rfind(|seen| seen.by == name && is_role(&seen.what)).map(|seen| seen.what)
+        };
+        let is_replica = role(node) == Some(Seen::Follows);
+        ensure(is_replica || over.is_none_or(|over| told.at.at < over), "its key is over")?;
+        let kin = roles.clone().filter(|seen| seen.what == Seen::Follows && seen.master == node);
+        for other in kin.filter(|_| has && !is_replica) {
+            let lacks = facts.standing(&other.by, before).is_none();
+            let dead = facts.struck(&other.by).any(|c| is_death(&c.verb));
+            let leads = role(&other.by) == Some(Seen::Leads);
+            ensure(!leads || !lacks || dead, "another node leads without the key")?;
+        }
     }
     Ok(())
 }

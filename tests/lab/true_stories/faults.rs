@@ -1,9 +1,8 @@
 //! Predicates of sentences about faults of hosts and links.
 
-use lockstorm::history::{Condition, OpKind, Seen};
+use lockstorm::history::{Condition, OpKind};
 use lockstorm_platform::fault::{Target, Verb};
-use lockstorm_platform::time::{Instant, SECOND};
-use lockstorm_platform::trace::KeyChange;
+use lockstorm_platform::time::Instant;
 
 use crate::true_stories::facts::{Facts, Truth, ensure, is_death};
 use crate::true_stories::pattern::{is_length, is_moment, read};
@@ -35,11 +34,6 @@ pub const TEMPLATES: &[Template] = &[
         fault(f, t, "slow-script", 0, Some(1))
     }),
     ("Replication to {node} lags by {length}{any}.", |f, t| fault(f, t, "replica-lag", 0, Some(1))),
-    ("{node} is made master{any}.", |f, t| fault(f, t, "failover", 0, None)),
-    ("{node} evicts a key{any}.", |f, t| fault(f, t, "evict", 0, None)),
-    ("{node} evicts {who}'s key.", |f, t| takes(f, t, KeyChange::Evicted)),
-    ("{node} is flushed: {who}'s key is gone.", |f, t| takes(f, t, KeyChange::Deleted)),
-    ("{node} is flushed{any}.", |f, t| fault(f, t, "flush", 0, None)),
     ("{node}'s disk lies about fsync{any}.", |f, t| fault(f, t, "lying-disk", 0, None)),
     ("A loss of power would tear what {node} wrote last{any}.", |f, t| {
         fault(f, t, "tearing-disk", 0, None)
@@ -166,100 +160,7 @@ fn tail(facts: &Facts, condition: &Condition, text: &str) -> Truth {
         });
         return ensure(asking, "it is not in an acquire then");
     }
-    news(facts, condition, rest)
-}
-
-/// A fault that strikes a node now removes that caller's key there.
-fn takes(facts: &Facts, told: &Told, change: KeyChange) -> Truth {
-    let node = told.words[0];
-    let evicts = change == KeyChange::Evicted;
-    let struck = facts.struck(node).any(|c| {
-        let verb =
-            if evicts { matches!(c.verb, Verb::Evict { .. }) } else { c.verb == Verb::Flush };
-        c.from == told.at && verb && c.met != Some(0)
-    });
-    ensure(struck, "no such fault strikes then")?;
-    let gone = facts.keys_on(node).any(|(index, key)| {
-        let owner = facts.standing(node, index).and_then(|(_, owner)| owner);
-        let is_whose = owner.is_some_and(|owner| facts.caller(owner) == told.words[1]);
-        let soon = told.at.at <= key.at.at && key.at.at <= told.at.at + SECOND;
-        is_whose && soon && key.change == change && key.by.is_none()
-    });
-    ensure(gone, "no key of that caller goes there then")
-}
-
-/// What a new master has, and which clients query it.
-fn news(facts: &Facts, condition: &Condition, text: &str) -> Truth {
-    let Target::Host(node) = &condition.target else { return Err("links are no master".into()) };
-    if let Some((head, then)) = text.split_once(", and ") {
-        asked_next(facts, condition, node, then)?;
-        return news(facts, condition, head);
-    }
-    if let Some(words) = read(": it has {who}'s key", text) {
-        return has_key(facts, condition, node, words[0]);
-    }
-    if let Some(words) = read(": {who}'s key on {node} has not come to it", text) {
-        return has_not(facts, condition, node, (words[0], words[1]));
-    }
-    Err(format!("'{text}' is unknown"))
-}
-
-fn has_key(facts: &Facts, condition: &Condition, node: &str, who: &str) -> Truth {
-    let keys = &facts.history.keys;
-    let before = keys.partition_point(|key| key.at <= condition.from);
-    let standing = facts.standing(node, before).ok_or("it has no key")?;
-    ensure(standing.1.is_some_and(|owner| facts.caller(owner) == who), "it has another's key")
-}
-
-fn has_not(facts: &Facts, condition: &Condition, node: &str, (who, there): (&str, &str)) -> Truth {
-    let had = facts.keys_on(there).any(|(_, key)| {
-        key.at < condition.from && key.by.is_some_and(|by| facts.caller(by) == who)
-    });
-    ensure(had, "there was no such key")?;
-    ensure(has_key(facts, condition, node, who).is_err(), "it has the key")
-}
-
-/// The targets of the requests that clients send until another node is promoted.
-fn asked_next(facts: &Facts, condition: &Condition, node: &str, text: &str) -> Truth {
-    let mut later = facts.history.conditions.iter().filter(|c| c.from > condition.from);
-    let next = later.find(|c| c.verb == Verb::Failover).map(|c| c.from);
-    let group = group(facts, node);
-    let sent = facts.history.requests.iter().filter(|r| {
-        let at = r.legs[0].1;
-        at > condition.from && next.is_none_or(|next| at < next) && group.contains(&r.to)
-    });
-    let sent: Vec<bool> = sent.map(|request| request.to == node).collect();
-    let first = sent.iter().position(|here| *here);
-    if text == "clients go to it from now on" {
-        let all = first == Some(0) && sent.iter().all(|here| *here);
-        return ensure(all, &format!("the first of {} that comes to it is {first:?}", sent.len()));
-    }
-    if text == "the next request of a client goes to it" {
-        return ensure(first == Some(0), "it does not");
-    }
-    if text == "no client asks it" {
-        return ensure(first.is_none(), "a client does");
-    }
-    let words = read("{number} request{any} elsewhere before one comes to it", text);
-    let words = words.ok_or("unknown words")?;
-    ensure(first.map(|first| first.to_string()).as_deref() == Some(words[0]), "not so many")
-}
-
-/// The nodes that ever followed one another, by their own reports.
-fn group(facts: &Facts, node: &str) -> Vec<String> {
-    let mut group = vec![node.to_owned()];
-    let follows = facts.history.sightings.iter().filter(|seen| seen.what == Seen::Follows);
-    let pairs: Vec<_> = follows.map(|seen| (&seen.by, &seen.master)).collect();
-    loop {
-        let is_in = |name: &String| group.contains(name);
-        let new = pairs.iter().find_map(|(by, master)| match (is_in(by), is_in(master)) {
-            (true, false) => Some((*master).clone()),
-            (false, true) => Some((*by).clone()),
-            _ => None,
-        });
-        let Some(new) = new else { return group };
-        group.push(new);
-    }
+    Err(format!("'{rest}' is unknown"))
 }
 
 fn parties(target: &Target) -> String {

@@ -18,6 +18,7 @@ mod faults;
 mod grants;
 mod keys;
 mod liveness;
+mod orders;
 mod pattern;
 mod refused;
 mod roles;

@@ -5,7 +5,7 @@ use lockstorm_platform::time::Instant;
 
 use crate::true_stories::facts::{Facts, Truth};
 use crate::true_stories::{
-    accesses, answers, calm, faults, grants, keys, liveness, pattern, roles,
+    accesses, answers, calm, faults, grants, keys, liveness, orders, pattern, roles,
 };
 
 /// A form, and its predicate.
@@ -29,6 +29,7 @@ pub fn all() -> impl Iterator<Item = &'static Template> {
         grants::TEMPLATES,
         keys::TEMPLATES,
         liveness::TEMPLATES,
+        orders::TEMPLATES,
         roles::TEMPLATES,
     ];
     tables.into_iter().flatten()

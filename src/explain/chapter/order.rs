@@ -1,0 +1,183 @@
+//! The commands of an operator: a node that is down or stands still carries them out later.
+
+use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::time::{Instant, SECOND};
+use lockstorm_platform::trace::KeyChange;
+
+use crate::explain::hold::op;
+use crate::explain::incarnation::KeyLife;
+use crate::explain::story::Evidence;
+use crate::explain::witness::Witness;
+use crate::history::{Condition, Op, Seen};
+use crate::plan::TopologyKind;
+use crate::quantity::moment;
+
+/// When a node carried out an operator's command, from the first change that is the command's;
+/// `None` if no change shows it, or if the fault is no command.
+pub fn carried_out(witness: &Witness<'_>, condition: &Condition) -> Option<Instant> {
+    let history = witness.history();
+    let done = match condition.verb {
+        Verb::Failover => {
+            let mut reports = history.sightings.iter();
+            let led = |what: Seen| what == Seen::Leads;
+            reports
+                .find(|seen| {
+                    led(seen.what) && condition.strikes(&seen.by) && condition.from <= seen.at
+                })
+                .map(|seen| seen.at)
+        }
+        _ => {
+            let removes = removal(condition)?;
+            let mut changes = history.keys.iter();
+            changes
+                .find(|key| {
+                    let is_it = key.change == removes && key.by.is_none();
+                    is_it && condition.strikes(&key.node) && condition.from <= key.at
+                })
+                .map(|key| key.at)
+        }
+    }?;
+    // What came after the next such command is that one's.
+    let next = history.conditions.iter().any(|other| {
+        let is_alike = other.verb.word() == condition.verb.word();
+        is_alike
+            && other.met != Some(0)
+            && other.target == condition.target
+            && condition.from < other.from
+            && other.from <= done
+    });
+    (condition.met != Some(0) && !next).then_some(done)
+}
+
+/// How a command removes keys, if it does.
+fn removal(condition: &Condition) -> Option<KeyChange> {
+    match condition.verb {
+        Verb::Evict { .. } => Some(KeyChange::Evicted),
+        Verb::Flush => Some(KeyChange::Deleted),
+        _ => None,
+    }
+}
+
+/// An operator's command in words: what it did, or, if that does not show and its node could not
+/// carry it out at once, that it was given. `None` if the fault is no command.
+pub fn told(witness: &Witness<'_>, condition: &Condition) -> Option<(String, Vec<Evidence>)> {
+    let Target::Host(node) = &condition.target else { return None };
+    let (does, told) = match condition.verb {
+        Verb::Failover => ("is made master", "is told to become master"),
+        Verb::Evict { .. } => ("evicts a key", "is told to evict a key"),
+        Verb::Flush => ("is flushed", "is told to delete all its keys"),
+        _ => return None,
+    };
+    let Some(done) = carried_out(witness, condition) else {
+        let what = if could_not(witness, condition) { told } else { does };
+        return Some((format!("{node} {what}."), Vec::new()));
+    };
+    let late = done.at - condition.from.at > SECOND;
+    let by = match late {
+        true => format!(", as it was told at {}", moment(condition.from.at)),
+        false => String::new(),
+    };
+    if let Some((life, owner)) = taken(witness, condition) {
+        let mut evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
+        evidence.extend(life.end.map(Evidence::Key));
+        let who = &owner.caller;
+        let text = match condition.verb {
+            Verb::Flush => format!("{node} is flushed{by}: {who}'s key is gone."),
+            _ => format!("{node} evicts {who}'s key{by}."),
+        };
+        return Some((text, evidence));
+    }
+    let news = news(witness, node, done).filter(|_| condition.verb == Verb::Failover);
+    Some(match news {
+        Some((news, of)) => {
+            let asked = queried_after(witness, (node, done));
+            (format!("{node} {does}{by}: {news}, and {asked}."), of.to_vec())
+        }
+        None => (format!("{node} {does}{by}."), Vec::new()),
+    })
+}
+
+/// Whether the node was down or stood still when the command was given.
+fn could_not(witness: &Witness<'_>, condition: &Condition) -> bool {
+    let mut others = witness.history().conditions.iter();
+    others.any(|other| {
+        let stops = other.verb.kills() || other.verb.halts();
+        let lasts = other.to.is_none_or(|to| condition.from < to);
+        stops && other.target == condition.target && other.from <= condition.from && lasts
+    })
+}
+
+/// The life of the lock's key that an eviction or a flush ended, and its owner.
+fn taken<'w, 'a>(witness: &'w Witness<'a>, condition: &Condition) -> Option<(&'w KeyLife, &'a Op)> {
+    let removes = removal(condition)?;
+    let done = carried_out(witness, condition)?;
+    witness.lives.iter().find_map(|life| {
+        let end = witness.history().keys.get(life.end?)?;
+        let is_it = end.change == removes && end.by.is_none() && condition.strikes(&life.node);
+        let owner = op(witness.history(), life.owner?)?;
+        let soon = done <= end.at && end.at.at - done.at <= SECOND;
+        (is_it && soon).then_some((life, owner))
+    })
+}
+
+/// Whether the end of a life is stated together with the command that ended it.
+pub fn takes(witness: &Witness<'_>, life: &KeyLife) -> bool {
+    let conditions = witness.history().conditions.iter();
+    conditions.filter_map(|c| taken(witness, c)).any(|(taken, _)| taken.born == life.born)
+}
+
+/// Whether a node has the key of the holder at an instant.
+pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [Evidence; 2])> {
+    // A key that nobody owns any more blocks others as well.
+    let mut left = witness.left().filter(|(life, _)| life.node == node && life.from < at);
+    if let Some((life, owner)) = left.find(|(life, _)| witness.is_there(life, at)) {
+        let news = format!("it has {}'s key", owner.caller);
+        return Some((news, [Evidence::Key(life.born), Evidence::Op(owner.id)]));
+    }
+    let hold = witness.holds.iter().find(|hold| hold.from < at && at < hold.until)?;
+    let owner = Some(hold.grant.id);
+    let lives = || witness.lives.iter().filter(|life| life.owner == owner && life.from < at);
+    let who = &hold.grant.caller;
+    let (news, life) = match lives().rfind(|life| life.node == node) {
+        Some(here) if here.until > at && witness.passes(here) > at.into() => {
+            (format!("it has {who}'s key"), here)
+        }
+        Some(_) => return None,
+        None => {
+            let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
+            let topology = &witness.finding.plan.topology;
+            let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
+            let there = lives().find(|life| master(&life.node) == master(node));
+            // The master of another slot, or of another independent group, never gets the key.
+            let is_apart =
+                matches!(topology.kind, TopologyKind::Cluster | TopologyKind::Independent);
+            let there = there.or_else(|| lives().next().filter(|_| !is_apart))?;
+            (format!("{who}'s key on {} has not come to it", there.node), there)
+        }
+    };
+    Some((news, [Evidence::Key(life.born), Evidence::Op(hold.grant.id)]))
+}
+
+/// Which of the affected nodes clients query from one manual failover of their group to the next.
+fn queried_after(witness: &Witness<'_>, (node, since): (&str, Instant)) -> String {
+    let topology = &witness.finding.plan.topology;
+    let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
+    let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
+    let is_kin =
+        |c: &Condition| matches!(&c.target, Target::Host(other) if master(other) == master(node));
+    let mut later = witness.history().conditions.iter().filter(|c| c.from > since);
+    let next = later.find(|c| c.verb == Verb::Failover && is_kin(c)).map(|c| c.from);
+    let requests = witness.history().requests.iter().filter(|request| {
+        let sent = request.legs.first().map(|(_, at)| *at);
+        let in_time = |at| at > since && next.is_none_or(|next| at < next);
+        sent.is_some_and(in_time) && master(&request.to) == master(node)
+    });
+    let here: Vec<bool> = requests.map(|request| request.to == node).collect();
+    match here.iter().position(|is_here| *is_here) {
+        None => "no client asks it".to_owned(),
+        Some(0) if here.iter().all(|is_here| *is_here) => "clients go to it from now on".to_owned(),
+        Some(0) => "the next request of a client goes to it".to_owned(),
+        Some(1) => "1 request goes elsewhere before one comes to it".to_owned(),
+        Some(more) => format!("{more} requests go elsewhere before one comes to it"),
+    }
+}

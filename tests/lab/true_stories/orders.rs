@@ -1,0 +1,165 @@
+//! Predicates of sentences about commands that an operator gave to a node.
+
+use lockstorm::history::{Condition, Seen};
+use lockstorm_platform::fault::Verb;
+use lockstorm_platform::time::{Instant, SECOND};
+use lockstorm_platform::trace::KeyChange;
+
+use crate::true_stories::facts::{Facts, Truth, ensure, is_death};
+use crate::true_stories::faults::word_of;
+use crate::true_stories::pattern::{is_moment, read};
+use crate::true_stories::templates::{Template, Told};
+
+pub const TEMPLATES: &[Template] = &[
+    ("{node} is made master{any}.", promoted),
+    ("{node} is told to become master.", |f, t| given(f, t, "failover", true)),
+    ("{node} evicts a key{any}.", |f, t| removes(f, t, "evict", None)),
+    ("{node} evicts {who}'s key{any}.", |f, t| removes(f, t, "evict", Some(t.words[1]))),
+    ("{node} is told to evict a key.", |f, t| given(f, t, "evict", true)),
+    ("{node} is flushed{any}.", |f, t| match read("{any}: {who}'s key is gone", t.words[1]) {
+        Some(words) => {
+            let words = vec![t.words[0], words[1], words[0]];
+            let told = Told { at: t.at, words };
+            removes(f, &told, "flush", Some(told.words[1]))
+        }
+        None => removes(f, t, "flush", None),
+    }),
+    ("{node} is told to delete all its keys.", |f, t| given(f, t, "flush", true)),
+];
+
+/// The commands of this name that were given to a node by now and did something.
+fn commands<'a>(facts: &Facts<'a>, told: &Told, word: &str) -> Vec<&'a Condition> {
+    let own = facts.struck(told.words[0]).filter(|c| word_of(&c.verb) == word);
+    own.filter(|c| c.met != Some(0) && c.from <= told.at).collect()
+}
+
+/// Whether a node runs: it is not down, paused or asleep.
+fn runs(facts: &Facts, node: &str, at: Instant) -> bool {
+    let stops = |c: &&Condition| is_death(&c.verb) || matches!(c.verb, Verb::Pause | Verb::Suspend);
+    let mut stopped = facts.struck(node).filter(stops);
+    !stopped.any(|c| c.from <= at && c.to.is_none_or(|to| at < to))
+}
+
+/// A command was given now, to a node that runs or does not.
+fn given(facts: &Facts, told: &Told, word: &str, is_stopped: bool) -> Truth {
+    let now = commands(facts, told, word).iter().any(|c| c.from == told.at);
+    ensure(now, "no such command is given then")?;
+    ensure(runs(facts, told.words[0], told.at) != is_stopped, "the node runs, or does not")
+}
+
+/// When the command was given that is carried out now: more than a second ago if that is said.
+fn since(facts: &Facts, told: &Told, word: &str, text: &str) -> Truth {
+    let commands = commands(facts, told, word);
+    let last = commands.last().ok_or("no such command was given")?;
+    match read(", as it was told at {moment}", text) {
+        Some(words) => ensure(
+            commands.iter().any(|c| is_moment(words[0], c.from.at)),
+            "it was told at another time",
+        ),
+        None if text.is_empty() => {
+            ensure(told.at.at - last.from.at <= SECOND, "it was told long ago")
+        }
+        None => Err(format!("'{text}' is unknown")),
+    }
+}
+
+/// A node carries out a command now that removes keys: that caller's, if one is named.
+fn removes(facts: &Facts, told: &Told, word: &str, whose: Option<&str>) -> Truth {
+    let node = told.words[0];
+    let change = if word == "evict" { KeyChange::Evicted } else { KeyChange::Deleted };
+    let mut now = facts.keys_on(node).filter(|(_, key)| {
+        let soon = told.at <= key.at && key.at.at <= told.at.at + SECOND;
+        soon && key.change == change && key.by.is_none()
+    });
+    let Some(who) = whose else {
+        if now.any(|(_, key)| key.at == told.at) {
+            return since(facts, told, word, told.words[1]);
+        }
+        // It removed keys that nobody recorded.
+        ensure(told.words[1].is_empty(), "nothing shows that it is carried out now")?;
+        return given(facts, told, word, false);
+    };
+    let gone = now.any(|(index, _)| {
+        let owner = facts.standing(node, index).and_then(|(_, owner)| owner);
+        owner.is_some_and(|owner| facts.caller(owner) == who)
+    });
+    ensure(gone, "no key of that caller goes there then")?;
+    since(facts, told, word, told.words[2])
+}
+
+/// A node begins to lead now, by a command.
+fn promoted(facts: &Facts, told: &Told) -> Truth {
+    let (node, text) = (told.words[0], told.words[1]);
+    let mut reports = facts.history.sightings.iter();
+    let now = reports.any(|s| s.by == node && s.what == Seen::Leads && s.at == told.at);
+    if !now {
+        ensure(text.is_empty(), "it does not begin to lead then")?;
+        return given(facts, told, "failover", false);
+    }
+    let (by, rest) = text.split_once(": ").unwrap_or((text, ""));
+    since(facts, told, "failover", by)?;
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let (news, asked) = rest.split_once(", and ").ok_or("it does not say who asks it")?;
+    asked_next(facts, told.at, node, asked)?;
+    if let Some(words) = read("it has {who}'s key", news) {
+        return has_key(facts, told.at, node, words[0]);
+    }
+    let words = read("{who}'s key on {node} has not come to it", news).ok_or("unknown news")?;
+    let had = facts
+        .keys_on(words[1])
+        .any(|(_, key)| key.at < told.at && key.by.is_some_and(|by| facts.caller(by) == words[0]));
+    ensure(had, "there was no such key")?;
+    ensure(has_key(facts, told.at, node, words[0]).is_err(), "it has the key")
+}
+
+fn has_key(facts: &Facts, at: Instant, node: &str, who: &str) -> Truth {
+    let before = facts.history.keys.partition_point(|key| key.at <= at);
+    let standing = facts.standing(node, before).ok_or("it has no key")?;
+    ensure(standing.1.is_some_and(|owner| facts.caller(owner) == who), "it has another's key")?;
+    ensure(runs(facts, node, at), "it does not run")
+}
+
+/// The targets of the requests that clients send until another node is promoted.
+fn asked_next(facts: &Facts, since: Instant, node: &str, text: &str) -> Truth {
+    let mut later = facts.history.conditions.iter().filter(|c| c.from > since);
+    let next = later.find(|c| c.verb == Verb::Failover).map(|c| c.from);
+    let group = group(facts, node);
+    let sent = facts.history.requests.iter().filter(|r| {
+        let at = r.legs[0].1;
+        at > since && next.is_none_or(|next| at < next) && group.contains(&r.to)
+    });
+    let sent: Vec<bool> = sent.map(|request| request.to == node).collect();
+    let first = sent.iter().position(|here| *here);
+    if text == "clients go to it from now on" {
+        let all = first == Some(0) && sent.iter().all(|here| *here);
+        return ensure(all, &format!("the first of {} that comes to it is {first:?}", sent.len()));
+    }
+    if text == "the next request of a client goes to it" {
+        return ensure(first == Some(0), "it does not");
+    }
+    if text == "no client asks it" {
+        return ensure(first.is_none(), "a client does");
+    }
+    let words = read("{number} request{any} elsewhere before one comes to it", text);
+    let words = words.ok_or("unknown words")?;
+    ensure(first.map(|first| first.to_string()).as_deref() == Some(words[0]), "not so many")
+}
+
+/// The nodes that ever followed one another, by their own reports.
+fn group(facts: &Facts, node: &str) -> Vec<String> {
+    let mut group = vec![node.to_owned()];
+    let follows = facts.history.sightings.iter().filter(|seen| seen.what == Seen::Follows);
+    let pairs: Vec<_> = follows.map(|seen| (&seen.by, &seen.master)).collect();
+    loop {
+        let is_in = |name: &String| group.contains(name);
+        let new = pairs.iter().find_map(|(by, master)| match (is_in(by), is_in(master)) {
+            (true, false) => Some((*master).clone()),
+            (false, true) => Some((*by).clone()),
+            _ => None,
+        });
+        let Some(new) = new else { return group };
+        group.push(new);
+    }
+}
