@@ -17,6 +17,7 @@
 //! - [`provenance`]: what caused a change of a key, however the change reached its node
 
 mod clocks;
+pub(crate) mod command;
 pub(crate) mod history;
 pub(crate) mod hold;
 pub(crate) mod incarnation;

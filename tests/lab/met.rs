@@ -1,6 +1,8 @@
 //! What each fault strikes: something while the clients work, nothing once they have finished, for
 //! every verb and on both engines.
 
+use lockstorm::check::verdict::Verdict;
+use lockstorm::explore::trial::{Trial, attempt};
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 use lockstorm_platform::time::SECOND;
@@ -131,4 +133,37 @@ fn faults_on_nodes() {
 fn faults_on_replicas() {
     check(REPLICATED, "kind = 'replica-lag'\ntarget = 'n2'\nextra = '5ms'\nfor = '500ms'", false);
     check(REPLICATED, "kind = 'failover'\ntarget = 'n2'", true);
+}
+
+/// The run of two clients on a master and its replica, with these faults.
+fn commanded(faults: &str) -> Trial {
+    let text = format!(
+        "name = 'x'\nask = 'x'\nheal_at = '60s'\nexpect = {{ holds = true }}\n\
+         [topology]\n{REPLICATED}\n[lock]\nalgorithm = 'token-lua'\nttl = '10s'\n\
+         [workload]\nkind = 'counter'\nclients = 2\nrounds = 6\nhold = '2s'\n{faults}"
+    );
+    let read = Scenario::parse("x", &text).unwrap_or_else(|no| panic!("{}", no.render(false)));
+    attempt(&Lab::default(), &read.plan(1))
+}
+
+#[test]
+fn a_command_that_its_node_carries_out_after_all_work_tests_nothing() {
+    let trial = commanded(
+        "[[fault]]\nkind = 'crash'\ntarget = 'n2'\nat = '4s'\nfor = '100s'\n\
+         [[fault]]\nkind = 'failover'\ntarget = 'n2'\nat = '5s'\n",
+    );
+    let Verdict::Unknown(why) = &trial.judgement.verdict else { panic!("it has a verdict") };
+    assert!(why.contains("fault 2 (failover on n2) struck when all work was done"), "{why}");
+    assert_eq!(trial.judgement.counts.struck_in_hold, 1);
+}
+
+#[test]
+fn commands_that_wait_for_their_node_each_did_something() {
+    let trial = commanded(
+        "[[fault]]\nkind = 'pause'\ntarget = 'n2'\nat = '4s'\nfor = '4s'\n\
+         [[fault]]\nkind = 'evict'\ntarget = 'n2'\nkey = 'lock'\nat = '5s'\n\
+         [[fault]]\nkind = 'evict'\ntarget = 'n2'\nkey = 'lock'\nat = '6500ms'\n",
+    );
+    assert_eq!(trial.judgement.verdict, Verdict::Holds);
+    assert!(trial.run.history.conditions.iter().all(|condition| condition.met > Some(0)));
 }

@@ -152,6 +152,11 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         };
         let hold = witness.tenures.iter().find(held)?;
         let back = condition.to.filter(|back| *back <= hold.until)?;
+        // The last halt of a hold decides: an earlier one, or one within another, resumes nothing.
+        let mut halts = witness.reading.halts(&hold.grant.process);
+        if halts.any(|halt| halt.from.at < hold.until.at && back.at < halt.to.at) {
+            return None;
+        }
         let left = lease_at(witness, hold, back)?.checked_sub(back.at)?;
         let own = |life: &&KeyLife| {
             life.from < back && life.owner.is_some_and(|owner| witness.is_of(hold, owner))

@@ -2,60 +2,37 @@
 
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Instant, SECOND};
-use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::op;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Condition, Op, Seen};
+use crate::history::{Condition, Op};
 use crate::plan::TopologyKind;
 use crate::quantity::moment;
+use crate::reading::command;
 
-/// When a node carried out an operator's command, from the first change that is the command's;
-/// `None` if no change shows it, or if the fault is no command.
+/// When a node carried out an operator's command; see [`command::carried_out`].
 pub fn carried_out(witness: &Witness<'_>, condition: &Condition) -> Option<Instant> {
-    let history = witness.history();
-    let done = match condition.verb {
-        Verb::Failover => {
-            let mut reports = history.sightings.iter();
-            let led = |what: Seen| what == Seen::Leads;
-            reports
-                .find(|seen| {
-                    led(seen.what) && condition.strikes(&seen.by) && condition.from <= seen.at
-                })
-                .map(|seen| seen.at)
-        }
-        _ => {
-            let removes = removal(condition)?;
-            let mut changes = history.keys.iter();
-            changes
-                .find(|key| {
-                    let is_it = key.change == removes && key.by.is_none();
-                    is_it && condition.strikes(&key.node) && condition.from <= key.at
-                })
-                .map(|key| key.at)
-        }
-    }?;
-    // What came after the next such command is that one's.
-    let next = history.conditions.iter().any(|other| {
-        let is_alike = other.verb.word() == condition.verb.word();
-        is_alike
-            && other.met != Some(0)
-            && other.target == condition.target
-            && condition.from < other.from
-            && other.from <= done
-    });
-    (condition.met != Some(0) && !next).then_some(done)
+    command::carried_out(witness.history(), condition)
 }
 
-/// How a command removes keys, if it does.
-fn removal(condition: &Condition) -> Option<KeyChange> {
-    match condition.verb {
-        Verb::Evict { .. } => Some(KeyChange::Evicted),
-        Verb::Flush => Some(KeyChange::Deleted),
-        _ => None,
-    }
+/// Whether an earlier command is told with what this one did as well: both waited for their node.
+pub fn is_told_before(witness: &Witness<'_>, condition: &Condition) -> bool {
+    let done = carried_out(witness, condition);
+    done.is_some() && alike(witness, condition).any(|other| other.from < condition.from)
+}
+
+/// The other commands of the same kind that a node carried out then.
+fn alike<'w>(
+    witness: &'w Witness<'_>,
+    condition: &'w Condition,
+) -> impl Iterator<Item = &'w Condition> {
+    let done = carried_out(witness, condition);
+    witness.history().conditions.iter().filter(move |other| {
+        let is_other = other.fault != condition.fault && command::is_alike(condition, other);
+        is_other && carried_out(witness, other) == done
+    })
 }
 
 /// An operator's command in words: what it did, or, if that does not show and its node could not
@@ -69,11 +46,13 @@ pub fn told(witness: &Witness<'_>, condition: &Condition) -> Option<(String, Vec
         _ => return None,
     };
     let Some(done) = carried_out(witness, condition) else {
-        let what = if could_not(witness, condition) { told } else { does };
+        let is_stopped = command::is_stopped(witness.history(), condition);
+        let what = if is_stopped { told } else { does };
         return Some((format!("{node} {what}."), Vec::new()));
     };
     let late = done.at - condition.from.at > SECOND;
-    let by = match late {
+    // Of several that waited for their node nobody can tell which this was.
+    let by = match late && alike(witness, condition).next().is_none() {
         true => format!(", as it was told at {}", moment(condition.from.at)),
         false => String::new(),
     };
@@ -97,19 +76,9 @@ pub fn told(witness: &Witness<'_>, condition: &Condition) -> Option<(String, Vec
     })
 }
 
-/// Whether the node was down or stood still when the command was given.
-fn could_not(witness: &Witness<'_>, condition: &Condition) -> bool {
-    let mut others = witness.history().conditions.iter();
-    others.any(|other| {
-        let stops = other.verb.kills() || other.verb.halts();
-        let lasts = other.to.is_none_or(|to| condition.from < to);
-        stops && other.target == condition.target && other.from <= condition.from && lasts
-    })
-}
-
 /// The life of the lock's key that an eviction or a flush ended, and its owner.
 fn taken<'w, 'a>(witness: &'w Witness<'a>, condition: &Condition) -> Option<(&'w KeyLife, &'a Op)> {
-    let removes = removal(condition)?;
+    let removes = command::removes(&condition.verb)?;
     let done = carried_out(witness, condition)?;
     witness.lives.iter().find_map(|life| {
         let end = witness.history().keys.get(life.end?)?;
@@ -165,8 +134,9 @@ fn queried_after(witness: &Witness<'_>, (node, since): (&str, Instant)) -> Strin
     let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
     let is_kin =
         |c: &Condition| matches!(&c.target, Target::Host(other) if master(other) == master(node));
-    let mut later = witness.history().conditions.iter().filter(|c| c.from > since);
-    let next = later.find(|c| c.verb == Verb::Failover && is_kin(c)).map(|c| c.from);
+    let failovers = witness.history().conditions.iter().filter(|c| c.verb == Verb::Failover);
+    let done = failovers.filter(|c| is_kin(c)).filter_map(|c| carried_out(witness, c));
+    let next = done.filter(|done| *done > since).min();
     let requests = witness.history().requests.iter().filter(|request| {
         let sent = request.legs.first().map(|(_, at)| *at);
         let in_time = |at| at > since && next.is_none_or(|next| at < next);

@@ -56,7 +56,8 @@ pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
     for (index, condition) in witness.history().conditions.iter().enumerate() {
         // What a loss of power finds dead already loses its files all the same.
         let is_told = condition.verb.kills() && acts(witness, condition) == Some(true);
-        if condition.met == Some(0) && !is_told {
+        let is_idle = condition.met == Some(0) && !is_told;
+        if is_idle || order::is_told_before(witness, condition) {
             continue;
         }
         match outages.iter_mut().rev().find(|outage| outage.takes_in(condition)) {

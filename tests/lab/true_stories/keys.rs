@@ -24,12 +24,8 @@ pub const TEMPLATES: &[Template] = &[
     }),
     ("{who}'s key is gone from {list}, which was down as it ran out.", ran_out),
     ("{who}'s key is gone from {list}, which were down as it ran out.", ran_out),
-    ("{list} removes {who}'s key.", |f, t| {
-        ended(f, t, t.words[1], t.words[0], &|_, _, key| is(key, KeyChange::Evicted))
-    }),
-    ("{list} remove {who}'s key.", |f, t| {
-        ended(f, t, t.words[1], t.words[0], &|_, _, key| is(key, KeyChange::Evicted))
-    }),
+    ("{list} removes {who}'s key.", |f, t| ended(f, t, t.words[1], t.words[0], &is_removed)),
+    ("{list} remove {who}'s key.", |f, t| ended(f, t, t.words[1], t.words[0], &is_removed)),
     ("{list} comes back without {who}'s key.", |f, t| {
         ended(f, t, t.words[1], t.words[0], &|facts, _, key| {
             is(key, KeyChange::LostAtRestart)?;
@@ -211,6 +207,15 @@ fn removed(
         }
         Ok(())
     })
+}
+
+/// Whether a key was evicted, or flushed: that is nobody's operation.
+fn is_removed(_: &Facts, _: usize, key: &Key) -> Truth {
+    if is(key, KeyChange::Evicted).is_ok() {
+        return Ok(());
+    }
+    is(key, KeyChange::Deleted)?;
+    ensure(key.by.is_none(), "an operation deletes it")
 }
 
 fn took(request: &Request, key: &Key) -> Option<Nanos> {

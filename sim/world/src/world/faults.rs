@@ -187,9 +187,12 @@ impl Faults {
             else {
                 continue;
             };
+            // What comes after the next such command is that one's, unless both wait for the node.
             let again = |struck: &&Struck| {
-                self.faults[struck.index].target == fault.target
-                    && Known::of(&self.faults[struck.index].verb) == Known::FromTheTrace
+                let other = &self.faults[struck.index];
+                other.target == fault.target
+                    && other.verb.word() == fault.verb.word()
+                    && !self.is_stopped(struck)
             };
             let next = self.struck[place + 1..].iter().find(again);
             let until = next.map_or(end, |next| next.strike.from);
@@ -198,6 +201,19 @@ impl Faults {
             self.struck[place].strike.met = machines.engine.counts_faults().then_some(met);
         }
         trace
+    }
+
+    /// Whether the target of a strike was down or stood still then.
+    fn is_stopped(&self, then: &Struck) -> bool {
+        self.struck.iter().any(|other| {
+            let (strike, fault) = (other.strike, &self.faults[other.index]);
+            let stops = fault.verb.takes_down() || fault.verb.halts();
+            let lasts = strike.to.is_none_or(|to| then.strike.from < to);
+            stops
+                && fault.target == self.faults[then.index].target
+                && strike.from <= then.strike.from
+                && lasts
+        })
     }
 
     /// Counts what is not counted yet, before the heal: its own effects belong to no fault.

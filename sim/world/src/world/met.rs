@@ -134,12 +134,15 @@ pub fn by_command(trace: &Trace, verb: &Verb, node: HostId, during: [Instant; 2]
     debug_assert!(from <= to, "a command is over after it was given");
     let within = |entry: &&Entry| (from..to).contains(&entry.stamp.instant());
     let entries = trace.entries().iter().filter(|entry| entry.host == node).filter(within);
-    let removed = [KeyChange::Deleted, KeyChange::Evicted];
+    let removes = match verb {
+        Verb::Evict { .. } => KeyChange::Evicted,
+        _ => KeyChange::Deleted,
+    };
     let does = |entry: &&Entry| match (&entry.event, verb) {
         (Event::Role { master }, Verb::Failover) => master.is_none(),
         (Event::Key { change, origin: Origin::Request(request), .. }, _) => {
             let by_hand = request.connection.client.ip() == OPERATOR_ADDRESS.ip();
-            by_hand && removed.contains(change)
+            by_hand && *change == removes
         }
         _ => false,
     };
