@@ -74,7 +74,9 @@ fn removes(facts: &Facts, told: &Told, word: &str, whose: Option<&str>) -> Truth
         soon && key.change == change && key.by.is_none()
     });
     let Some(who) = whose else {
-        if now.any(|(_, key)| key.at == told.at) {
+        // A flush may have found other keys than the lock's: the counter of fences.
+        let mut keys = facts.history.keys.iter().filter(|key| key.node == node);
+        if keys.any(|key| key.at == told.at && key.change == change && key.by.is_none()) {
             return since(facts, told, word, told.words[1]);
         }
         // It removed keys that nobody recorded.
