@@ -236,6 +236,9 @@ pub struct Condition {
     /// effect. `None` if not counted.
     #[serde(default)]
     pub met: Option<u64>,
+    /// The effects of its command on its target, in order: removals of keys, or the promotion.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub done: Vec<Instant>,
 }
 
 impl Condition {

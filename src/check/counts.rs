@@ -8,7 +8,6 @@ use crate::check::case::Case;
 use crate::check::idle::did_nothing;
 use crate::check::terms::Terms;
 use crate::history::{Condition, History, Missed, Op, Outcome, PROBE};
-use crate::reading::command::carried_out;
 use crate::reading::moment::Moment;
 
 /// How much was tested.
@@ -76,8 +75,7 @@ fn number<T>(items: impl IntoIterator<Item = T>) -> u32 {
 
 /// Whether any caller held the lock during a fault; a hold that ended as it began counts.
 fn somebody_held(case: &Case, condition: &Condition) -> bool {
-    let done = carried_out(case.history, condition).map(Moment::from);
-    let (from, to) = done.map_or_else(|| case.lasts(condition), |done| (done, done));
+    let (from, to) = case.acts(condition);
     let mut holds = case.holds.iter().filter(|hold| !hold.by_probe);
     holds.any(|hold| hold.start <= to && from <= hold.end)
 }

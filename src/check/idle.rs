@@ -21,7 +21,6 @@ use lockstorm_platform::time::Clock;
 
 use crate::check::case::Case;
 use crate::history::{Condition, PROBE};
-use crate::reading::command::carried_out;
 use crate::reading::history::Reading;
 use crate::reading::hold::Hold;
 use crate::reading::leaders;
@@ -62,8 +61,7 @@ fn reason(case: &Case, fault: u32, over: Option<Moment>) -> Option<String> {
     if strikes().all(|found| is_of_an_idle_clock(case, nodes, found)) {
         return Some(format!("{name} struck a node that did not have the lock's key"));
     }
-    let at = |found: &Condition| carried_out(case.history, found).unwrap_or(found.from);
-    let late = |found: &Condition| over.is_some_and(|over| Moment::from(at(found)) > over);
+    let late = |found: &Condition| over.is_some_and(|over| case.acts(found).0 > over);
     let all_late = strikes().all(late);
     all_late.then(|| format!("{name} struck when all work was done"))
 }

@@ -186,8 +186,7 @@ fn was_taken(case: &Case, loss: &Violation) -> bool {
 
 /// Whether a fault that takes keys had ended before the holder requested its own.
 fn is_over(case: &Case, fault: &Condition, breach: &Breach, loss: &Violation) -> bool {
-    takes_keys(breach.what)
-        && Moment::from(fault.until(case.history.end)) < requested_at(case, loss)
+    takes_keys(breach.what) && case.acts(fault).1 < requested_at(case, loss)
 }
 
 /// Whether a breach of this assumption takes the existing keys, and none that are set later.

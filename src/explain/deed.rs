@@ -18,8 +18,13 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
     let faults = broken.faults.iter().filter_map(condition);
     let faults: Vec<&Condition> = faults.collect();
     let each = faults.iter().map(|condition| {
-        let strikes = faults.iter().filter(|other| other.target == condition.target).count();
-        deed(broken, condition, strikes)
+        let on_it = || faults.iter().filter(|other| other.target == condition.target);
+        let word = condition.verb.word();
+        let word = match on_it().filter(|other| other.verb.word() == word).count() {
+            1 => word.to_owned(),
+            _ => format!("{word} (fault {})", condition.fault),
+        };
+        deed(broken, condition, (&word, on_it().count()))
     });
     let mut deeds: Vec<String> = each.collect();
     if broken.what == Bounded::AmnesiacRestart {
@@ -83,9 +88,14 @@ fn unanswered(finding: &Finding) -> Option<String> {
     Some(format!("{takes}, and the time-out is {}", length(timeout)))
 }
 
-/// A fault that breached the assumption, in the past tense.
-fn deed(broken: &BrokenAssumption, condition: &Condition, strikes: usize) -> String {
-    let (who, word) = (&condition.target, condition.verb.word());
+/// A fault that breached the assumption, in the past tense: its word, and how many struck its
+/// target.
+fn deed(
+    broken: &BrokenAssumption,
+    condition: &Condition,
+    (word, strikes): (&str, usize),
+) -> String {
+    let who = &condition.target;
     let lasted = condition.to.map(|to| to.at.saturating_sub(condition.from.at));
     match broken.what {
         Bounded::ClientPause if matches!(who, Target::Links { .. }) => format!("{word} on {who}"),

@@ -40,9 +40,7 @@ pub fn leeway(lab: &Lab, plan: &Plan) -> Vec<Parts> {
 fn settings(lab: &Lab, plan: &Plan) -> Vec<Part> {
     let fast = without(plan, &[Part::Latency].into(), &Strikes::new());
     let both = [plan, &fast].map(|plan| settings_of(plan, lab.default_timeout(plan)));
-    let is_work = |part: &Part| matches!(part, Part::Work(_));
-    let settings: Parts = both.into_iter().flatten().filter(|part| !is_work(part)).collect();
-    settings.into_iter().collect()
+    both.into_iter().flatten().collect::<Parts>().into_iter().collect()
 }
 
 /// The parts with these settings in place of all of them at once.

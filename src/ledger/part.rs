@@ -167,8 +167,10 @@ pub fn single_parts_of(plan: &Plan, promise: &Promise, usually: Nanos) -> Vec<Pa
     let mut parts = every_part_of(plan, promise);
     if overworked(plan, promise).is_some_and(|overwork| overwork.bound == 0) {
         parts.retain(|part| *part != Part::Work(0));
-        let settings = settings_of(plan, usually);
-        parts.extend(settings.into_iter().filter(|part| !parts.contains(part)).collect::<Vec<_>>());
+        let half = plan.longest_ttl() / 2;
+        let work = (half > 0 && works(plan) > half).then_some(Part::Work(half));
+        let settings = settings_of(plan, usually).into_iter().chain(work);
+        parts.extend(settings.filter(|part| !parts.contains(part)).collect::<Vec<_>>());
     }
     for lump in [Part::Clocks, Part::Offsets, Part::Links] {
         split(plan, &mut parts, lump);
@@ -177,16 +179,14 @@ pub fn single_parts_of(plan: &Plan, promise: &Promise, usually: Nanos) -> Vec<Pa
     parts
 }
 
-/// The single settings that may leave nothing of a lease for work: time-out, messages and work.
-/// `usually` is the default time-out of the plan's lock, ns.
+/// The settings that may leave nothing of a lease for any work: time-out and messages. `usually` is
+/// the default time-out of the plan's lock, ns.
 pub fn settings_of(plan: &Plan, usually: Nanos) -> Vec<Part> {
-    let half = plan.longest_ttl() / 2;
     let reply = Some(work(plan).reply).filter(|reply| *reply < Nanos::MAX);
     let enough = usually.max(reply.unwrap_or(0));
     let is_there = [
         (Part::Timeout(enough), plan.lock.timeout.unwrap_or(usually) != enough),
         (Part::Latency, plan.links.latency.median() > MILLISECOND),
-        (Part::Work(half), half > 0 && works(plan) > half),
     ];
     is_there.into_iter().filter_map(|(part, is_there)| is_there.then_some(part)).collect()
 }

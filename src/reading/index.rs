@@ -162,6 +162,14 @@ impl<'a> HistoryIndex<'a> {
         (from, death.map_or(to, |death| death.at.min(to)))
     }
 
+    /// When a fault acts: its interval, or from the first to the last effect of its command.
+    pub fn acts(&self, condition: &Condition) -> (Moment, Moment) {
+        match condition.done[..] {
+            [] => self.lasts(condition),
+            [first, .., last] | [first @ last] => (first.into(), last.into()),
+        }
+    }
+
     /// Whether a key began before a moment, or its node put back at a start what an operation had
     /// set that was over by then.
     pub fn is_from_before(&self, key: &Key, moment: Moment) -> bool {

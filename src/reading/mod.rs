@@ -17,7 +17,6 @@
 //! - [`provenance`]: what caused a change of a key, however the change reached its node
 
 mod clocks;
-pub(crate) mod command;
 pub(crate) mod history;
 pub(crate) mod hold;
 pub(crate) mod incarnation;

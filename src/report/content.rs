@@ -7,6 +7,7 @@ use lockstorm_platform::fault::{Anchor, Fault, Pattern, Verb};
 
 use crate::check::idle;
 use crate::check::verdict::{Kind, Verdict, Violation};
+use crate::explain::chapter::order;
 use crate::explain::finding::Finding;
 use crate::explain::sentence::{callers, cause};
 use crate::explain::witness::{Witness, kinds};
@@ -143,7 +144,11 @@ pub fn faults(finding: &Finding) -> Table {
                 Some(to) if to.at > condition.from.at => {
                     format!("{} to {}", moment(condition.from.at), moment(to.at))
                 }
-                Some(_) => moment(condition.from.at),
+                Some(_) => {
+                    let late = order::late(condition);
+                    let late = late.map(|done| format!(", carried out at {}", moment(done.at)));
+                    format!("{}{}", moment(condition.from.at), late.unwrap_or_default())
+                }
                 None => format!("{} to the end", moment(condition.from.at)),
             })
             .collect();

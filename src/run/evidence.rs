@@ -116,6 +116,8 @@ impl<'a> Join<'a> {
             Event::Saw { sight, master } => {
                 self.see(host, at, Seen::Watched(*sight), self.names.name_at(*master.ip()));
             }
+            // The world has joined what a fault's command did.
+            Event::Ordered { .. } => {}
             // The provenance handles what these mean for keys.
             Event::Key { .. } | Event::Propagated { .. } | Event::Continued { .. } => {}
             Event::Loaded { .. } | Event::Snapshot { .. } | Event::Dumped { .. } => {}
@@ -176,6 +178,7 @@ fn conditions(remains: &Remains, faults: &[Fault]) -> Vec<Condition> {
             from: strike.from,
             to: strike.to,
             met: strike.met,
+            done: strike.done.clone(),
         }
     };
     remains.strikes.iter().map(condition).collect()

@@ -5,7 +5,8 @@ use lockstorm::check::verdict::Verdict;
 use lockstorm::explore::trial::{Trial, attempt};
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
-use lockstorm_platform::time::SECOND;
+use lockstorm_platform::time::{MILLISECOND, SECOND};
+use lockstorm_platform::trace::KeyChange;
 
 /// While the clients work, and after they have finished.
 const EARLY: &str = "700ms";
@@ -157,13 +158,44 @@ fn a_command_that_its_node_carries_out_after_all_work_tests_nothing() {
     assert_eq!(trial.judgement.counts.struck_in_hold, 1);
 }
 
+/// Of two commands that wait for their node, the effect belongs to the one that had it: what is
+/// said of that one is what the same plan does without the other.
 #[test]
-fn commands_that_wait_for_their_node_each_did_something() {
+fn of_commands_that_wait_for_their_node_each_has_its_own_effect() {
+    for occupied in [
+        "kind = 'pause'\ntarget = 'n1'\nat = '500ms'\nfor = '3s'",
+        "kind = 'slow-node'\ntarget = 'n1'\nat = '500ms'\nextra = '3s'\nfor = '4s'",
+        "kind = 'slow-script'\ntarget = 'n1'\nat = '500ms'\nextra = '5s'\nfor = '6s'",
+        "kind = 'crash'\ntarget = 'n1'\nat = '500ms'\nfor = '3s'",
+    ] {
+        let trial = commanded(&format!(
+            "[[fault]]\n{occupied}\n\
+             [[fault]]\nkind = 'evict'\ntarget = 'n1'\nkey = 'lock'\nat = '1s'\n\
+             [[fault]]\nkind = 'flush'\ntarget = 'n1'\nat = '2500ms'\n",
+        ));
+        let history = &trial.run.history;
+        let removals = |change: KeyChange| {
+            let by_hand = history.keys.iter().filter(move |key| key.node == "n1");
+            let by_hand = by_hand.filter(move |key| key.change == change && key.by.is_none());
+            by_hand.map(|key| key.at).collect::<Vec<_>>()
+        };
+        let [_, evict, flush] = &history.conditions[..] else { panic!("three faults strike") };
+        assert_eq!(evict.done, removals(KeyChange::Evicted), "{occupied}");
+        assert_eq!(flush.done, removals(KeyChange::Deleted), "{occupied}");
+        for command in [evict, flush] {
+            assert_eq!(command.met, Some(command.done.len() as u64), "{occupied}");
+            assert!(command.done.iter().all(|at| command.from <= *at), "{occupied}");
+        }
+    }
+}
+
+#[test]
+fn a_command_that_a_busy_node_refuses_is_given_again() {
     let trial = commanded(
-        "[[fault]]\nkind = 'pause'\ntarget = 'n2'\nat = '4s'\nfor = '4s'\n\
-         [[fault]]\nkind = 'evict'\ntarget = 'n2'\nkey = 'lock'\nat = '5s'\n\
-         [[fault]]\nkind = 'evict'\ntarget = 'n2'\nkey = 'lock'\nat = '6500ms'\n",
+        "[[fault]]\nkind = 'slow-script'\ntarget = 'n1'\nat = '500ms'\nextra = '8s'\nfor = '9s'\n\
+         [[fault]]\nkind = 'flush'\ntarget = 'n1'\nat = '8s'\n",
     );
-    assert_eq!(trial.judgement.verdict, Verdict::Holds);
-    assert!(trial.run.history.conditions.iter().all(|condition| condition.met > Some(0)));
+    let [_, flush] = &trial.run.history.conditions[..] else { panic!("two faults strike") };
+    let done = flush.done.first().expect("it removes a key");
+    assert!(done.at > 9_000 * MILLISECOND, "{done:?}");
 }

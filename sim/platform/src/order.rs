@@ -9,8 +9,7 @@ use std::rc::Rc;
 use crate::fault::Verb;
 use crate::host::{Host, LocalFuture};
 
-/// Carries out orders. It retries without limit: a node that is down gets the command once it is
-/// up.
+/// Carries out orders. It waits without limit: a node that is down gets the command once it is up.
 pub type Operator = Rc<dyn Fn(Order) -> LocalFuture<'static, ()>>;
 
 /// Points a name at an address, as an operator's DNS change does.
@@ -20,6 +19,8 @@ pub type Naming = Rc<dyn Fn(&str, SocketAddrV4)>;
 pub struct Order {
     /// The operator's own machine, which sends the requests.
     pub host: Host,
+    /// The fault's number in the plan.
+    pub fault: u32,
     /// What to do.
     pub verb: Verb,
     /// The node to do it to.

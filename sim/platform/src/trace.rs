@@ -266,6 +266,13 @@ pub enum Event {
         /// The first word of the error: `READONLY`.
         word: String,
     },
+    /// The operator sends the commands of a fault over this connection. A remark.
+    Ordered {
+        /// The fault's number in the plan.
+        fault: u32,
+        /// The connection.
+        connection: Connection,
+    },
     /// A master reports too few replicas: WAIT after its timeout, or NOREPLICAS. A remark.
     Unreplicated,
     /// A node's process exits on its own. A remark.
@@ -302,15 +309,6 @@ pub enum Sight {
     Down,
     /// It is the master from now on: a Sentinel's +switch-master.
     Named,
-}
-
-impl Event {
-    /// Whether it only explains other records: it has no number of its own and enters no hash.
-    pub(crate) fn is_remark(&self) -> bool {
-        let observed = matches!(self, Event::Saw { .. } | Event::Declined { .. });
-        let became = matches!(self, Event::Unreplicated | Event::Exited | Event::Tilted);
-        observed || became || matches!(self, Event::Dumped { .. } | Event::Continued { .. })
-    }
 }
 
 /// An event with its position, its host and the readings of that host's clocks.

@@ -109,7 +109,7 @@ impl World {
         // dropped tasks also close connections, whose last segments no fault has met.
         let end = machines.instant();
         let missed = machines.missed();
-        let trace = faults.finish(&mut machines, end);
+        let trace = faults.finish(&mut machines);
         let strikes = faults.strikes();
         let Machines { names, clocks, .. } = machines;
         Remains { trace, names, strikes, clocks, missed, end }

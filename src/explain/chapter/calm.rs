@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
-use crate::explain::chapter::strike::{described, outages, told_at};
+use crate::explain::chapter::strike::{acted_at, described, outages};
 use crate::explain::chapter::{access, margin, role};
 use crate::explain::hold::StoryHold;
 use crate::explain::incarnation::KeyLife;
@@ -73,7 +73,7 @@ fn faults(witness: &Witness<'_>) -> Vec<Beat> {
         .map(|outage| {
             let (text, evidence) = described(witness, &outage);
             let weight = if evidence.len() > 1 { Weight::Cause } else { Weight::Effect };
-            Beat::new(weight, told_at(witness, &outage), text, evidence)
+            Beat::new(weight, acted_at(&outage), text, evidence)
         })
         .collect()
 }

@@ -1,38 +1,27 @@
 //! The commands of an operator: a node that is down or stands still carries them out later.
 
 use lockstorm_platform::fault::{Target, Verb};
-use lockstorm_platform::time::{Instant, SECOND};
+use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
 
 use crate::explain::hold::op;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Condition, Op};
+use crate::history::{Condition, History, Op};
 use crate::plan::TopologyKind;
 use crate::quantity::moment;
-use crate::reading::command;
 
-/// When a node carried out an operator's command; see [`command::carried_out`].
-pub fn carried_out(witness: &Witness<'_>, condition: &Condition) -> Option<Instant> {
-    command::carried_out(witness.history(), condition)
+/// Within this time, ns, a node that is not occupied carries out a command.
+const PROMPT: Nanos = 100 * MILLISECOND;
+
+/// When a node carried out a command: at its first effect. `None` if there is none.
+pub fn carried_out(condition: &Condition) -> Option<Instant> {
+    condition.done.first().copied()
 }
 
-/// Whether an earlier command is told with what this one did as well: both waited for their node.
-pub fn is_told_before(witness: &Witness<'_>, condition: &Condition) -> bool {
-    let done = carried_out(witness, condition);
-    done.is_some() && alike(witness, condition).any(|other| other.from < condition.from)
-}
-
-/// The other commands of the same kind that a node carried out then.
-fn alike<'w>(
-    witness: &'w Witness<'_>,
-    condition: &'w Condition,
-) -> impl Iterator<Item = &'w Condition> {
-    let done = carried_out(witness, condition);
-    witness.history().conditions.iter().filter(move |other| {
-        let is_other = other.fault != condition.fault && command::is_alike(condition, other);
-        is_other && carried_out(witness, other) == done
-    })
+/// When a command was carried out, if its node did not do so promptly.
+pub fn late(condition: &Condition) -> Option<Instant> {
+    carried_out(condition).filter(|done| done.at - condition.from.at > PROMPT)
 }
 
 /// An operator's command in words: what it did, or, if that does not show and its node could not
@@ -45,16 +34,13 @@ pub fn told(witness: &Witness<'_>, condition: &Condition) -> Option<(String, Vec
         Verb::Flush => ("is flushed", "is told to delete all its keys"),
         _ => return None,
     };
-    let Some(done) = carried_out(witness, condition) else {
-        let is_stopped = command::is_stopped(witness.history(), condition);
-        let what = if is_stopped { told } else { does };
+    let Some(done) = carried_out(condition) else {
+        let what = if is_stopped(witness.history(), condition) { told } else { does };
         return Some((format!("{node} {what}."), Vec::new()));
     };
-    let late = done.at - condition.from.at > SECOND;
-    // Of several that waited for their node nobody can tell which this was.
-    let by = match late && alike(witness, condition).next().is_none() {
-        true => format!(", as it was told at {}", moment(condition.from.at)),
-        false => String::new(),
+    let by = match late(condition) {
+        Some(_) => format!(", as it was told at {}", moment(condition.from.at)),
+        None => String::new(),
     };
     if let Some((life, owner)) = taken(witness, condition) {
         let mut evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
@@ -76,16 +62,22 @@ pub fn told(witness: &Witness<'_>, condition: &Condition) -> Option<(String, Vec
     })
 }
 
-/// The life of the lock's key that an eviction or a flush ended, and its owner.
+/// The first life of the lock's key that an eviction or a flush ended, and its owner.
 fn taken<'w, 'a>(witness: &'w Witness<'a>, condition: &Condition) -> Option<(&'w KeyLife, &'a Op)> {
-    let removes = command::removes(&condition.verb)?;
-    let done = carried_out(witness, condition)?;
     witness.lives.iter().find_map(|life| {
         let end = witness.history().keys.get(life.end?)?;
-        let is_it = end.change == removes && end.by.is_none() && condition.strikes(&life.node);
         let owner = op(witness.history(), life.owner?)?;
-        let soon = done <= end.at && end.at.at - done.at <= SECOND;
-        (is_it && soon).then_some((life, owner))
+        let is_it = condition.strikes(&life.node) && condition.done.contains(&end.at);
+        is_it.then_some((life, owner))
+    })
+}
+
+/// Whether the node of a command was down or stood still when the command was given.
+fn is_stopped(history: &History, command: &Condition) -> bool {
+    history.conditions.iter().any(|other| {
+        let stops = other.verb.kills() || other.verb.halts();
+        let lasts = other.to.is_none_or(|to| command.from < to);
+        stops && other.target == command.target && other.from <= command.from && lasts
     })
 }
 
@@ -97,9 +89,12 @@ pub fn takes(witness: &Witness<'_>, life: &KeyLife) -> bool {
 
 /// Whether a node has the key of the holder at an instant.
 pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [Evidence; 2])> {
+    // A start reports its role before the keys that it has lost, at the same time.
+    let outlasts = |life: &KeyLife| life.end.is_none() || life.until.at > at.at;
     // A key that nobody owns any more blocks others as well.
     let mut left = witness.left().filter(|(life, _)| life.node == node && life.from < at);
-    if let Some((life, owner)) = left.find(|(life, _)| witness.is_there(life, at)) {
+    if let Some((life, owner)) = left.find(|(life, _)| witness.is_there(life, at) && outlasts(life))
+    {
         let news = format!("it has {}'s key", owner.caller);
         return Some((news, [Evidence::Key(life.born), Evidence::Op(owner.id)]));
     }
@@ -108,7 +103,7 @@ pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [
     let lives = || witness.lives.iter().filter(|life| life.owner == owner && life.from < at);
     let who = &hold.grant.caller;
     let (news, life) = match lives().rfind(|life| life.node == node) {
-        Some(here) if here.until > at && witness.passes(here) > at.into() => {
+        Some(here) if outlasts(here) && witness.passes(here) > at.into() => {
             (format!("it has {who}'s key"), here)
         }
         Some(_) => return None,
@@ -135,7 +130,7 @@ fn queried_after(witness: &Witness<'_>, (node, since): (&str, Instant)) -> Strin
     let is_kin =
         |c: &Condition| matches!(&c.target, Target::Host(other) if master(other) == master(node));
     let failovers = witness.history().conditions.iter().filter(|c| c.verb == Verb::Failover);
-    let done = failovers.filter(|c| is_kin(c)).filter_map(|c| carried_out(witness, c));
+    let done = failovers.filter(|c| is_kin(c)).filter_map(carried_out);
     let next = done.filter(|done| *done > since).min();
     let requests = witness.history().requests.iter().filter(|request| {
         let sent = request.legs.first().map(|(_, at)| *at);

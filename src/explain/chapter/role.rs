@@ -115,7 +115,7 @@ fn by_hand(witness: &Witness<'_>, seen: &Sighting) -> bool {
     let mut conditions = witness.history().conditions.iter();
     conditions.any(|condition| {
         let is_it = condition.verb == Verb::Failover && condition.strikes(&seen.by);
-        is_it && order::carried_out(witness, condition) == Some(seen.at)
+        is_it && condition.done.contains(&seen.at)
     })
 }
 

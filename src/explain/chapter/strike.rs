@@ -57,7 +57,7 @@ pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
         // What a loss of power finds dead already loses its files all the same.
         let is_told = condition.verb.kills() && acts(witness, condition) == Some(true);
         let is_idle = condition.met == Some(0) && !is_told;
-        if is_idle || order::is_told_before(witness, condition) {
+        if is_idle {
             continue;
         }
         match outages.iter_mut().rev().find(|outage| outage.takes_in(condition)) {
@@ -79,7 +79,7 @@ fn until(witness: &Witness<'_>, condition: &Condition) -> Option<Instant> {
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = span(witness) else { return Vec::new() };
     let met = |outage: &Outage<'_>| {
-        let at = told_at(witness, outage);
+        let at = acted_at(outage);
         let lasts = outage.to.is_none_or(|end| end.max(at) >= from);
         at <= to && (lasts || trial(witness, outage) == Some(true))
     };
@@ -88,14 +88,14 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         .filter(met)
         .map(|outage| {
             let (text, evidence) = described(witness, &outage);
-            Beat::new(weight(witness, &outage), told_at(witness, &outage), text, evidence)
+            Beat::new(weight(witness, &outage), acted_at(&outage), text, evidence)
         })
         .collect()
 }
 
 /// When an outage struck: a command of an operator, when its node carried it out.
-pub fn told_at(witness: &Witness<'_>, outage: &Outage<'_>) -> Instant {
-    order::carried_out(witness, outage.first).unwrap_or(outage.first.from)
+pub fn acted_at(outage: &Outage<'_>) -> Instant {
+    order::carried_out(outage.first).unwrap_or(outage.first.from)
 }
 
 /// From the first call of the story to the end of the headline violation.

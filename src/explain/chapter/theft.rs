@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
@@ -129,9 +128,9 @@ fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
             is_in_cast.then_some((owner, KeyEnd::TakenBy(by.id)))
         }
         (KeyChange::Deleted, None) if is_in_cast && key.by.is_none() => {
-            // A flush that is given again removes a later key.
+            // A flush that is sent again removes a later key.
             let mut conditions = witness.history().conditions.iter();
-            let is_flushed = conditions.any(|c| c.verb == Verb::Flush && c.strikes(&life.node));
+            let is_flushed = conditions.any(|c| c.strikes(&life.node) && c.done.contains(&key.at));
             is_flushed.then_some((owner, KeyEnd::Change(KeyChange::Evicted)))
         }
         (KeyChange::Deleted, None) if is_in_cast => Some((owner, KeyEnd::Own(key.by?))),

@@ -89,7 +89,7 @@ pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) ->
         }
         (change, Some(by)) => {
             evidence.push(Evidence::Op(by.id));
-            let (how, text) = hand(change, by, is_own(by.id), whose, node);
+            let (how, text) = hand(change, by, (is_own(by.id), life), whose);
             let exact = (how == How::DeletedByAnother).then(|| stolen(witness, index, owner));
             match exact.flatten() {
                 Some(exact) => KeyEnding::Taken(exact),
@@ -160,11 +160,21 @@ fn obeyed<'a>(
     })
 }
 
-fn hand(change: KeyChange, by: &Op, is_own: bool, whose: &str, node: &str) -> (How, String) {
+/// A key that an operation ended: of the key's own acquire, or another.
+fn hand(
+    change: KeyChange,
+    by: &Op,
+    (is_own, life): (bool, &KeyLife),
+    whose: &str,
+) -> (How, String) {
+    let node = &life.node;
     let asked = format!("{}'s {} of {}", by.caller, by.kind.noun(), moment(by.call.at));
     match change {
         KeyChange::Set => {
             (How::Overwritten, format!("{asked} set the key on {node}, over {whose}'s."))
+        }
+        _ if !is_own && by.caller == whose && by.call.instant() < life.from => {
+            (How::DeletedByOwner, format!("{asked} deleted its own newer key on {node}."))
         }
         _ if is_own || by.caller == whose => {
             (How::DeletedByOwner, format!("{asked} deleted its own key on {node}."))

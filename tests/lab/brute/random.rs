@@ -294,7 +294,15 @@ impl Maker {
         }
         let target = Target::Host(who.to_owned());
         let met = self.dice.pick(&[None, Some(0), Some(1)]);
-        self.history.conditions.push(Condition { fault, verb, target, from, to, met });
+        self.history.conditions.push(Condition {
+            fault,
+            verb,
+            target,
+            from,
+            to,
+            met,
+            done: vec![],
+        });
     }
 
     fn clock(&mut self) {

@@ -374,7 +374,11 @@ impl Teller {
         let (verb, target) = (verb(what)?, Target::try_from(who.replace(',', " ")).ok()?);
         let fault = id.parse().ok()?;
         let met = value(rest, "met").map(|met| met.parse().expect("a number"));
-        self.history.conditions.push(Condition { fault, verb, target, from, to, met });
+        let done = match value(rest, "done") {
+            Some(done) => done.split(',').map(|at| self.instant(at)).collect::<Option<_>>()?,
+            None => Vec::new(),
+        };
+        self.history.conditions.push(Condition { fault, verb, target, from, to, met, done });
         Some(())
     }
 

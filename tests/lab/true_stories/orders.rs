@@ -2,7 +2,7 @@
 
 use lockstorm::history::{Condition, Seen};
 use lockstorm_platform::fault::Verb;
-use lockstorm_platform::time::{Instant, SECOND};
+use lockstorm_platform::time::{Instant, MILLISECOND, SECOND};
 use lockstorm_platform::trace::KeyChange;
 
 use crate::true_stories::facts::{Facts, Truth, ensure, is_death};
@@ -47,19 +47,15 @@ fn given(facts: &Facts, told: &Told, word: &str, is_stopped: bool) -> Truth {
     ensure(runs(facts, told.words[0], told.at) != is_stopped, "the node runs, or does not")
 }
 
-/// When the command was given that is carried out now: more than a second ago if that is said.
+/// When the command was given that is carried out now: more than 100 ms ago if that is said.
 fn since(facts: &Facts, told: &Told, word: &str, text: &str) -> Truth {
     let commands = commands(facts, told, word);
-    let last = commands.last().ok_or("no such command was given")?;
+    let now: Vec<_> = commands.iter().filter(|c| c.done.contains(&told.at)).collect();
+    let [this] = now[..] else { return Err(format!("{} commands act now", now.len())) };
     match read(", as it was told at {moment}", text) {
-        Some(words) => ensure(
-            commands.iter().any(|c| is_moment(words[0], c.from.at)),
-            "it was told at another time",
-        ),
-        // Of several that waited for their node nobody can tell which it was.
+        Some(words) => ensure(is_moment(words[0], this.from.at), "it was told at another time"),
         None if text.is_empty() => {
-            let soon = told.at.at - last.from.at <= SECOND;
-            ensure(soon || commands.len() > 1, "it was told long ago")
+            ensure(told.at.at - this.from.at <= 100 * MILLISECOND, "it was told long ago")
         }
         None => Err(format!("'{text}' is unknown")),
     }
@@ -119,7 +115,7 @@ fn promoted(facts: &Facts, told: &Told) -> Truth {
 }
 
 fn has_key(facts: &Facts, at: Instant, node: &str, who: &str) -> Truth {
-    let before = facts.history.keys.partition_point(|key| key.at <= at);
+    let before = facts.history.keys.partition_point(|key| key.at.at <= at.at);
     let standing = facts.standing(node, before).ok_or("it has no key")?;
     ensure(standing.1.is_some_and(|owner| facts.caller(owner) == who), "it has another's key")?;
     ensure(runs(facts, node, at), "it does not run")
@@ -129,16 +125,8 @@ fn has_key(facts: &Facts, at: Instant, node: &str, who: &str) -> Truth {
 fn asked_next(facts: &Facts, since: Instant, node: &str, text: &str) -> Truth {
     let group = group(facts, node);
     let orders = facts.history.conditions.iter().filter(|c| c.verb == Verb::Failover);
-    let leads = orders.filter(|c| c.met != Some(0)).filter_map(|c| {
-        let mut follows = false;
-        let roles = facts.history.sightings.iter().filter(|seen| c.strikes(&seen.by));
-        let mut roles = roles.filter(|seen| matches!(seen.what, Seen::Leads | Seen::Follows));
-        let promoted = roles.find(|seen| {
-            let was = std::mem::replace(&mut follows, seen.what == Seen::Follows);
-            was && seen.what == Seen::Leads && seen.at >= c.from
-        })?;
-        group.contains(&promoted.by).then_some(promoted.at)
-    });
+    let of_group = |c: &&Condition| group.iter().any(|node| c.strikes(node));
+    let leads = orders.filter(of_group).filter_map(|c| c.done.first().copied());
     let next = leads.filter(|at| *at > since).min();
     let sent = facts.history.requests.iter().filter(|r| {
         let at = r.legs[0].1;

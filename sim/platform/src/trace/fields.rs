@@ -5,6 +5,16 @@ use std::net::SocketAddrV4;
 use crate::time::Nanos;
 use crate::trace::{Connection, Event, HostId, Origin, Request, Trace};
 
+impl Event {
+    /// Whether it only explains other records: it has no number of its own and enters no hash.
+    pub(crate) fn is_remark(&self) -> bool {
+        let observed =
+            matches!(self, Event::Saw { .. } | Event::Declined { .. } | Event::Ordered { .. });
+        let became = matches!(self, Event::Unreplicated | Event::Exited | Event::Tilted);
+        observed || became || matches!(self, Event::Dumped { .. } | Event::Continued { .. })
+    }
+}
+
 impl Trace {
     /// Writes every field of every event behind a kind byte, 16 or higher. Ids of histories and
     /// places in files are left out, because they follow from other records.
@@ -64,6 +74,7 @@ impl Trace {
             }
             Event::Saw { .. }
             | Event::Declined { .. }
+            | Event::Ordered { .. }
             | Event::Unreplicated
             | Event::Exited
             | Event::Tilted

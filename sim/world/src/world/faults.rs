@@ -70,7 +70,7 @@ impl Faults {
         }
         let lasts = !fault.verb.is_momentary();
         let to = (!lasts).then_some(from);
-        let strike = Strike { fault: id, from, to, met: None };
+        let strike = Strike { fault: id, from, to, met: None, done: Vec::new() };
         self.struck.push(Struck { strike, index, open: lasts, before });
         if Known::of(&fault.verb) == Known::AtOnce {
             self.count_met(self.struck.len() - 1, machines);
@@ -168,7 +168,7 @@ impl Faults {
 
     /// The faults that have struck, in order.
     pub fn strikes(&self) -> Vec<Strike> {
-        self.struck.iter().map(|struck| struck.strike).collect()
+        self.struck.iter().map(|struck| struck.strike.clone()).collect()
     }
 
     fn open(&self) -> impl Iterator<Item = usize> {
@@ -176,7 +176,7 @@ impl Faults {
     }
 
     /// Counts what is known only at the world's end, and stops the engine.
-    pub fn finish(&mut self, machines: &mut Machines, end: Instant) -> Trace {
+    pub fn finish(&mut self, machines: &mut Machines) -> Trace {
         // Before the engine stops: it drops its tasks, and what they send on closing belongs to no
         // fault.
         self.count_all_met(machines);
@@ -187,33 +187,14 @@ impl Faults {
             else {
                 continue;
             };
-            // What comes after the next such command is that one's, unless both wait for the node.
-            let again = |struck: &&Struck| {
-                let other = &self.faults[struck.index];
-                other.target == fault.target
-                    && other.verb.word() == fault.verb.word()
-                    && !self.is_stopped(struck)
-            };
-            let next = self.struck[place + 1..].iter().find(again);
-            let until = next.map_or(end, |next| next.strike.from);
-            let during = [self.struck[place].strike.from, until];
-            let met = by_command(&trace, &fault.verb, machines.id(name), during);
-            self.struck[place].strike.met = machines.engine.counts_faults().then_some(met);
+            let counts = machines.engine.counts_faults();
+            let effects = by_command(&trace, fault, (machines.id(name), counts));
+            let met = effects.on_target.len() as u64 + effects.elsewhere;
+            let strike = &mut self.struck[place].strike;
+            strike.met = counts.then_some(met);
+            strike.done = effects.on_target;
         }
         trace
-    }
-
-    /// Whether the target of a strike was down or stood still then.
-    fn is_stopped(&self, then: &Struck) -> bool {
-        self.struck.iter().any(|other| {
-            let (strike, fault) = (other.strike, &self.faults[other.index]);
-            let stops = fault.verb.takes_down() || fault.verb.halts();
-            let lasts = strike.to.is_none_or(|to| then.strike.from < to);
-            stops
-                && fault.target == self.faults[then.index].target
-                && strike.from <= then.strike.from
-                && lasts
-        })
     }
 
     /// Counts what is not counted yet, before the heal: its own effects belong to no fault.

@@ -4,13 +4,15 @@
 //! its strike and at its end is what it met. For an operator's commands the trace has the effects.
 //! If two faults of a verb overlap on a target, both met whatever occurred during both.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use lockstorm_platform::fault::{Fault, Target, Verb};
 use lockstorm_platform::time::Instant;
-use lockstorm_platform::trace::{Entry, Event, HostId, KeyChange, Origin, Trace};
+use lockstorm_platform::trace::{Connection, Entry, Event, HostId, KeyChange, Leg, Origin, Trace};
 
 use crate::engine::counters::LinkCounters;
 use crate::engine::state::State;
-use crate::world::machines::{Machines, OPERATOR_ADDRESS};
+use crate::world::machines::Machines;
 use crate::world::remains::Missed;
 
 /// When it is known what a fault met.
@@ -127,24 +129,58 @@ fn on_link(state: &mut State, verb: &Verb, from: HostId, to: HostId) -> u64 {
     }
 }
 
-/// The effects of an operator's command on a node between two instants: the keys that it removed,
-/// or the node's promotions to master.
-pub fn by_command(trace: &Trace, verb: &Verb, node: HostId, during: [Instant; 2]) -> u64 {
-    let [from, to] = during;
-    debug_assert!(from <= to, "a command is over after it was given");
-    let within = |entry: &&Entry| (from..to).contains(&entry.stamp.instant());
-    let entries = trace.entries().iter().filter(|entry| entry.host == node).filter(within);
-    let removes = match verb {
-        Verb::Evict { .. } => KeyChange::Evicted,
-        _ => KeyChange::Deleted,
-    };
-    let does = |entry: &&Entry| match (&entry.event, verb) {
-        (Event::Role { master }, Verb::Failover) => master.is_none(),
-        (Event::Key { change, origin: Origin::Request(request), .. }, _) => {
-            let by_hand = request.connection.client.ip() == OPERATOR_ADDRESS.ip();
-            by_hand && *change == removes
+/// The effects of a fault's commands, in order.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// On its target: the keys that a command removed, or the node's promotion.
+    pub on_target: Vec<Instant>,
+    /// On other nodes: they follow another master.
+    pub elsewhere: u64,
+}
+
+/// The effects of the commands that an operator sent for a fault to a node. A real server does not
+/// say whose command it executes: there (`is_exact` is false) effects of the fault's kind count
+/// from when the command was sent.
+pub fn by_command(trace: &Trace, fault: &Fault, (node, is_exact): (HostId, bool)) -> Effects {
+    let mut sent: BTreeSet<Connection> = BTreeSet::new();
+    // The change of a role that no command has explained yet, of each node.
+    let mut roles: BTreeMap<HostId, Instant> = BTreeMap::new();
+    let mut effects = Effects::default();
+    for Entry { stamp, host, event } in trace.entries() {
+        let at = stamp.instant();
+        match event {
+            Event::Ordered { fault: of, connection } if *of == fault.id => {
+                sent.insert(*connection);
+            }
+            Event::Key { origin: Origin::Request(request), .. } if *host == node => {
+                let is_own = sent.contains(&request.connection);
+                effects.on_target.extend(is_own.then_some(at));
+            }
+            event if !is_exact && *host == node => {
+                let is_own = !sent.is_empty() && is_of_kind(&fault.verb, event);
+                effects.on_target.extend(is_own.then_some(at));
+            }
+            Event::Role { .. } => drop(roles.insert(*host, at)),
+            // A node executes a command in no time, and then reports the execution.
+            Event::Message { request, leg: Leg::Applied, .. } => {
+                let changed = roles.remove(host).filter(|changed| changed.at == at.at);
+                let changed = changed.filter(|_| sent.contains(&request.connection));
+                match *host == node {
+                    true => effects.on_target.extend(changed),
+                    false => effects.elsewhere += u64::from(changed.is_some()),
+                }
+            }
+            _ => {}
         }
+    }
+    effects
+}
+
+/// Whether a command of this kind does that.
+fn is_of_kind(verb: &Verb, event: &Event) -> bool {
+    match event {
+        Event::Key { change: KeyChange::Deleted, origin: Origin::Node, .. } => *verb == Verb::Flush,
+        Event::Role { master: None } => *verb == Verb::Failover,
         _ => false,
-    };
-    u64::try_from(entries.filter(does).count()).unwrap_or(u64::MAX)
+    }
 }

@@ -18,7 +18,7 @@ pub struct ClockChange {
 }
 
 /// A fault that has struck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strike {
     /// The fault's number.
     pub fault: u32,
@@ -29,6 +29,9 @@ pub struct Strike {
     /// How many messages, tasks, commands, writes, keys or other things it touched; 0: it had no
     /// effect. `None` if the engine does not count.
     pub met: Option<u64>,
+    /// The effects of its command on its target, in order: the keys that it removed, or the
+    /// promotion. Empty if it is no command.
+    pub done: Vec<Instant>,
 }
 
 /// What remains after a world has ended.

@@ -18,7 +18,7 @@ impl Machines {
         match &fault.target {
             Target::Host(name) => {
                 let host = self.id(name);
-                self.apply_to_host(&fault.verb, host, begin);
+                self.apply_to_host(fault, host, begin);
             }
             Target::Links { from, to, both } => {
                 for (from, to) in from.iter().flat_map(|f| to.iter().map(move |t| (f, t))) {
@@ -59,8 +59,8 @@ impl Machines {
         self.engine.state().links.link(from, to).counters.broken += connections;
     }
 
-    fn apply_to_host(&mut self, verb: &Verb, host: HostId, begin: bool) {
-        match verb {
+    fn apply_to_host(&mut self, fault: &Fault, host: HostId, begin: bool) {
+        match &fault.verb {
             Verb::Pause => self.engine.pause(host, begin),
             Verb::Suspend => {
                 self.engine.suspend(host, begin);
@@ -72,7 +72,7 @@ impl Machines {
             Verb::Crash | Verb::PowerLoss if !self.is_down(host) => {}
             Verb::Crash | Verb::PowerLoss | Verb::Restart => self.boot(host),
             Verb::ClockStep { .. } | Verb::ClockRate { .. } | Verb::ClockFreeze => {
-                self.disturb_clock(verb, host, begin);
+                self.disturb_clock(&fault.verb, host, begin);
             }
             // A sum, not a flag: overlapping faults add up, and each undoes its own share.
             Verb::SlowNode { extra } => {
@@ -90,7 +90,7 @@ impl Machines {
             Verb::LyingDisk => self.disk(host).borrow_mut().lies = begin,
             Verb::TearingDisk => self.disk(host).borrow_mut().tears = begin,
             Verb::FullDisk => self.disk(host).borrow_mut().is_full = begin,
-            Verb::Failover | Verb::Evict { .. } | Verb::Flush => self.command(verb, host),
+            Verb::Failover | Verb::Evict { .. } | Verb::Flush => self.command(fault, host),
             other => panic!("'{}' acts on links, not on a host", other.word()),
         }
     }
@@ -117,10 +117,11 @@ impl Machines {
     }
 
     /// Makes the operator carry out a fault that acts by command.
-    fn command(&self, verb: &Verb, host: HostId) {
+    fn command(&self, fault: &Fault, host: HostId) {
         let order = Order {
             host: self.desk.clone(),
-            verb: verb.clone(),
+            fault: fault.id,
+            verb: fault.verb.clone(),
             node: self.address(host),
             others: self.other_nodes(host).map(|id| self.address(id)).collect(),
             masters: self.masters.clone(),
