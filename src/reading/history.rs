@@ -67,6 +67,10 @@ impl<'a> Reading<'a> {
     fn takes_over(&self, creator: Option<OpId>, change: &Key) -> bool {
         let owner = creator.and_then(|creator| self.owner(creator));
         let Some(by) = change.by.and_then(|by| self.op(by)) else { return false };
+        // Who is refused has counted itself in the key, at most.
+        if matches!(by.outcome, Outcome::Refused { .. }) {
+            return false;
+        }
         match (self.owner(by.id), owner, &by.kind) {
             (Some(_), None, _) => true,
             (Some(taker), Some(owner), _)

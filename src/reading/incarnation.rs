@@ -3,7 +3,8 @@
 //!
 //! A key that an operation of another grant changes in place, once nobody relies on it any more, or
 //! with an owner value that differs, is from then on that operation's. So a lock is taken over
-//! whose key stays, and whose value says whether it is free.
+//! whose key stays, and whose value says whether it is free. An acquire that was refused takes over
+//! nothing: it may have counted itself.
 //!
 //! Beyond that only provenance matters: owner values may be equal.
 

@@ -161,6 +161,9 @@ fn takes_over(table: &Table, born: usize, index: usize) -> bool {
         return false;
     }
     let Some(by) = key.by.map(|by| table.op(by)) else { return false };
+    if matches!(by.outcome, Outcome::Refused { .. }) {
+        return false;
+    }
     let taker = match by.kind {
         OpKind::Acquire => by.id,
         OpKind::Extend { grant, .. } | OpKind::Release { grant } => grant,

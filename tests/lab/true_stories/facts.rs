@@ -261,6 +261,9 @@ impl<'a> Facts<'a> {
         let Some(taker) = key.by.filter(|_| self.finding.promise.holders == 1) else {
             return false;
         };
+        if self.op(taker).is_some_and(|op| matches!(op.outcome, Outcome::Refused { .. })) {
+            return false;
+        }
         let Some(owner) = by.and_then(|by| self.owner(by)) else {
             return self.owner(taker).is_some();
         };
