@@ -67,8 +67,7 @@ impl<'a> Reading<'a> {
     fn takes_over(&self, creator: Option<OpId>, change: &Key) -> bool {
         let owner = creator.and_then(|creator| self.owner(creator));
         let Some(by) = change.by.and_then(|by| self.op(by)) else { return false };
-        // Who is refused has counted itself in the key, at most.
-        if matches!(by.outcome, Outcome::Refused { .. }) {
+        if by.kind == OpKind::Acquire && !self.enters(by, change) {
             return false;
         }
         match (self.owner(by.id), owner, &by.kind) {
@@ -81,6 +80,19 @@ impl<'a> Reading<'a> {
             }
             _ => false,
         }
+    }
+
+    /// Whether an acquire that changes a key in place may enter the lock by that: it was granted, or
+    /// it gave the key another expiry. A try that is refused, or lost its reply, may have done no
+    /// more than count itself.
+    fn enters(&self, by: &Op, change: &Key) -> bool {
+        let keys = &self.history.keys;
+        let place = keys.partition_point(|key| key.at < change.at);
+        let is_it = |key: &&Key| key.node == change.node && key.key == change.key;
+        let before = || keys[..place].iter().rfind(is_it).and_then(|key| key.until_ms);
+        let own = || keys[place..].iter().filter(is_it).filter(|key| key.by == Some(by.id));
+        let extends = || own().any(|key| key.change == KeyChange::Extended);
+        self.is_granted(by.id) || before() != change.until_ms || extends()
     }
 
     /// Whether two acquires were granted the lock with different owner values.

@@ -3,8 +3,8 @@
 //!
 //! A key that an operation of another grant changes in place, once nobody relies on it any more, or
 //! with an owner value that differs, is from then on that operation's. So a lock is taken over
-//! whose key stays, and whose value says whether it is free. An acquire that was refused takes over
-//! nothing: it may have counted itself.
+//! whose key stays, and whose value says whether it is free. An acquire that was not granted takes
+//! over nothing unless it changes the expiry: it may have counted itself.
 //!
 //! Beyond that only provenance matters: owner values may be equal.
 

@@ -153,6 +153,18 @@ fn alive_before(table: &Table, node: &str, index: usize) -> Option<usize> {
     }
 }
 
+/// Whether the operation of a change gave the key another expiry, with that change or later.
+fn moves_the_end(table: &Table, index: usize) -> bool {
+    let keys = &table.history.keys;
+    let is_same =
+        |other: usize| keys[other].node == keys[index].node && keys[other].key == keys[index].key;
+    let before = (0..index).rfind(|other| is_same(*other));
+    let ended = before.and_then(|before| keys[before].until_ms);
+    let mut later = (index..keys.len()).filter(|other| is_same(*other));
+    ended != keys[index].until_ms
+        || later.any(|o| keys[o].by == keys[index].by && keys[o].change == KeyChange::Extended)
+}
+
 /// Whether a change in place makes a key its own: it is the doing of another tenure, and the owner
 /// that the key had was told of its grant and is not covered, or was never granted.
 fn takes_over(table: &Table, born: usize, index: usize) -> bool {
@@ -161,7 +173,8 @@ fn takes_over(table: &Table, born: usize, index: usize) -> bool {
         return false;
     }
     let Some(by) = key.by.map(|by| table.op(by)) else { return false };
-    if matches!(by.outcome, Outcome::Refused { .. }) {
+    let is_granted = matches!(by.outcome, Outcome::Granted { .. });
+    if by.kind == OpKind::Acquire && !is_granted && !moves_the_end(table, index) {
         return false;
     }
     let taker = match by.kind {

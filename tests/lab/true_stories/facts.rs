@@ -256,12 +256,26 @@ impl<'a> Facts<'a> {
         owner.or(released)
     }
 
+    /// Whether the operation of a change gave the key another expiry, with that change or later.
+    fn moves_the_end(&self, change: &Key) -> bool {
+        let (mut before, mut moves) = (None, false);
+        for (_, key) in self.keys_on(&change.node) {
+            match key.at < change.at {
+                true => before = key.until_ms,
+                false => moves |= key.by == change.by && key.change == KeyChange::Extended,
+            }
+        }
+        moves || before != change.until_ms
+    }
+
     /// Whether a change in place takes over a key of that creator, on which nobody relies.
     fn takes(&self, by: Option<OpId>, key: &Key) -> bool {
         let Some(taker) = key.by.filter(|_| self.finding.promise.holders == 1) else {
             return false;
         };
-        if self.op(taker).is_some_and(|op| matches!(op.outcome, Outcome::Refused { .. })) {
+        let granted = |op: &Op| matches!(op.outcome, Outcome::Granted { .. });
+        let tries = self.op(taker).is_some_and(|op| op.kind == OpKind::Acquire && !granted(op));
+        if tries && !self.moves_the_end(key) {
             return false;
         }
         let Some(owner) = by.and_then(|by| self.owner(by)) else {
