@@ -82,9 +82,9 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether an acquire that changes a key in place may enter the lock by that: it was granted, or
-    /// it gave the key another expiry. A try that is refused, or lost its reply, may have done no
-    /// more than count itself.
+    /// Whether an acquire that changes a key in place may enter the lock by that: it was granted,
+    /// or it gave the key another expiry. A try that is refused, or lost its reply, may have done
+    /// no more than count itself.
     fn enters(&self, by: &Op, change: &Key) -> bool {
         let keys = &self.history.keys;
         let place = keys.partition_point(|key| key.at < change.at);
