@@ -651,7 +651,8 @@ fn given_back(table: &Table, acquire: u32) -> Option<Point> {
 }
 
 /// The moment from which on a release referred to the key and was wrong: it reached the key; or,
-/// with one node, no command set the key after the release had returned or arrived.
+/// with one node, no command set the key after the release had returned or arrived. A renewal that
+/// did so is no excuse.
 fn denied_from(table: &Table, born: usize, owner: u32, of_grant: &[&Op]) -> Option<Point> {
     let key = &table.history.keys[born];
     let served = |by: u32| {
@@ -660,9 +661,11 @@ fn denied_from(table: &Table, born: usize, owner: u32, of_grant: &[&Op]) -> Opti
         to_node.filter_map(|request| leg(request, Leg::Applied)).map(point)
     };
     let new = key.by.is_some_and(|by| served(by).any(|at| at.0 == key.at.at));
+    let extends = |by: u32| matches!(table.op(by).kind, OpKind::Extend { .. });
+    let is_renewed = key.by.is_some_and(extends);
     let early = |op: &Op| {
         let returned = op.ret.is_some_and(|ret| stamp(ret) < point(key.at));
-        new && (returned || served(op.id).any(|at| at < point(key.at)))
+        new && !is_renewed && (returned || served(op.id).any(|at| at < point(key.at)))
     };
     let earlier = births(table).filter(|other| {
         let life = &table.history.keys[*other];
