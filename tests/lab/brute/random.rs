@@ -294,15 +294,8 @@ impl Maker {
         }
         let target = Target::Host(who.to_owned());
         let met = self.dice.pick(&[None, Some(0), Some(1)]);
-        self.history.conditions.push(Condition {
-            fault,
-            verb,
-            target,
-            from,
-            to,
-            met,
-            done: vec![],
-        });
+        let done = Vec::new();
+        self.history.conditions.push(Condition { fault, verb, target, from, to, met, done });
     }
 
     fn clock(&mut self) {
