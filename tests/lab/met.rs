@@ -184,7 +184,10 @@ fn of_commands_that_wait_for_their_node_each_has_its_own_effect() {
         assert_eq!(flush.done, removals(KeyChange::Deleted), "{occupied}");
         for command in [evict, flush] {
             assert_eq!(command.met, Some(command.done.len() as u64), "{occupied}");
-            assert!(command.done.iter().all(|at| command.from <= *at), "{occupied}");
+            // Past a slow script others are let through.
+            let waits = occupied.contains("pause") || occupied.contains("crash");
+            let earliest = if waits { 3_500 * MILLISECOND } else { command.from.at };
+            assert!(command.done.iter().all(|at| earliest <= at.at), "{occupied}");
         }
     }
 }

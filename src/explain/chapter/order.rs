@@ -7,7 +7,7 @@ use crate::explain::hold::op;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Condition, History, Op};
+use crate::history::{Condition, Op};
 use crate::plan::TopologyKind;
 use crate::quantity::moment;
 
@@ -24,8 +24,8 @@ pub fn late(condition: &Condition) -> Option<Instant> {
     carried_out(condition).filter(|done| done.at - condition.from.at > PROMPT)
 }
 
-/// An operator's command in words: what it did, or, if that does not show and its node could not
-/// carry it out at once, that it was given. `None` if the fault is no command.
+/// An operator's command in words: what it did to its node, or, if that does not show, that it was
+/// given: who already leads is not promoted again. `None` if the fault is no command.
 pub fn told(witness: &Witness<'_>, condition: &Condition) -> Option<(String, Vec<Evidence>)> {
     let Target::Host(node) = &condition.target else { return None };
     let (does, told) = match condition.verb {
@@ -35,8 +35,7 @@ pub fn told(witness: &Witness<'_>, condition: &Condition) -> Option<(String, Vec
         _ => return None,
     };
     let Some(done) = carried_out(condition) else {
-        let what = if is_stopped(witness.history(), condition) { told } else { does };
-        return Some((format!("{node} {what}."), Vec::new()));
+        return Some((format!("{node} {told}."), Vec::new()));
     };
     let by = match late(condition) {
         Some(_) => format!(", as it was told at {}", moment(condition.from.at)),
@@ -69,15 +68,6 @@ fn taken<'w, 'a>(witness: &'w Witness<'a>, condition: &Condition) -> Option<(&'w
         let owner = op(witness.history(), life.owner?)?;
         let is_it = condition.strikes(&life.node) && condition.done.contains(&end.at);
         is_it.then_some((life, owner))
-    })
-}
-
-/// Whether the node of a command was down or stood still when the command was given.
-fn is_stopped(history: &History, command: &Condition) -> bool {
-    history.conditions.iter().any(|other| {
-        let stops = other.verb.kills() || other.verb.halts();
-        let lasts = other.to.is_none_or(|to| command.from < to);
-        stops && other.target == command.target && other.from <= command.from && lasts
     })
 }
 

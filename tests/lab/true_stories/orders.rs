@@ -12,10 +12,10 @@ use crate::true_stories::templates::{Template, Told};
 
 pub const TEMPLATES: &[Template] = &[
     ("{node} is made master{any}.", promoted),
-    ("{node} is told to become master.", |f, t| given(f, t, "failover", true)),
+    ("{node} is told to become master.", |f, t| given(f, t, "failover")),
     ("{node} evicts a key{any}.", |f, t| removes(f, t, "evict", None)),
     ("{node} evicts {who}'s key{any}.", |f, t| removes(f, t, "evict", Some(t.words[1]))),
-    ("{node} is told to evict a key.", |f, t| given(f, t, "evict", true)),
+    ("{node} is told to evict a key.", |f, t| given(f, t, "evict")),
     ("{node} is flushed{any}.", |f, t| match read("{any}: {who}'s key is gone", t.words[1]) {
         Some(words) => {
             let words = vec![t.words[0], words[1], words[0]];
@@ -24,7 +24,7 @@ pub const TEMPLATES: &[Template] = &[
         }
         None => removes(f, t, "flush", None),
     }),
-    ("{node} is told to delete all its keys.", |f, t| given(f, t, "flush", true)),
+    ("{node} is told to delete all its keys.", |f, t| given(f, t, "flush")),
 ];
 
 /// The commands of this name that were given to a node by now and did something.
@@ -40,11 +40,11 @@ fn runs(facts: &Facts, node: &str, at: Instant) -> bool {
     !stopped.any(|c| c.from <= at && c.to.is_none_or(|to| at < to))
 }
 
-/// A command was given now, to a node that runs or does not.
-fn given(facts: &Facts, told: &Told, word: &str, is_stopped: bool) -> Truth {
-    let now = commands(facts, told, word).iter().any(|c| c.from == told.at);
-    ensure(now, "no such command is given then")?;
-    ensure(runs(facts, told.words[0], told.at) != is_stopped, "the node runs, or does not")
+/// A command was given now, and nothing shows that its node carried it out.
+fn given(facts: &Facts, told: &Told, word: &str) -> Truth {
+    let commands = commands(facts, told, word);
+    let mut now = commands.iter().filter(|c| c.from == told.at);
+    ensure(now.any(|c| c.done.is_empty()), "no command that did nothing to the node is given then")
 }
 
 /// When the command was given that is carried out now: more than 100 ms ago if that is said.
@@ -75,9 +75,7 @@ fn removes(facts: &Facts, told: &Told, word: &str, whose: Option<&str>) -> Truth
         if keys.any(|key| key.at == told.at && key.change == change && key.by.is_none()) {
             return since(facts, told, word, told.words[1]);
         }
-        // It removed keys that nobody recorded.
-        ensure(told.words[1].is_empty(), "nothing shows that it is carried out now")?;
-        return given(facts, told, word, false);
+        return Err("nothing shows that it is carried out now".to_owned());
     };
     let gone = now.any(|(index, _)| {
         let owner = facts.standing(node, index).and_then(|(_, owner)| owner);
@@ -92,10 +90,7 @@ fn promoted(facts: &Facts, told: &Told) -> Truth {
     let (node, text) = (told.words[0], told.words[1]);
     let mut reports = facts.history.sightings.iter();
     let now = reports.any(|s| s.by == node && s.what == Seen::Leads && s.at == told.at);
-    if !now {
-        ensure(text.is_empty(), "it does not begin to lead then")?;
-        return given(facts, told, "failover", false);
-    }
+    ensure(now, "it does not begin to lead then")?;
     let (by, rest) = text.split_once(": ").unwrap_or((text, ""));
     since(facts, told, "failover", by)?;
     if rest.is_empty() {
