@@ -15,13 +15,14 @@
 //! A key with a time to live is excused if its owner died, or tried to free it: the lock did its
 //! part, and the time to live bounds the rest. So is a key that no caller could ask the lock to
 //! free because its caller had dropped the acquire half-way. That excuse ends when the release
-//! reported that it had removed the key, unless the acquire itself had given up that key before it
-//! retried: such a key is excused only while its owner is in another hold that shares it. A key
-//! without a time to live is excused only while its owner is in a hold; but one over which another
-//! acquire set its own was bounded by what its value says, as by a time to live, and one that a
-//! release with an unknown outcome deleted in the end was bounded by that: such a release may take
-//! effect at any time after its call. One of a lock with a lease that a fault removed before a
-//! lease had passed may have been bounded by its value: nobody can tell any more.
+//! reported that it had removed the key, or reached it and reported "not mine", unless the acquire
+//! itself had given up that key before it retried: such a key is excused only while its owner is in
+//! another hold that shares it. A key without a time to live is excused only while its owner is in
+//! a hold; but one over which another acquire set its own was bounded by what its value says, as by
+//! a time to live, and one that a release with an unknown outcome deleted in the end was bounded by
+//! that: such a release may take effect at any time after its call. One of a lock with a lease that
+//! a fault removed before a lease had passed may have been bounded by its value: nobody can tell
+//! any more.
 //!
 //! While another caller holds the lock within its lease, a key without an owner that was set over
 //! the holder's keeps nobody out: the holder's would have.

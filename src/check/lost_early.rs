@@ -87,7 +87,8 @@ fn excuses(
         |host: &str| !(takes_keys(breach.what) && leaders::follows(case.history, host, loss.from));
     let mut conditions = case.history.conditions.iter().filter(|c| faults.contains(&c.fault));
     let by_fault = conditions.any(|c| {
-        c.from.at <= loss.from.at
+        let began = case.acts(c).0;
+        began.at <= loss.from.at
             && hosts.iter().any(|host| c.strikes(host) && counts(host))
             && !is_over(case, c, breach, loss)
     });

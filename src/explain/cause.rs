@@ -70,7 +70,7 @@ fn still(plan: &Plan, causes: &Causes) -> Vec<String> {
     causes.necessary.iter().filter_map(without).collect()
 }
 
-/// Necessary faults that do it by themselves once all others are gone.
+/// Faults that do it by themselves once all others are gone.
 fn alone(plan: &Plan, causes: &Causes) -> Option<String> {
     let alone = names(plan, &causes.alone);
     (!alone.is_empty())

@@ -20,11 +20,11 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
     let each = faults.iter().map(|condition| {
         let on_it = || faults.iter().filter(|other| other.target == condition.target);
         let word = condition.verb.word();
-        let word = match on_it().filter(|other| other.verb.word() == word).count() {
-            1 => word.to_owned(),
-            _ => format!("{word} (fault {})", condition.fault),
+        let which = match on_it().filter(|other| other.verb.word() == word).count() {
+            1 => String::new(),
+            _ => format!(" (fault {})", condition.fault),
         };
-        deed(broken, condition, (&word, on_it().count()))
+        deed(broken, condition, (&which, on_it().count()))
     });
     let mut deeds: Vec<String> = each.collect();
     if broken.what == Bounded::AmnesiacRestart {
@@ -88,14 +88,15 @@ fn unanswered(finding: &Finding) -> Option<String> {
     Some(format!("{takes}, and the time-out is {}", length(timeout)))
 }
 
-/// A fault that breached the assumption, in the past tense: its word, and how many struck its
-/// target.
+/// A fault that breached the assumption, in the past tense: its number, if several of its kind
+/// struck its target, and how many of any kind did.
 fn deed(
     broken: &BrokenAssumption,
     condition: &Condition,
-    (word, strikes): (&str, usize),
+    (which, strikes): (&str, usize),
 ) -> String {
     let who = &condition.target;
+    let word = &format!("{}{which}", condition.verb.word());
     let lasted = condition.to.map(|to| to.at.saturating_sub(condition.from.at));
     match broken.what {
         Bounded::ClientPause if matches!(who, Target::Links { .. }) => format!("{word} on {who}"),
@@ -132,7 +133,13 @@ fn deed(
             let lasted = lasted.filter(|_| strikes == 1).unwrap_or(broken.actual);
             format!("{who} was back after {}", length(lasted))
         }
-        Bounded::Failover if condition.verb == Verb::Failover => format!("{who} was made master"),
+        // It promoted nobody here: in a run without others it does.
+        Bounded::Failover if condition.verb == Verb::Failover && condition.done.is_empty() => {
+            format!("{who} was told to become master{which}")
+        }
+        Bounded::Failover if condition.verb == Verb::Failover => {
+            format!("{who} was made master{which}")
+        }
         Bounded::Failover => format!("{word} of {who} led to a failover"),
         Bounded::Leaderless => {
             format!("{word} of {who}")
@@ -169,14 +176,46 @@ pub fn amount(what: Bounded, amount: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use lockstorm_platform::fault::{Target, Verb};
     use lockstorm_platform::network::Latency;
-    use lockstorm_platform::time::MILLISECOND;
+    use lockstorm_platform::time::{Instant, MILLISECOND};
 
     use super::deeds;
     use crate::explain::finding::BrokenAssumption;
     use crate::explain::fixture;
+    use crate::history::Condition;
     use crate::ledger::part::Part;
     use crate::promise::Bounded;
+
+    #[test]
+    fn of_several_failovers_each_says_which_and_whether_it_promoted() {
+        let mut finding = fixture::gc_pause::finding();
+        let failover = |fault, done: &[u64]| Condition {
+            fault,
+            verb: Verb::Failover,
+            target: Target::Host("n2".to_owned()),
+            from: Instant { seq: 1, at: 1 },
+            to: Some(Instant { seq: 1, at: 1 }),
+            met: Some(done.len() as u64),
+            done: done.iter().map(|at| Instant { seq: *at, at: *at }).collect(),
+        };
+        let mut check = |conditions: &[Condition], said: &str| {
+            finding.history.conditions = conditions.to_vec();
+            let broken = BrokenAssumption {
+                what: Bounded::Failover,
+                bound: 0,
+                actual: 1,
+                faults: conditions.iter().map(|condition| condition.fault).collect(),
+                initial: Vec::new(),
+                goes: Vec::new(),
+                stays: Vec::new(),
+            };
+            assert_eq!(deeds(&finding, &broken), said);
+        };
+        check(&[failover(1, &[5])], "n2 was made master");
+        let two = "n2 was made master (fault 1) and n2 was told to become master (fault 2)";
+        check(&[failover(1, &[5]), failover(2, &[])], two);
+    }
 
     #[test]
     fn a_reply_that_takes_longer_than_its_time_out_is_named_and_no_work() {

@@ -11,8 +11,8 @@
 //!   All sets of up to three parts besides the necessary ones are tried. Larger ones are searched:
 //!   parts are removed so that no known set is left, and if the violation still occurs, the rest is
 //!   made smaller. If the limits of that search end it, the report says that there may be others.
-//! - A necessary fault does it **alone** if the violation occurs with it as the only fault: two
-//!   faults may each do what one of them undoes for the other.
+//! - A fault that is necessary or in such a set does it **alone** if the violation occurs with it
+//!   as the only fault: one may do what another undoes, and so need a third beside that.
 //! - A part that is neither necessary nor in a minimal set made no difference.
 //! - A run in which nobody is granted the lock tests nothing: a part whose removal leads to one is
 //!   none of these.
@@ -67,8 +67,8 @@ pub struct Causes {
     /// Whether there may be other such sets, because the search for larger ones was not complete.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_be_more: bool,
-    /// Necessary faults with which the violation occurs if all other faults are removed: what
-    /// another fault does together with some of them, such a one does by itself.
+    /// Faults, necessary or in a set of several, with which the violation occurs if all other
+    /// faults are removed: what another does together with some of them, such a one does by itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alone: Vec<Part>,
     /// Parts that made no difference.

@@ -45,7 +45,7 @@ pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -
     parts.sort_unstable();
     let necessary = trials.necessary(&parts);
     let (sufficient, may_be_more) = trials.sufficient(&parts, &necessary);
-    let alone = trials.alone(&parts, &necessary);
+    let alone = trials.alone(&parts, &necessary, &sufficient);
     let mut causes = Causes { necessary, sufficient, may_be_more, alone, ..Causes::default() };
     let acting = causes.acting();
     causes.idle = parts.into_iter().filter(|part| !acting.contains(part)).collect();
@@ -106,19 +106,22 @@ impl Trials<'_, '_> {
         parts.iter().zip(there).filter(|(_, there)| !there).map(|(part, _)| *part).collect()
     }
 
-    /// The necessary faults with which the violation occurs without any other fault.
-    fn alone(&mut self, parts: &[Part], necessary: &[Part]) -> Vec<Part> {
-        let faults = |parts: &[Part]| -> Parts {
-            parts.iter().filter(|part| part.fault().is_some()).copied().collect()
-        };
-        let (all, needed) = (faults(parts), faults(necessary));
-        if needed.len() < 2 {
+    /// The faults that are necessary, or in a sufficient set of several parts, with which the
+    /// violation occurs without any other fault; none if it occurs without all of them.
+    fn alone(&mut self, parts: &[Part], necessary: &[Part], sufficient: &[Vec<Part>]) -> Vec<Part> {
+        let is_fault = |part: &&Part| part.fault().is_some();
+        let all: Parts = parts.iter().filter(is_fault).copied().collect();
+        let together = sufficient.iter().filter(|set| set.len() > 1).flatten();
+        let acting = necessary.iter().chain(together).filter(is_fault);
+        let acting: Parts = acting.copied().collect();
+        let needs_none = sufficient.iter().any(|set| !set.iter().any(|part| is_fault(&part)));
+        if needs_none || acting.len() < 2 {
             return Vec::new();
         }
         let without_others = |part: &Part| all.iter().filter(|it| *it != part).copied().collect();
-        let outs: Vec<Parts> = needed.iter().map(without_others).collect();
+        let outs: Vec<Parts> = acting.iter().map(without_others).collect();
         let there = self.that_are_there(&outs);
-        needed.into_iter().zip(there).filter(|(_, there)| *there).map(|(part, _)| part).collect()
+        acting.into_iter().zip(there).filter(|(_, there)| *there).map(|(part, _)| part).collect()
     }
 
     /// The minimal sets that suffice, and whether there may be others: all sets of up to

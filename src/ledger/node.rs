@@ -177,12 +177,9 @@ fn failovers(ledger: &Ledger) -> Option<Breach> {
             .find(|key| matches!(key.change, KeyChange::LostAtFailover | KeyChange::LostAtRestart));
         count = u64::from(first.is_some_and(|key| key.change == KeyChange::LostAtFailover));
     }
-    let by_hand = |c: &&Condition| {
-        let mut targets = promoted.iter().filter(|led| c.strikes(&led.by));
-        c.verb == Verb::Failover && targets.any(|led| c.from.seq <= led.at.seq)
-    };
-    let conditions = ledger.reading.history.conditions.iter().filter(by_hand);
-    above(ledger, Bounded::Failover, count, conditions.map(strike::part).collect())
+    let by_hand = promoted.iter().flat_map(|led| ledger.reading.promoters(led));
+    let parts: BTreeSet<Part> = by_hand.map(strike::part).collect();
+    above(ledger, Bounded::Failover, count, parts.into_iter().collect())
 }
 
 /// Keys that were evicted, or removed by a fault's command. Other deletions without an operation
@@ -190,16 +187,10 @@ fn failovers(ledger: &Ledger) -> Option<Breach> {
 fn removals(ledger: &Ledger) -> Option<Breach> {
     let (mut count, mut parts) = (0, BTreeSet::new());
     for key in &ledger.reading.history.keys {
-        let conditions = ledger.reading.history.conditions.iter();
-        let own = conditions.filter(|c| {
-            strike::removes_key(c, &key.key) && c.strikes(&key.node) && c.from.seq <= key.at.seq
-        });
-        let own: Vec<Part> = own.map(strike::part).collect();
-        let by_nobody = key.change == KeyChange::Deleted && key.by.is_none();
+        let own: Vec<Part> = ledger.reading.removers(key).map(strike::part).collect();
         // A replica's deletion without an operation repeats a deletion or an expiry on its master.
-        let by_command = by_nobody
-            && !own.is_empty()
-            && !leaders::follows(ledger.reading.history, &key.node, key.at);
+        let by_command =
+            !own.is_empty() && !leaders::follows(ledger.reading.history, &key.node, key.at);
         if key.change == KeyChange::Evicted || by_command {
             count += 1;
             parts.extend(own);

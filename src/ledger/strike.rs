@@ -12,15 +12,6 @@ pub fn part(condition: &Condition) -> Part {
     Part::Fault(condition.fault)
 }
 
-/// Whether it removed keys by command, and this key may be one of them.
-pub fn removes_key(condition: &Condition, key: &str) -> bool {
-    let named = match &condition.verb {
-        Verb::Evict { key: named } => named == key,
-        verb => *verb == Verb::Flush,
-    };
-    named && condition.met != Some(0)
-}
-
 /// Whether it can delay accesses of that client: on its link to the resource, on the resource, or a
 /// suspension of its machine, after which both sides wait before they retransmit.
 pub fn delays_access(condition: &Condition, client: &str) -> bool {

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_platform::fault::Target;
+use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Instant, Nanos};
-use lockstorm_platform::trace::Leg;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
-use crate::history::{Condition, History, Key, Op, OpId, OpKind, Outcome, Seen};
+use crate::history::{Condition, History, Key, Op, OpId, OpKind, Outcome, Seen, Sighting};
 use crate::reading::clocks::Clocks;
 use crate::reading::moment::Moment;
 
@@ -168,6 +168,24 @@ impl<'a> HistoryIndex<'a> {
             [] => self.lasts(condition),
             [first, .., last] | [first @ last] => (first.into(), last.into()),
         }
+    }
+
+    /// The faults whose command removed a key: an eviction or a flush.
+    pub fn removers(&self, key: &'a Key) -> impl Iterator<Item = &'a Condition> + use<'a> {
+        let is_gone = matches!(key.change, KeyChange::Evicted | KeyChange::Deleted);
+        let own = self.history.conditions.iter().filter(move |condition| {
+            let removes = matches!(condition.verb, Verb::Evict { .. } | Verb::Flush);
+            removes && condition.strikes(&key.node) && condition.done.contains(&key.at)
+        });
+        own.filter(move |_| is_gone && key.by.is_none())
+    }
+
+    /// The faults whose command promoted a node, as it reported.
+    pub fn promoters(&self, led: &'a Sighting) -> impl Iterator<Item = &'a Condition> + use<'a> {
+        self.history.conditions.iter().filter(move |condition| {
+            let promotes = condition.verb == Verb::Failover && condition.strikes(&led.by);
+            promotes && condition.done.contains(&led.at)
+        })
     }
 
     /// Whether a key began before a moment, or its node put back at a start what an operation had

@@ -223,15 +223,20 @@ pub fn is_dead(history: &History, node: &str, at: Moment) -> bool {
 }
 
 /// Each promotion of a node from replica to master, among the nodes that could have the lock's key.
+/// A replica that dies and is started as a master is not promoted.
 pub fn promoted<'a>(reading: &Reading<'a>) -> Vec<&'a Sighting> {
-    let mut follows = BTreeSet::new();
+    let mut follows: BTreeMap<&str, Moment> = BTreeMap::new();
     let mut promoted: Vec<&Sighting> = Vec::new();
     let deciding = deciding(reading);
     let sightings = reading.history.sightings.iter();
     for sighting in sightings.filter(|sighting| deciding.contains(sighting.by.as_str())) {
         match sighting.what {
-            Seen::Follows => drop(follows.insert(&sighting.by)),
-            Seen::Leads if follows.remove(&sighting.by) => promoted.push(sighting),
+            Seen::Follows => drop(follows.insert(&sighting.by, sighting.at.into())),
+            Seen::Leads => {
+                let since = follows.remove(&*sighting.by);
+                let was_up = |since| !reading.ended_within(&sighting.by, since, sighting.at.into());
+                promoted.extend(since.is_some_and(was_up).then_some(sighting));
+            }
             _ => {}
         }
     }

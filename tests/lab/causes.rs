@@ -70,6 +70,28 @@ fn the_causes_of_scenarios_are_those_that_their_stories_need() {
     );
 }
 
+/// A pause keeps a flush from being carried out in time, so that an eviction is needed beside each:
+/// the flush does it without both.
+#[test]
+fn a_fault_that_another_one_undoes_does_it_alone() {
+    let text = "name = 'x'\nask = 'x'\nexpect = { holds = true }\n\
+        [topology]\nkind = 'cluster'\nnodes = 3\nreplicas = 1\nnode_timeout = '2s'\n\
+        [lock]\nalgorithm = 'token-lua'\nttl = '10s'\n\
+        [workload]\nkind = 'counter'\nclients = 2\nhold = '6s'\n\
+        [[fault]]\nkind = 'pause'\ntarget = 'n2'\nfor = '8s'\n\
+        after = { event = 'acquired', by = 'c1', nth = 1, plus = '100ms' }\n\
+        [[fault]]\nkind = 'flush'\ntarget = 'n2'\n\
+        after = { event = 'acquired', by = 'c1', nth = 1, plus = '500ms' }\n\
+        [[fault]]\nkind = 'evict'\ntarget = 'n5'\nkey = 'lock'\n\
+        after = { event = 'acquired', by = 'c1', nth = 1, plus = '4500ms' }\n";
+    let plan = Scenario::parse("x", text).expect("a scenario").plan(1);
+    let finding = with_causes(&plan);
+    let causes = &experiments(&finding).causes;
+    let sets = [[Part::Fault(1), Part::Fault(3)], [Part::Fault(2), Part::Fault(3)]];
+    assert_eq!(causes.sufficient, sets);
+    assert_eq!(causes.alone, [Part::Fault(2)]);
+}
+
 /// The figures of a host are varied only if its own clock made the difference.
 #[test]
 fn of_several_clocks_the_one_that_counts_is_varied() {

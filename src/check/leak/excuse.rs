@@ -5,7 +5,7 @@ use lockstorm_platform::trace::KeyChange;
 use crate::check::case::Case;
 use crate::check::leak::leftover::Leftover;
 use crate::history::{Key, Op, OpId, OpKind, Outcome};
-use crate::reading::incarnation::Incarnation;
+use crate::reading::incarnation::{Incarnation, LifeEnd};
 use crate::reading::moment::Moment;
 
 /// Whether a key without an owner is none of the lock's doing when an acquire meets it.
@@ -108,7 +108,10 @@ fn stands_on_a_key_of(case: &Case, key: &Incarnation, grant: OpId) -> bool {
 fn was_removed_within_its_lease(case: &Case, key: &Incarnation) -> bool {
     let Some(ttl) = case.terms.ttl else { return false };
     let removes = [KeyChange::LostAtRestart, KeyChange::LostAtFailover, KeyChange::Evicted];
-    if !key.ended.is_some_and(|end| removes.contains(&end.change)) {
+    let is_removed = |end: &LifeEnd| {
+        removes.contains(&end.change) || case.removers(&case.history.keys[end.key]).next().is_some()
+    };
+    if !key.ended.as_ref().is_some_and(is_removed) {
         return false;
     }
     let last = last_change(case, key, |at| at < key.to);

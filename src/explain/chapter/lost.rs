@@ -23,7 +23,13 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     };
     let Some(key) = witness.history().keys.get(*index) else { return Vec::new() };
     let (node, whose) = (&key.node, &grant.caller);
+    // A node that is occupied removes a key later than its clock ends it.
+    let mut lives = witness.lives.iter();
+    let passes = lives.find(|life| life.end == Some(*index)).map(|life| witness.passes(life));
+    let over = passes.filter(|passes| *passes < key.at.into());
+    let at = over.map_or(key.at, |passes| passes.instant(witness.history()));
     let happens = match key.change {
+        _ if over.is_some() => format!("{node} lets {whose}'s key expire"),
         KeyChange::Expired => format!("{node} lets {whose}'s key expire"),
         KeyChange::Evicted => format!("{node} evicts {whose}'s key"),
         KeyChange::LostAtRestart => format!("{node} is back without {whose}'s key"),
@@ -32,10 +38,10 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         }
         _ => format!("{whose}'s key goes from {node}"),
     };
-    let granted = grant.ret.map(|ret| ret.at).filter(|at| key.at.at < *at);
+    let granted = grant.ret.map(|ret| ret.at).filter(|granted| at.at < *granted);
     let granted = granted.map_or(String::new(), |at| format!(", granted it at {},", moment(at)));
     let still = format!(", though {whose}{granted} counts on it until {}", moment(violation.to.at));
     let evidence = vec![Evidence::Op(grant.id), Evidence::Key(*index)];
     let text = format!("{happens}{still}: anybody could get in, and nobody does.");
-    vec![Beat::new(Weight::Crux, key.at, text, evidence)]
+    vec![Beat::new(Weight::Crux, at, text, evidence)]
 }

@@ -67,7 +67,8 @@ fn taken<'w, 'a>(witness: &'w Witness<'a>, condition: &Condition) -> Option<(&'w
         let end = witness.history().keys.get(life.end?)?;
         let owner = op(witness.history(), life.owner?)?;
         let is_it = condition.strikes(&life.node) && condition.done.contains(&end.at);
-        is_it.then_some((life, owner))
+        let was_valid = witness.passes(life) > end.at.into();
+        (is_it && was_valid).then_some((life, owner))
     })
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::{Instant, Nanos, SECOND};
 use lockstorm_platform::trace::Sight;
 
@@ -112,11 +111,7 @@ fn has_led(witness: &Witness<'_>, seen: &Sighting) -> bool {
 
 /// Whether a fault promoted the node, which another sentence tells already.
 fn by_hand(witness: &Witness<'_>, seen: &Sighting) -> bool {
-    let mut conditions = witness.history().conditions.iter();
-    conditions.any(|condition| {
-        let is_it = condition.verb == Verb::Failover && condition.strikes(&seen.by);
-        is_it && condition.done.contains(&seen.at)
-    })
+    witness.reading.promoters(seen).next().is_some()
 }
 
 /// Observations of a master by Sentinels and cluster nodes, each kind once per `TOGETHER`.

@@ -129,8 +129,7 @@ fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
         }
         (KeyChange::Deleted, None) if is_in_cast && key.by.is_none() => {
             // A flush that is sent again removes a later key.
-            let mut conditions = witness.history().conditions.iter();
-            let is_flushed = conditions.any(|c| c.strikes(&life.node) && c.done.contains(&key.at));
+            let is_flushed = witness.reading.removers(key).next().is_some();
             is_flushed.then_some((owner, KeyEnd::Change(KeyChange::Evicted)))
         }
         (KeyChange::Deleted, None) if is_in_cast => Some((owner, KeyEnd::Own(key.by?))),

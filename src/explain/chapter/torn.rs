@@ -79,7 +79,7 @@ fn set_between(
     });
     let lasts = |born: usize| witness.lives.iter().any(|l| l.born == born && after <= l.until);
     set.find_map(|(index, key)| {
-        let by = key.by.filter(|by| *by != own)?;
-        lasts(index).then_some((index, by))
+        let by = op(witness.history(), key.by?).filter(|by| grant_of(by) != Some(own))?;
+        lasts(index).then_some((index, by.id))
     })
 }

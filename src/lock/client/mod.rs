@@ -4,6 +4,10 @@
 //! would then no longer match their requests. It never retries: that is the lock's decision. In a
 //! cluster it sends a request to the node that serves the key's slot, and follows redirects: a
 //! redirected request had no effect on the node that redirected it.
+//!
+//! What a node keeps for a connection (`WATCH`, `MULTI`) ends with it: after a request that failed,
+//! a transaction has to start anew. A connection that broke while nothing was sent is noticed, and
+//! replaced, by the next request.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;

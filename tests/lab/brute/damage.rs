@@ -525,10 +525,17 @@ fn is_left_at(
 /// Whether something other than an operation ended the key before a lease had gone by.
 fn cut_off_within_a_lease(table: &Table, born: usize) -> bool {
     let (keys, Some(end)) = (&table.history.keys, end_of(table, born)) else { return false };
-    let is_fault = matches!(
-        keys[end].change,
-        KeyChange::LostAtRestart | KeyChange::LostAtFailover | KeyChange::Evicted
-    );
+    let is_flushed = || {
+        let commands = table.history.conditions.iter();
+        let mut here = commands.filter(|c| c.target == Target::Host(keys[end].node.clone()));
+        let now = here.any(|c| c.verb == Verb::Flush && c.done.contains(&keys[end].at));
+        now && keys[end].change == KeyChange::Deleted && keys[end].by.is_none()
+    };
+    let is_fault = is_flushed()
+        || matches!(
+            keys[end].change,
+            KeyChange::LostAtRestart | KeyChange::LostAtFailover | KeyChange::Evicted
+        );
     let is_own = |key: &&Key| key.node == keys[born].node && key.key == table.terms.lock_key;
     let Some(last) = keys[born..end].iter().rfind(is_own) else { return false };
     let Some(ttl) = table.terms.ttl else { return false };
@@ -638,12 +645,18 @@ fn is_taken(table: &Table, born: usize, victim: &Op, at: Point) -> bool {
     })
 }
 
-/// When the first operation that gave up a grant, or was told of its loss, had returned.
+/// When the first operation that gave up the tenure of a grant, or was told of its loss, had
+/// returned.
 fn given_back(table: &Table, acquire: u32) -> Option<Point> {
+    let began = table.began(acquire);
+    let left = table.left(began);
+    let ends = |grant: u32, at: Option<Point>| {
+        table.began(grant) == began && at.is_some_and(|at| at >= left)
+    };
     let gives_back = table.history.ops.iter().filter(|op| match op.kind {
-        OpKind::Release { grant } | OpKind::Lost { grant } => grant == acquire,
+        OpKind::Release { grant } | OpKind::Lost { grant } => ends(grant, Some(stamp(op.call))),
         OpKind::Extend { grant, background } => {
-            grant == acquire && !background && op.outcome == Outcome::Lost
+            !background && op.outcome == Outcome::Lost && ends(grant, op.ret.map(stamp))
         }
         _ => false,
     });

@@ -333,7 +333,17 @@ impl Maker {
             self.history.requests.push(Request { op, from, to, command, legs, declined, answer });
         }
         let key = if self.dice.one_in(9) { "other" } else { "lock" }.to_owned();
+        if change == KeyChange::Deleted && by.is_none() && at.seq.is_multiple_of(2) {
+            self.flush(&node, at);
+        }
         self.history.keys.push(Key { node, key, at, change, until_ms, by });
+    }
+
+    /// A flush of a node that removes a key.
+    fn flush(&mut self, node: &str, at: Instant) {
+        let (target, met, done) = (Target::Host(node.to_owned()), Some(1), vec![at]);
+        let (fault, verb, from, to) = (1, Verb::Flush, at, Some(at));
+        self.history.conditions.push(Condition { fault, verb, target, from, to, met, done });
     }
 
     /// A random operation; an extend more often, since few extends would set keys otherwise.

@@ -375,7 +375,10 @@ impl Teller {
         let fault = id.parse().ok()?;
         let met = value(rest, "met").map(|met| met.parse().expect("a number"));
         let done = match value(rest, "done") {
-            Some(done) => done.split(',').map(|at| self.instant(at)).collect::<Option<_>>()?,
+            Some(done) => {
+                let at = |at| Some(Instant { seq: 0, at: nanos(at)? });
+                done.split(',').map(at).collect::<Option<_>>()?
+            }
             None => Vec::new(),
         };
         self.history.conditions.push(Condition { fault, verb, target, from, to, met, done });
@@ -436,6 +439,7 @@ impl Teller {
         for instant in keys.chain(accesses).chain(faults).chain(legs).chain(clocks).chain(marks) {
             instant.seq = place[instant.seq as usize];
         }
+        carry_out(history);
         history.keys.sort_by_key(|key| key.at);
         history.sightings.sort_by_key(|sighting| sighting.at);
         history.accesses.sort_by_key(|access| access.at);
@@ -443,6 +447,23 @@ impl Teller {
         history.requests.sort_by_key(|request| request.legs[0].1);
         true_clocks(history);
         self.history
+    }
+}
+
+/// Gives each command the instants of its effects: what the times in `done` stand for.
+fn carry_out(history: &mut History) {
+    for command in &mut history.conditions {
+        let keys = history.keys.iter().map(|key| (&key.node, key.at));
+        let roles = history.sightings.iter().map(|role| (&role.by, role.at));
+        let effects: Vec<Instant> = keys
+            .chain(roles)
+            .filter(|(node, at)| {
+                command.strikes(node) && command.done.iter().any(|d| d.at == at.at)
+            })
+            .map(|(_, at)| at)
+            .collect();
+        assert!(effects.len() >= command.done.len(), "a command does something at each time");
+        command.done = effects;
     }
 }
 

@@ -224,6 +224,18 @@ fn took(request: &Request, key: &Key) -> Option<Nanos> {
     (applied.at == key.at.at).then(|| applied.at - sent.at)
 }
 
+/// Whether a caller's key that goes from a node later runs out now, by the node's clock.
+fn is_over_now(facts: &Facts, now: Instant, node: &str, who: &str) -> bool {
+    facts.keys_on(node).filter(|(_, key)| key.at > now && is_removal(key.change)).any(
+        |(index, _)| {
+            facts.standing(node, index).is_some_and(|(born, owner)| {
+                let is_theirs = owner.is_some_and(|owner| facts.caller(owner) == who);
+                is_theirs && facts.runs_out(node, born, index) == Some(now.at)
+            })
+        },
+    )
+}
+
 fn lost_early(facts: &Facts, told: &Told) -> Truth {
     let forms: [(&str, usize, KeyChange); 7] = [
         ("{node} lets {who}'s key expire", 0, KeyChange::Expired),
@@ -247,6 +259,9 @@ fn lost_early(facts: &Facts, told: &Told) -> Truth {
                 && ended(facts, told, whose, node, &|_, _, key| is(key, *change)).is_ok()
         })
     });
+    let found = found
+        || read("{node} lets {who}'s key expire", event)
+            .is_some_and(|names| is_over_now(facts, told.at, names[0], names[1]));
     ensure(found, "no such key ends so then")?;
     let mut holds = facts.holds.iter().filter(|hold| hold.op.caller == words[0]);
     let counts = match granted {
@@ -310,7 +325,7 @@ fn torn(facts: &Facts, told: &Told) -> Truth {
         facts.keys_on(node).any(|(_, key)| {
             let is_set = key.change == KeyChange::Set && told.at < key.at && key.at < after;
             let is_whose = key.by.is_some_and(|by| match next {
-                "its own next" => facts.caller(by) == who && by != op.id,
+                "its own next" => facts.caller(by) == who && facts.grant(by) != facts.grant(op.id),
                 other => format!("{}'s", facts.caller(by)) == other,
             });
             is_set && is_whose

@@ -2,7 +2,7 @@
 //!
 //! Engines count where a fault acts ([`crate::engine::counters`]); the difference of the counts at
 //! its strike and at its end is what it met. For an operator's commands the trace has the effects.
-//! If two faults of a verb overlap on a target, both met whatever occurred during both.
+//! If two other faults of a verb overlap on a target, both met whatever occurred during both.
 
 use std::collections::{BTreeMap, BTreeSet};
 

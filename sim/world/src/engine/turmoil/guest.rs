@@ -82,11 +82,6 @@ impl Guest {
         self.tasks().change_clocks(GUEST, |clocks, now| clocks.step_wall(now, by));
     }
 
-    /// Makes all clocks run `ppm` parts per million fast; `None` restores the correct rate.
-    pub fn set_clock_rate(&self, ppm: Option<i32>) {
-        self.tasks().change_clocks(GUEST, |clocks, now| clocks.set_rate(now, ppm));
-    }
-
     /// Stops the wall clock, or lets it continue.
     pub fn freeze_clock(&self, frozen: bool) {
         self.tasks().change_clocks(GUEST, |clocks, now| clocks.freeze_wall(now, frozen));
