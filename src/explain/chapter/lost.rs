@@ -7,6 +7,8 @@ use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::quantity::moment;
+use crate::reading::leaders;
+use crate::reading::moment::Moment;
 
 /// Whether this chapter tells the end of a life.
 pub fn tells(witness: &Witness<'_>, life: &KeyLife) -> bool {
@@ -28,7 +30,13 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let passes = lives.find(|life| life.end == Some(*index)).map(|life| witness.passes(life));
     let over = passes.filter(|passes| *passes < key.at.into());
     let at = over.map_or(key.at, |passes| passes.instant(witness.history()));
+    let stops = |over: &Moment| {
+        let stands = witness.reading.halts(node).any(|halt| halt.from <= *over && *over < halt.to);
+        stands || leaders::is_dead(witness.history(), node, *over)
+    };
+    let is_shut = over.as_ref().is_some_and(stops);
     let happens = match key.change {
+        _ if is_shut => format!("The time to live of {whose}'s key on {node} is over"),
         _ if over.is_some() => format!("{node} lets {whose}'s key expire"),
         KeyChange::Expired => format!("{node} lets {whose}'s key expire"),
         KeyChange::Evicted => format!("{node} evicts {whose}'s key"),
@@ -42,6 +50,9 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let granted = granted.map_or(String::new(), |at| format!(", granted it at {},", moment(at)));
     let still = format!(", though {whose}{granted} counts on it until {}", moment(violation.to.at));
     let evidence = vec![Evidence::Op(grant.id), Evidence::Key(*index)];
-    let text = format!("{happens}{still}: anybody could get in, and nobody does.");
+    let text = match is_shut {
+        true => format!("{happens}{still}."),
+        false => format!("{happens}{still}: anybody could get in, and nobody does."),
+    };
     vec![Beat::new(Weight::Crux, at, text, evidence)]
 }

@@ -53,6 +53,9 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
                 Some(life) if removed(witness, life, access, nearest).is_some() => {
                     format!("its key on {node} was gone")
                 }
+                Some(life) if !was_there(witness, life, access, nearest) => {
+                    format!("{node} led without its key")
+                }
                 Some(_) => format!("its key on {node} was over"),
                 None => format!("{node} led without its key"),
             };
@@ -93,6 +96,12 @@ fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestM
 fn is_early(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestMiss) -> bool {
     let free = wrote.at.at.saturating_add_signed(nearest.by);
     witness.passes(life).at < free
+}
+
+/// Whether a key lasted until its node let others in: it was not lost before.
+fn was_there(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestMiss) -> bool {
+    let free = wrote.at.at.saturating_add_signed(nearest.by);
+    free <= life.until.at && !is_early(witness, life, wrote, nearest)
 }
 
 /// What removed a key as it let others in, before its lease was over.

@@ -14,6 +14,7 @@ use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, OpKind, Request, Seen};
 use crate::quantity::{length, moment};
+use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
 /// How the key of a life ended.
@@ -150,7 +151,9 @@ fn obeyed<'a>(
     owner: OpId,
     end: &Key,
 ) -> Option<&'a KeyLife> {
-    let is_notified = end.by.is_none() && end.change == KeyChange::Deleted;
+    let is_notified = end.by.is_none()
+        && end.change == KeyChange::Deleted
+        && leaders::follows(witness.history(), &life.node, end.at);
     let sightings = witness.history().sightings.iter();
     let mut followed = sightings.filter(|seen| is_notified && seen.by == life.node);
     let master = followed.rfind(|seen| seen.at <= end.at && seen.what == Seen::Follows)?;

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use lockstorm::history::{AccessKind, Condition, Key, Op, OpId, OpKind, Outcome, PROBE, Seen};
+use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::true_stories::facts::{Facts, Held, Truth, ensure, is_death, is_granted};
+use crate::true_stories::facts::{Facts, Held, Truth, ensure, is_death, is_granted, is_removal};
 use crate::true_stories::faults::is_back;
 use crate::true_stories::grants::is_acquire;
 use crate::true_stories::pattern::{is_length, is_moment, is_rounded, list, read};
@@ -299,7 +300,7 @@ const NEAREST: [(&str, Option<bool>); 11] = [
         None,
     ),
     ("{who} writes {length} after its key on {node} was over; nobody else was let in", Some(true)),
-    ("{who} writes {length} after {node} led without its key; nobody else was let in", Some(false)),
+    ("{who} writes {length} after {node} led without its key; nobody else was let in", None),
     (
         "{who} writes {length} before its key on {node} would have been over, under its grant of \
          {moment}",
@@ -325,6 +326,17 @@ const NEAREST: [(&str, Option<bool>); 11] = [
     ),
 ];
 
+/// Whether the time to live of one of the keys on a node is over at that true time.
+fn runs_out_at(facts: &Facts, node: &str, at: Nanos) -> bool {
+    let keys: Vec<(usize, &Key)> = facts.keys_on(node).collect();
+    let is_end = |key: &Key| key.change == KeyChange::Set || is_removal(key.change);
+    keys.iter().enumerate().any(|(place, (born, _))| {
+        let next = keys[place + 1..].iter().find(|(_, key)| is_end(key));
+        let before = next.map_or(usize::MAX, |(index, _)| *index);
+        facts.runs_out(node, *born, before) == Some(at)
+    })
+}
+
 fn nearest(facts: &Facts, told: &Told) -> Truth {
     let miss = facts.finding.judgement.nearest_miss.ok_or("no miss was measured")?;
     let mut forms = NEAREST.iter();
@@ -348,8 +360,9 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
             _ => false,
         };
         let mut owners = keys.filter_map(|key| owner(key.by?));
+        let without = [" leads without", " led without"];
         match keyed {
-            _ if told.words[0].contains(" leads without") => {}
+            _ if without.iter().any(|words| told.words[0].contains(words)) => {}
             Some(keyed) => ensure(owners.any(is_own) == keyed, "its key is there otherwise")?,
             None => ensure(owners.any(|op| !is_own(op)), "no older key is there")?,
         }
@@ -377,6 +390,10 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
     if told.words[0].contains("is taken over") {
         let is_taken = is_ended(&[KeyChange::Set, KeyChange::Changed]);
         ensure(is_taken, "nobody takes it over then")?;
+    }
+    if told.words[0].contains("its key on") && told.words[0].contains(" was over") {
+        let runs_out = words.get(2).is_some_and(|node| runs_out_at(facts, node, free));
+        ensure(runs_out, "no key runs out then")?;
     }
     if told.words[0].contains("would have been over") {
         ensure(!is_removed, "something removes the key then")?;

@@ -5,6 +5,7 @@ use lockstorm_platform::time::{Instant, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::true_stories::facts::{Facts, Truth, ensure, is_removal};
+use crate::true_stories::orders::runs;
 use crate::true_stories::pattern::{is_length, is_moment, list, read};
 use crate::true_stories::templates::{Template, Told};
 
@@ -70,6 +71,12 @@ pub const TEMPLATES: &[Template] = &[
     ("{who} prolongs {who}'s key on {node}.", |f, t| touched(f, t, KeyChange::Extended)),
     ("{who} changes {who}'s key on {node}.", |f, t| touched(f, t, KeyChange::Changed)),
     ("{any}: anybody could get in, and nobody does.", lost_early),
+    ("The time to live of {who}'s key on {node} is over, though {any}.", |f, t| {
+        let over = is_over_now(f, t.at, t.words[1], t.words[0]);
+        ensure(over, "no such key runs out now")?;
+        ensure(!runs(f, t.words[1], t.at), "the node runs")?;
+        counts_on(f, t.at, t.words[0], t.words[2]).map(drop)
+    }),
     ("{who} asks to give the lock back at {moment}, and is answered here.", |facts, told| {
         let found = facts.history.ops.iter().any(|op| {
             op.caller == told.words[0]
@@ -247,34 +254,42 @@ fn lost_early(facts: &Facts, told: &Told) -> Truth {
         ("{who}'s key goes from {node}", 1, KeyChange::Set),
     ];
     let (event, rest) = told.words[0].split_once(", though ").ok_or("no 'though'")?;
-    let (granted, words) =
-        match read("{who}, granted it at {moment}, counts on it until {moment}", rest) {
-            Some(words) => (Some(words[1]), vec![words[0], words[2]]),
-            None => (None, read("{who} counts on it until {moment}", rest).ok_or("until when?")?),
-        };
+    let holder = rest.split([',', ' ']).next().unwrap_or_default();
     let found = forms.iter().any(|(form, node, change)| {
         read(form, event).is_some_and(|names| {
             let (node, whose) = (names[*node], names[1 - *node]);
-            whose == words[0]
+            whose == holder
                 && ended(facts, told, whose, node, &|_, _, key| is(key, *change)).is_ok()
         })
     });
     let found = found
         || read("{node} lets {who}'s key expire", event)
+            .filter(|names| runs(facts, names[0], told.at))
             .is_some_and(|names| is_over_now(facts, told.at, names[0], names[1]));
     ensure(found, "no such key ends so then")?;
-    let mut holds = facts.holds.iter().filter(|hold| hold.op.caller == words[0]);
-    let counts = match granted {
-        None => holds.any(|hold| hold.from <= told.at && told.at < hold.until),
-        Some(granted) => holds.any(|hold| told.at < hold.from && is_moment(granted, hold.from.at)),
-    };
-    ensure(counts, "who is named does not hold the lock")?;
-    let until = crate::true_stories::pattern::moment(words[1]).unwrap_or(0) * MILLISECOND;
+    let until = counts_on(facts, told.at, holder, rest)?;
     let others = facts.holds.iter().any(|hold| {
         let in_it = told.at < hold.from && hold.from.at < until;
-        in_it && hold.op.caller != words[0]
+        in_it && hold.op.caller != holder
     });
     ensure(!others, "somebody got in")
+}
+
+/// Who is named holds the lock now, or will be told so, and counts on it until the moment that is
+/// returned.
+fn counts_on(facts: &Facts, now: Instant, who: &str, text: &str) -> Result<Nanos, String> {
+    let (granted, words) =
+        match read("{who}, granted it at {moment}, counts on it until {moment}", text) {
+            Some(words) => (Some(words[1]), vec![words[0], words[2]]),
+            None => (None, read("{who} counts on it until {moment}", text).ok_or("until when?")?),
+        };
+    let mut holds = facts.holds.iter().filter(|hold| hold.op.caller == who);
+    let counts = match granted {
+        None => holds.any(|hold| hold.from <= now && now < hold.until),
+        Some(granted) => holds.any(|hold| now < hold.from && is_moment(granted, hold.from.at)),
+    };
+    ensure(counts && words[0] == who, "who is named does not hold the lock")?;
+    Ok(crate::true_stories::pattern::moment(words[1]).unwrap_or(0) * MILLISECOND)
 }
 
 fn renewal(facts: &Facts, told: &Told, sets: bool) -> Truth {

@@ -34,7 +34,7 @@ fn commands<'a>(facts: &Facts<'a>, told: &Told, word: &str) -> Vec<&'a Condition
 }
 
 /// Whether a node runs: it is not down, paused or asleep.
-fn runs(facts: &Facts, node: &str, at: Instant) -> bool {
+pub fn runs(facts: &Facts, node: &str, at: Instant) -> bool {
     let stops = |c: &&Condition| is_death(&c.verb) || matches!(c.verb, Verb::Pause | Verb::Suspend);
     let mut stopped = facts.struck(node).filter(stops);
     !stopped.any(|c| c.from <= at && c.to.is_none_or(|to| at < to))
