@@ -141,6 +141,11 @@ impl<'a> HistoryIndex<'a> {
         })
     }
 
+    /// Whether a process is halted at a moment.
+    pub fn is_halted(&self, process: &str, at: Moment) -> bool {
+        self.halts(process).any(|halt| halt.from <= at && at < halt.to)
+    }
+
     /// Whether an access to the resource is the first of its process, which has to connect.
     pub fn connects(&self, access: &Op) -> bool {
         let mut earlier = self.history.ops.iter().take_while(|op| op.id != access.id);

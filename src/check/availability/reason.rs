@@ -248,7 +248,7 @@ fn dies_releasing(case: &Case, grant: OpId, death: Moment) -> bool {
 
 /// Why a try that had set a key was still pending at a moment.
 fn under_way(case: &Case, waited: &BTreeSet<OpId>, owner: &Op, at: Moment) -> Reason {
-    let is_halted = case.halts(&owner.process).any(|halt| halt.from <= at && at < halt.to);
+    let is_halted = case.is_halted(&owner.process, at);
     match () {
         () if is_halted => Reason::HaltedOwner,
         () if waited.contains(&owner.id) => Reason::Unacknowledged,

@@ -8,7 +8,6 @@ use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::quantity::moment;
 use crate::reading::leaders;
-use crate::reading::moment::Moment;
 
 /// Whether this chapter tells the end of a life.
 pub fn tells(witness: &Witness<'_>, life: &KeyLife) -> bool {
@@ -30,11 +29,9 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let passes = lives.find(|life| life.end == Some(*index)).map(|life| witness.passes(life));
     let over = passes.filter(|passes| *passes < key.at.into());
     let at = over.map_or(key.at, |passes| passes.instant(witness.history()));
-    let stops = |over: &Moment| {
-        let stands = witness.reading.halts(node).any(|halt| halt.from <= *over && *over < halt.to);
-        stands || leaders::is_dead(witness.history(), node, *over)
-    };
-    let is_shut = over.as_ref().is_some_and(stops);
+    let is_shut = over.is_some_and(|over| {
+        witness.reading.is_halted(node, over) || leaders::is_dead(witness.history(), node, over)
+    });
     let happens = match key.change {
         _ if is_shut => format!("The time to live of {whose}'s key on {node} is over"),
         _ if over.is_some() => format!("{node} lets {whose}'s key expire"),

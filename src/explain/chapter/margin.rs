@@ -49,12 +49,10 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     }
     let text = match nearest.by < 0 {
         true => {
-            let over = match life {
+            let lasting = life.filter(|life| was_there(witness, life, access, nearest));
+            let over = match lasting {
                 Some(life) if removed(witness, life, access, nearest).is_some() => {
                     format!("its key on {node} was gone")
-                }
-                Some(life) if !was_there(witness, life, access, nearest) => {
-                    format!("{node} led without its key")
                 }
                 Some(_) => format!("its key on {node} was over"),
                 None => format!("{node} led without its key"),

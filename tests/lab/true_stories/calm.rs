@@ -286,43 +286,60 @@ fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
     ensure(is_length(told.words[3], end - told.at.at), "it lasts otherwise")
 }
 
-/// The forms of the nearest miss, and whether the writer has a key on the named node.
-const NEAREST: [(&str, Option<bool>); 11] = [
-    ("{who} writes {length} after its key on {node} was gone; nobody else was let in", Some(true)),
+/// Which key a form of the nearest miss tells of.
+#[derive(Clone, Copy)]
+enum Tells {
+    /// One that the writer had on the named node.
+    Own,
+    /// One that was on the named node before the writer's grant.
+    Older,
+    /// None of the writer's is on the named node when it lets others in.
+    Lacking,
+}
+
+/// The forms of the nearest miss.
+const NEAREST: [(&str, Tells); 11] = [
+    ("{who} writes {length} after its key on {node} was gone; nobody else was let in", Tells::Own),
     (
         "{who} writes {length} before {node} leads again without its key, under its grant of \
          {moment}",
-        Some(true),
+        Tells::Own,
     ),
-    ("{who} writes {length} after an older key on {node} was over; nobody else was let in", None),
+    (
+        "{who} writes {length} after an older key on {node} was over; nobody else was let in",
+        Tells::Older,
+    ),
     (
         "{who} writes {length} before an older key on {node} is over, under its grant of {moment}",
-        None,
+        Tells::Older,
     ),
-    ("{who} writes {length} after its key on {node} was over; nobody else was let in", Some(true)),
-    ("{who} writes {length} after {node} led without its key; nobody else was let in", None),
+    ("{who} writes {length} after its key on {node} was over; nobody else was let in", Tells::Own),
+    (
+        "{who} writes {length} after {node} led without its key; nobody else was let in",
+        Tells::Lacking,
+    ),
     (
         "{who} writes {length} before its key on {node} would have been over, under its grant of \
          {moment}",
-        Some(true),
+        Tells::Own,
     ),
     (
         "{who} writes {length} before its key on {node} is removed, under its grant of {moment}",
-        Some(true),
+        Tells::Own,
     ),
     (
         "{who} writes {length} before its key on {node} is taken over, under its grant of \
          {moment}",
-        Some(true),
+        Tells::Own,
     ),
     (
         "{who} writes {length} before {node} leads without its key, under its grant of {moment}",
-        Some(false),
+        Tells::Lacking,
     ),
     (
         "{who} writes {length} after its grant, and nothing would have kept another out since; \
          nobody came",
-        Some(false),
+        Tells::Lacking,
     ),
 ];
 
@@ -337,11 +354,27 @@ fn runs_out_at(facts: &Facts, node: &str, at: Nanos) -> bool {
     })
 }
 
+/// Whether a node leads at a true time and none of these grants has a valid key on it.
+fn lacks(facts: &Facts, node: &str, at: Nanos, grants: &[OpId]) -> Truth {
+    let role = facts.history.sightings.iter().rfind(|seen| {
+        let is_role = matches!(seen.what, Seen::Follows | Seen::Leads);
+        seen.by == node && seen.at.at <= at && is_role
+    });
+    ensure(role.is_none_or(|seen| seen.what == Seen::Leads), "it does not lead then")?;
+    let before = facts.history.keys.partition_point(|key| key.at.at <= at);
+    let Some((born, owner)) = facts.standing(node, before) else { return Ok(()) };
+    let over = facts.runs_out(node, born, before);
+    let is_valid = over.is_none_or(|over| at < over);
+    let is_own = owner.is_some_and(|owner| grants.contains(&owner));
+    ensure(!is_own || !is_valid, "it has its key then")
+}
+
 fn nearest(facts: &Facts, told: &Told) -> Truth {
     let miss = facts.finding.judgement.nearest_miss.ok_or("no miss was measured")?;
+    let free = told.at.at.saturating_add_signed(miss);
     let mut forms = NEAREST.iter();
-    let read = forms.find_map(|(form, keyed)| Some((read(form, told.words[0])?, *keyed)));
-    let (words, keyed) = read.ok_or("unknown words")?;
+    let read = forms.find_map(|(form, tells)| Some((read(form, told.words[0])?, *tells)));
+    let (words, tells) = read.ok_or("unknown words")?;
     let (who, length) = (words[0], words[1]);
     if let Some(node) = words.get(2) {
         let mut holds = facts.holds.iter().rev();
@@ -360,15 +393,13 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
             _ => false,
         };
         let mut owners = keys.filter_map(|key| owner(key.by?));
-        let without = [" leads without", " led without"];
-        match keyed {
-            _ if without.iter().any(|words| told.words[0].contains(words)) => {}
-            Some(keyed) => ensure(owners.any(is_own) == keyed, "its key is there otherwise")?,
-            None => ensure(owners.any(|op| !is_own(op)), "no older key is there")?,
+        match tells {
+            Tells::Own => ensure(owners.any(is_own), "it had no key there")?,
+            Tells::Older => ensure(owners.any(|op| !is_own(op)), "no older key is there")?,
+            Tells::Lacking => lacks(facts, node, free, &grants)?,
         }
     }
     ensure(is_rounded(length, miss.unsigned_abs()), "it is another length")?;
-    let free = told.at.at.saturating_add_signed(miss);
     let sightings = facts.history.sightings.iter();
     let mut leads = sightings.filter(|seen| seen.what == Seen::Leads);
     let led = leads.any(|seen| words.get(2) == Some(&seen.by.as_str()) && seen.at.at < free);
