@@ -229,8 +229,7 @@ pub struct Condition {
     pub target: Target,
     /// When it struck.
     pub from: Instant,
-    /// When it ended; `None` if it lasted to the end of the run. For a momentary fault the same as
-    /// `from`.
+    /// When it ended: a momentary fault, at `from`; `None` if it lasted to the end of the run.
     pub to: Option<Instant>,
     /// How many messages, tasks, commands, writes, keys or other things it touched; 0: it had no
     /// effect. `None` if not counted.
@@ -310,6 +309,9 @@ pub struct Request {
     /// The first word of that error, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
+    /// Whether it names keys, and none of them is the lock's.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub other_keys: bool,
 }
 
 impl Request {
@@ -357,8 +359,7 @@ pub enum Seen {
     Follows,
     /// Its process exited on its own.
     Exited,
-    /// A Sentinel saw its clock jump and takes no action for 30 s: TILT, in the documentation of
-    /// Sentinel.
+    /// A Sentinel saw its clock jump and takes no action for 30 s: TILT, in its documentation.
     Tilted,
     /// It reported to a client that too few replicas have the client's writes.
     Unreplicated,

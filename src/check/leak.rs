@@ -22,7 +22,8 @@
 //! a time to live, and one that a release with an unknown outcome deleted in the end was bounded by
 //! that: such a release may take effect at any time after its call. One of a lock with a lease that
 //! a fault removed before a lease had passed may have been bounded by its value: nobody can tell
-//! any more.
+//! any more. A request frees a key only if it may name it: one that names no key, or other keys
+//! alone, does not, once it was answered.
 //!
 //! While another caller holds the lock within its lease, a key without an owner that was set over
 //! the holder's keeps nobody out: the holder's would have.
@@ -54,12 +55,12 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 use crate::check::case::Case;
 use crate::check::leak::excuse::is_excused;
 use crate::check::leak::leftover::Leftover;
-use crate::check::leak::requests::Requests;
+use crate::check::leak::requests::{Requests, concerns, may_free};
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{Condition, Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::moment::Moment;
-use crate::reading::tries::{KEYLESS, Met, tries};
+use crate::reading::tries::{Met, tries};
 
 /// One violation for each set of acquires whose leftovers made an acquire fail, with
 /// the first acquire that failed.
@@ -136,7 +137,8 @@ fn freed_at(
     };
     let asks = |op: &&Op| {
         let mut sent = requests.of_op(op.id).iter();
-        matches!(op.kind, OpKind::Release { .. }) && sent.any(|request| request.to == key.node)
+        matches!(op.kind, OpKind::Release { .. })
+            && sent.any(|request| request.to == key.node && concerns(request))
     };
     case.ops_of(owner).filter(asks).map(over).fold(returned, Moment::max)
 }
@@ -175,23 +177,26 @@ fn answered_at(
     answered.or_else(|| sent_nothing(case, requests, (owner, key.node)))
 }
 
-/// When a release returned at once, unknown or not mine, and without a request, though no fault had
-/// disturbed its connection: nobody was asked to free the key.
+/// When a release returned, unknown or not mine, without a request that concerns the key, though no
+/// fault had disturbed its connection: nobody was asked to free the key. It returned at once, or
+/// with a reply to each request that it did send.
 fn sent_nothing(
     case: &Case,
     requests: &Requests<'_>,
     (owner, node): (OpId, &str),
 ) -> Option<Moment> {
     let releases = case.releases(owner).filter(|release| {
-        let is_empty = !requests.all.is_empty() && requests.of_op(release.id).is_empty();
-        is_empty && matches!(release.outcome, Outcome::Unknown | Outcome::NotMine)
+        let mut sent = requests.of_op(release.id).iter();
+        let asks_nobody = !requests.all.is_empty() && !sent.any(|request| may_free(request));
+        asks_nobody && matches!(release.outcome, Outcome::Unknown | Outcome::NotMine)
     });
     let returned = releases.filter_map(|release| {
         let ret = release.ret?;
         let disturbs = |c: &Condition| c.touches(&release.process) || c.touches(node);
         let mut earlier = case.history.conditions.iter().filter(|c| c.from <= ret.instant());
-        let is_at_once = ret.at == release.call.at && !earlier.any(disturbs);
-        is_at_once.then_some(Moment::from(ret))
+        let sent_others = !requests.of_op(release.id).is_empty();
+        let is_over = ret.at == release.call.at || sent_others;
+        (is_over && !earlier.any(disturbs)).then_some(Moment::from(ret))
     });
     returned.min()
 }
@@ -281,7 +286,7 @@ fn came(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
     sent.any(|request| {
         let applied = request.at(Leg::Applied).map(Moment::from);
         !request.declined
-            && !KEYLESS.contains(&&*request.command)
+            && concerns(request)
             && applied.is_some_and(|applied| key.from <= applied && applied <= returned)
     })
 }
@@ -333,13 +338,14 @@ impl<'a> Way<'a> {
         later.any(|request| frees(request) && !spared(request))
     }
 
-    /// Whether the owner sent a release request, or died in its release.
+    /// Whether the owner sent a request that may have freed the key, or died in its release.
     fn was_released(&self, case: &Case, requests: &Requests<'_>) -> bool {
         let own = case.ops_of(self.owner).filter(|op| matches!(op.kind, OpKind::Release { .. }));
         own.chain(case.releases(self.owner)).any(|op| {
             let died = || case.death_after(&op.process, op.call.into()).is_some();
-            let mut sent = requests.of_op(op.id).iter();
-            op.ret.is_none() && died() || sent.any(|request| self.follows(request))
+            let sent = requests.of_op(op.id).iter();
+            let mut freeing = sent.filter(|request| may_free(request));
+            op.ret.is_none() && died() || freeing.any(|request| self.follows(request))
         })
     }
 }

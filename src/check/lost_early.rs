@@ -220,8 +220,13 @@ fn ends_keys(what: Bounded) -> bool {
 }
 
 fn violations_of(case: &Case, leaders: &Leaders, tenure: &Tenure) -> Vec<Violation> {
+    // The key of an earlier acquire of the same caller, that comes late, keeps others out as well.
+    let keeps = |by: Option<OpId>| {
+        let owner = by.and_then(|by| case.owner(by));
+        owner.is_some_and(|owner| case.caller(owner) == tenure.whole.owner)
+    };
     let keys: Vec<usize> = (0..case.lives.incarnations.len())
-        .filter(|index| is_of(case, case.lives.incarnations[*index].by, tenure))
+        .filter(|index| keeps(case.lives.incarnations[*index].by))
         .collect();
     let grants = tenure.holds.iter().map(|hold| &case.holds[*hold]);
     let lost = grants.filter_map(|grant| lost_at(case, leaders, tenure, (&keys, grant)));

@@ -4,12 +4,12 @@
 //!
 //! Another caller can acquire the lock if a quorum of seats is free. A seat is a single node, or a
 //! group of nodes that replicate each other. It is free while its master (of several, the most
-//! recently promoted one) has no such key. So a replica's keys count from its promotion
-//! on, and not earlier. A key counts until its lease expires by its node's wall clock, as if its
-//! owner had sent no release. A key that another caller's command, a flush, a restart or an
-//! eviction ended counts until that end. So does a key from before the grant that is not the
-//! tenure's own, whoever set it, and though a start put it back: while it exists, nobody can be let
-//! in.
+//! recently promoted one) runs and has no such key: one that is halted lets nobody in. So a
+//! replica's keys count from its promotion on, and not earlier. A key counts until its lease
+//! expires by its node's wall clock, as if its owner had sent no release. A key that another
+//! caller's command, a flush, a restart or an eviction ended counts until that end. So does a key
+//! from before the grant that is not the tenure's own, whoever set it, and though a start put it
+//! back: while it exists, nobody can be let in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -150,12 +150,16 @@ fn free_at<'a>(
     let reigns = seats.iter().flatten().flat_map(|seated| &seated.leads);
     moments.extend(reigns.flat_map(|(_, from, to)| [*from, *to]));
     moments.extend(keys.iter().flat_map(|(key, gone)| [key.from, *gone]));
+    let halts = seats.iter().flatten().flat_map(|seated| case.halts(seated.node));
+    moments.extend(halts.flat_map(|halt| [halt.from, halt.to]));
     let has_key = |node: &str, at: Moment| {
         let mut own = keys.iter().filter(|(key, _)| key.node == node);
         own.any(|(key, gone)| key.from <= at && at < *gone)
     };
     let free = |at: Moment| seats.iter().filter_map(move |seat| leader(seat, at));
-    let free = |at: Moment| free(at).filter(move |(_, node)| !has_key(node, at));
+    let free = |at: Moment| {
+        free(at).filter(move |(_, node)| !has_key(node, at) && !case.is_halted(node, at))
+    };
     let is_free = |at: Moment| free(at).count() >= (case.terms.site.quorum as usize).max(1);
     let moments: Vec<Moment> =
         moments.into_iter().filter(|at| start <= *at && *at < Moment::NEVER).collect();
@@ -167,7 +171,8 @@ fn free_at<'a>(
         return Some((found, ""));
     }
     let gone = |node: &str| keys.iter().any(|(key, gone)| key.node == node && *gone == found);
-    let last = free(found).find(|(since, node)| *since == found || gone(node));
+    let resumes = |node: &str| case.halts(node).any(|halt| halt.to == found);
+    let last = free(found).find(|(since, node)| *since == found || gone(node) || resumes(node));
     Some((found, last.or_else(|| free(found).next())?.1))
 }
 

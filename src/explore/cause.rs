@@ -33,9 +33,11 @@ pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -
     let parts = single_parts_of(plan, &lab.promise(plan), usually);
     let struck = strikes(history);
     let mut trials = Trials { reruns, plan, told, struck };
-    // Parts whose removal makes no valid plan cannot be tried.
+    // Settings whose removal makes no valid plan cannot be tried. A fault can always go: what is
+    // left may be a command that no user would write, as a failover of the only master.
     let can_go = |part: &Part| {
-        trials.plan_without(&[*part].into()).validate_with(&trials.reruns.lab().locks).is_ok()
+        let is_valid = |plan: Plan| plan.validate_with(&trials.reruns.lab().locks).is_ok();
+        part.fault().is_some() || is_valid(trials.plan_without(&[*part].into()))
     };
     let parts: Vec<Part> = parts.into_iter().filter(can_go).collect();
     let (mut parts, untested) = trials.tested(parts);
@@ -106,12 +108,13 @@ impl Trials<'_, '_> {
         parts.iter().zip(there).filter(|(_, there)| !there).map(|(part, _)| *part).collect()
     }
 
-    /// The faults that are necessary, or in a sufficient set of several parts, with which the
+    /// The faults that are necessary, or in a sufficient set of several faults, with which the
     /// violation occurs without any other fault; none if it occurs without all of them.
     fn alone(&mut self, parts: &[Part], necessary: &[Part], sufficient: &[Vec<Part>]) -> Vec<Part> {
         let is_fault = |part: &&Part| part.fault().is_some();
         let all: Parts = parts.iter().filter(is_fault).copied().collect();
-        let together = sufficient.iter().filter(|set| set.len() > 1).flatten();
+        let several = |set: &&Vec<Part>| set.iter().filter(is_fault).count() > 1;
+        let together = sufficient.iter().filter(several).flatten();
         let acting = necessary.iter().chain(together).filter(is_fault);
         let acting: Parts = acting.copied().collect();
         let needs_none = sufficient.iter().any(|set| !set.iter().any(|part| is_fault(&part)));
@@ -185,9 +188,13 @@ impl Trials<'_, '_> {
     /// the violation occurs with that heal alone: otherwise the heal makes the difference.
     fn changes(&mut self, acting: &[Part]) -> Vec<Changed> {
         let changes = acting.iter().flat_map(|part| changes_of(self.plan, *part));
+        let is_gone =
+            |change| matches!(change, PlanChange::Without(part) if part.fault().is_some());
         let mut tried: Vec<(PlanChange, Plan)> = changes
             .filter_map(|change| Some((change, changed(self.plan, change, &self.struck)?)))
-            .filter(|(_, plan)| plan.validate_with(&self.reruns.lab().locks).is_ok())
+            .filter(|(change, plan)| {
+                is_gone(*change) || plan.validate_with(&self.reruns.lab().locks).is_ok()
+            })
             .collect();
         let healed: Vec<Plan> = tried.iter().map(|(_, plan)| self.healed_as(plan)).collect();
         let there = self.reruns.pinned_outcomes(&healed, &self.struck);

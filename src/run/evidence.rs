@@ -95,6 +95,7 @@ impl<'a> Join<'a> {
                 legs: vec![(Leg::Unsent, at)],
                 declined: false,
                 answer: None,
+                other_keys: false,
             }),
             Event::Declined { request, word } => {
                 if let Some(place) = self.asked.place(*request) {
@@ -115,6 +116,11 @@ impl<'a> Join<'a> {
             Event::Tilted => self.see(host, at, Seen::Tilted, self.names.name(host)),
             Event::Saw { sight, master } => {
                 self.see(host, at, Seen::Watched(*sight), self.names.name_at(*master.ip()));
+            }
+            Event::OtherKeys { request } => {
+                if let Some(place) = self.asked.place(*request) {
+                    self.asked.requests[place].other_keys = true;
+                }
             }
             // The world has joined what a fault's command did.
             Event::Ordered { .. } => {}
@@ -147,6 +153,7 @@ impl<'a> Join<'a> {
             legs,
             declined: false,
             answer: None,
+            other_keys: false,
         });
     }
 }

@@ -6,7 +6,9 @@ use std::path::Path;
 use lockstorm::check::verdict::Verdict;
 use lockstorm::explain::cause::{change_words, part_words, sentences};
 use lockstorm::explain::experiment::{Experiments, LaterHeal, PlanChange};
+use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
+use lockstorm::explain::story::StoryLine;
 use lockstorm::explore::examine;
 use lockstorm::explore::ground::ground;
 use lockstorm::explore::knob::{Knob, knobs, knobs_of, turned, with_later_heal};
@@ -90,6 +92,71 @@ fn a_fault_that_another_one_undoes_does_it_alone() {
     let sets = [[Part::Fault(1), Part::Fault(3)], [Part::Fault(2), Part::Fault(3)]];
     assert_eq!(causes.sufficient, sets);
     assert_eq!(causes.alone, [Part::Fault(2)]);
+}
+
+/// A lock on a master with a replica, with faults each so long after the first grant.
+fn replicated(faults: &[&str]) -> Plan {
+    let mut text = "name = 'x'\nask = 'x'\nexpect = { holds = true }\n\
+        [topology]\nkind = 'replicated'\nnodes = 2\n\
+        [lock]\nalgorithm = 'token-lua'\nttl = '10s'\n\
+        [workload]\nkind = 'counter'\nclients = 2\nhold = '4s'\n"
+        .to_owned();
+    for fault in faults {
+        let [kind, target, plus, more @ ..] = &fault.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{fault} is no fault");
+        };
+        let after = format!("{{ event = 'acquired', by = 'c1', nth = 1, plus = '{plus}' }}");
+        let more = more.join("\n");
+        text +=
+            &format!("[[fault]]\nkind = '{kind}'\ntarget = '{target}'\nafter = {after}\n{more}\n");
+    }
+    Scenario::parse("x", &text).expect("a scenario").plan(1)
+}
+
+/// Without the first failover nobody would write the second: it happens to a master. It is tried
+/// without it all the same.
+#[test]
+fn a_fault_without_which_another_makes_no_sense_is_tried_too() {
+    let faults = ["crash n1 100ms for='3s'", "failover n2 200ms"];
+    let faults = faults.into_iter().chain(["failover n1 300ms", "evict n2 900ms key='lock'"]);
+    let mut plan = replicated(&faults.collect::<Vec<_>>());
+    plan.workload.hold = 3 * SECOND;
+    let finding = with_causes(&plan);
+    let causes = &experiments(&finding).causes;
+    let necessary = [Part::Fault(1), Part::Fault(2), Part::Fault(4)];
+    assert_eq!(causes.necessary, necessary);
+    assert_eq!(causes.sufficient, [necessary]);
+    let is_it = |change: &PlanChange| *change == PlanChange::Without(Part::Fault(2));
+    assert!(causes.changes.iter().any(|changed| is_it(&changed.change) && !changed.stays));
+}
+
+/// A flush needs the failover back if there was one; a setting beside a fault makes no second way.
+#[test]
+fn who_does_it_without_all_other_faults_is_said_of_several_faults_alone() {
+    let finding =
+        with_causes(&replicated(&["failover n2 500ms", "failover n1 1500ms", "flush n1 2500ms"]));
+    assert_eq!(experiments(&finding).causes.alone, [Part::Fault(3)]);
+    let faults = ["evict n1 500ms key='lock'", "restart n1 600ms", "crash n1 900ms for='1s'"];
+    let mut plan = replicated(&faults);
+    plan.topology.kind = TopologyKind::Single;
+    plan.topology.nodes = 1;
+    let finding = with_causes(&plan);
+    let causes = &experiments(&finding).causes;
+    let sets = causes.sufficient.iter().filter(|set| set.contains(&Part::Persistence));
+    assert_eq!(sets.count(), 2, "{causes:?}");
+    assert_eq!(causes.alone, []);
+}
+
+/// The replica's promotion is a step of what happened, though the dead master's start would have
+/// let the other caller in as well.
+#[test]
+fn a_promotion_that_let_a_caller_in_is_told_though_it_made_no_difference() {
+    let faults = ["crash n2 200ms for='1s'", "crash n1 300ms for='3s'", "failover n2 2s"];
+    let finding = with_causes(&replicated(&faults));
+    assert!(experiments(&finding).causes.idle.contains(&Part::Fault(3)));
+    let told = explain(&finding).story.lines;
+    let is_told = |line: &StoryLine| line.text.starts_with("n2 is made master");
+    assert!(told.iter().any(is_told), "{told:?}");
 }
 
 /// The figures of a host are varied only if its own clock made the difference.

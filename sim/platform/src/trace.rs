@@ -266,6 +266,11 @@ pub enum Event {
         /// The first word of the error: `READONLY`.
         word: String,
     },
+    /// A client sends a request that names keys, and none of them is its lock's. A remark.
+    OtherKeys {
+        /// The request.
+        request: Request,
+    },
     /// The operator sends the commands of a fault over this connection. A remark.
     Ordered {
         /// The fault's number in the plan.

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 
 use crate::check::case::Case;
 use crate::history::{OpId, Request};
+use crate::reading::tries::KEYLESS;
 
 /// The requests of each operation, sorted on first use: most runs leave nothing.
 pub struct Requests<'a> {
@@ -33,4 +34,15 @@ impl<'a> Requests<'a> {
         });
         &by_op[op as usize]
     }
+}
+
+/// Whether a request may name the lock's key.
+pub fn concerns(request: &Request) -> bool {
+    !KEYLESS.contains(&&*request.command) && !request.other_keys
+}
+
+/// Whether a request may have freed the key, or one that would have freed it may have come after
+/// it: without a reply, or with an error, the operation ended with it.
+pub fn may_free(request: &Request) -> bool {
+    concerns(request) || request.declined || !request.is_answered()
 }

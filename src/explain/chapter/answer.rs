@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::Leg;
 
+use crate::check::verdict::Kind;
 use crate::explain::hold::{StoryHold, grant_of};
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::{Answers, Witness};
@@ -47,8 +48,12 @@ fn ended(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
         _ => return None,
     };
     let text = format!("{}'s {what} {came}.", op.caller);
-    let is_named = witness.primary.is_some_and(|primary| primary.ops.contains(&op.id));
-    let is_the_harm = is_named && op.outcome == Outcome::NotMine;
+    // Whoever learns that the lock is not its own sets the order of what follows.
+    let is_the_harm = witness.primary.is_some_and(|primary| match op.outcome {
+        Outcome::NotMine | Outcome::Lost if primary.kind == Kind::NotLinearizable => true,
+        Outcome::NotMine => primary.ops.contains(&op.id),
+        _ => false,
+    });
     let weight = match ret <= begun {
         _ if is_the_harm => Weight::Crux,
         true => Weight::Cause,

@@ -3,6 +3,7 @@
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::Kind;
+use crate::explain::hold::op;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
@@ -32,6 +33,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let is_shut = over.is_some_and(|over| {
         witness.reading.is_halted(node, over) || leaders::is_dead(witness.history(), node, over)
     });
+    let by = key.by.and_then(|by| op(witness.history(), by));
     let happens = match key.change {
         _ if is_shut => format!("The time to live of {whose}'s key on {node} is over"),
         _ if over.is_some() => format!("{node} lets {whose}'s key expire"),
@@ -41,15 +43,18 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         KeyChange::LostAtFailover => {
             format!("{node} takes over its master's keys, without {whose}'s")
         }
-        _ => format!("{whose}'s key goes from {node}"),
+        _ => match by.filter(|_| key.change == KeyChange::Deleted) {
+            Some(op) => {
+                let hand = format!("{}'s {} of {}", op.caller, op.kind.noun(), moment(op.call.at));
+                format!("{hand} deletes {whose}'s key on {node}")
+            }
+            None => format!("{whose}'s key goes from {node}"),
+        },
     };
     let granted = grant.ret.map(|ret| ret.at).filter(|granted| at.at < *granted);
     let granted = granted.map_or(String::new(), |at| format!(", granted it at {},", moment(at)));
-    let still = format!(", though {whose}{granted} counts on it until {}", moment(violation.to.at));
+    let until = moment(violation.to.at);
+    let text = format!("{happens}, though {whose}{granted} counts on it until {until}.");
     let evidence = vec![Evidence::Op(grant.id), Evidence::Key(*index)];
-    let text = match is_shut {
-        true => format!("{happens}{still}."),
-        false => format!("{happens}{still}: anybody could get in, and nobody does."),
-    };
     vec![Beat::new(Weight::Crux, at, text, evidence)]
 }

@@ -55,6 +55,9 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
                     format!("its key on {node} was gone")
                 }
                 Some(_) => format!("its key on {node} was over"),
+                None if resumes(witness, access, nearest) => {
+                    format!("{node} ran again without its key")
+                }
                 None => format!("{node} led without its key"),
             };
             format!("The nearest miss: {who} writes {by} after {over}; nobody else was let in.")
@@ -77,6 +80,7 @@ fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestM
     let removed = removed(witness, life, wrote, nearest);
     let is_lost = matches!(removed, Some(KeyChange::LostAtRestart | KeyChange::LostAtFailover));
     match removed {
+        _ if resumes(witness, wrote, nearest) => format!("{node} runs again without its key"),
         _ if is_lost || is_early(witness, life, wrote, nearest) => {
             let free = wrote.at.at.saturating_add_signed(nearest.by);
             let sightings = witness.history().sightings.iter();
@@ -94,6 +98,12 @@ fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestM
 fn is_early(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestMiss) -> bool {
     let free = wrote.at.at.saturating_add_signed(nearest.by);
     witness.passes(life).at < free
+}
+
+/// Whether a node let others in as it resumed.
+fn resumes(witness: &Witness<'_>, wrote: &Access, nearest: &NearestMiss) -> bool {
+    let free = wrote.at.at.saturating_add_signed(nearest.by);
+    witness.reading.halts(&nearest.node).any(|halt| halt.to.at == free)
 }
 
 /// Whether a key lasted until its node let others in: it was not lost before.

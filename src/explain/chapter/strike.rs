@@ -5,6 +5,7 @@ use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Instant;
 
 use crate::explain::chapter::order;
+use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind};
@@ -132,6 +133,7 @@ fn weight(witness: &Witness<'_>, outage: &Outage<'_>) -> Weight {
     let condition = outage.first;
     match trial(witness, outage) {
         Some(true) => return Weight::Crux,
+        Some(false) if lets_in(witness, condition) => return Weight::Cause,
         Some(false) => return Weight::Minor,
         None => {}
     }
@@ -146,6 +148,17 @@ fn weight(witness: &Witness<'_>, outage: &Outage<'_>) -> Weight {
         () if is_actor || is_node || is_left => Weight::Cause,
         () => Weight::Detail,
     }
+}
+
+/// Whether a command promoted the node on which a grant of the story later set its key: without
+/// that step it seems that a replica granted it, even if others could have let it in.
+fn lets_in(witness: &Witness<'_>, condition: &Condition) -> bool {
+    let Some(promoted) = order::carried_out(condition) else { return false };
+    let is_later = |life: &&KeyLife| {
+        let of_actor = witness.actors.iter().any(|grant| Some(grant.id) == life.owner);
+        of_actor && promoted < life.from && condition.strikes(&life.node)
+    };
+    condition.verb == Verb::Failover && witness.lives.iter().any(|life| is_later(&life))
 }
 
 /// An outage as a sentence, and which caller held the lock when it struck its process.

@@ -128,6 +128,10 @@ fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
             is_in_cast.then_some((owner, KeyEnd::TakenBy(by.id)))
         }
         (KeyChange::Deleted, None) if is_in_cast && key.by.is_none() => {
+            // Only its node had not noticed yet that it was over.
+            if witness.passes(life) <= key.at.into() {
+                return Some((owner, KeyEnd::Change(KeyChange::Expired)));
+            }
             // A flush that is sent again removes a later key.
             let is_flushed = witness.reading.removers(key).next().is_some();
             is_flushed.then_some((owner, KeyEnd::Change(KeyChange::Evicted)))

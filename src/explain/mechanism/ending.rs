@@ -48,7 +48,11 @@ pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) ->
         return ending(witness, first, owner, by);
     }
     if was_due(witness, life, owner, key, by) {
-        return time(witness, life, owner, by);
+        let by_time = time(witness, life, owner, by);
+        // What a clock would have ended later, it did not end.
+        if by_time == KeyEnding::RanOut || witness.passes(life) <= key.at.into() {
+            return by_time;
+        }
     }
     let taken =
         |how, sentence: String, evidence| KeyEnding::Taken(Mechanism::new(how, sentence, evidence));

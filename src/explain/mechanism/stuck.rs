@@ -32,6 +32,7 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
         let served = nobody_served(witness, violation);
         return served
             .or_else(|| left_late(witness))
+            .or_else(|| stayed_late(witness))
             .or_else(|| own_key(witness))
             .or_else(|| rejected(witness))
             .or_else(|| unreplicated(witness))
@@ -84,6 +85,29 @@ fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
     );
     let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
     Some(Mechanism::new(How::LeftByDead, text, evidence))
+}
+
+/// A living caller's key that blocked the probe for too long, and then expired: its release failed.
+fn stayed_late(witness: &Witness<'_>) -> Option<Mechanism> {
+    let (history, healed) = (witness.history(), witness.healed());
+    let late = witness.lives.iter().filter_map(|life| {
+        let owner = op(history, life.owner?).filter(|owner| owner.process != PROBE)?;
+        let release = witness.reading.releases(owner.id).last()?;
+        let gone = witness.passes(life).min(life.until.into());
+        let failed = !matches!(release.outcome, Outcome::Released);
+        let stayed = failed && witness.is_there(life, healed) && kept_out_probe(witness, life);
+        stayed.then_some((life, release, gone))
+    });
+    let (life, release, gone) = late.max_by_key(|(.., gone)| *gone)?;
+    let text = format!(
+        "{}'s release of {} failed, and its key stayed on {} until {}.",
+        release.caller,
+        moment(release.call.at),
+        life.node,
+        moment(gone.at.min(history.end.at))
+    );
+    let evidence = vec![Evidence::Op(release.id), Evidence::Key(life.born)];
+    Some(Mechanism::new(How::ReleaseFailed, text, evidence))
 }
 
 /// A key of an earlier acquire of the probe that returned as unknown: its last acquire met it.

@@ -23,6 +23,7 @@ use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use tokio::io::{AsyncRead, ReadBuf};
 
+use crate::lock::client::other_keys::names_others_alone;
 use crate::lock::client::route::Route;
 use crate::lock::client::slot_map::SlotMap;
 use crate::lock::client::subscription::Subscription;
@@ -38,6 +39,8 @@ pub mod slot_map;
 pub mod subscription;
 pub mod switch_master;
 pub mod wire;
+
+mod other_keys;
 
 /// The maximum number of redirects to follow before the reply is returned as it is.
 const MAX_REDIRECTS: u32 = 4;
@@ -56,6 +59,8 @@ pub struct Client {
     /// The subscriptions to Sentinels, if any.
     switches: Option<SwitchMaster>,
     scripts: ScriptShape,
+    /// The key of the client's lock, if it has one.
+    lock_key: Option<String>,
     /// Scripts that this process has loaded, with their SHA1.
     loaded: BTreeMap<&'static str, String>,
     /// Whether a request is pending. It stays set if the request was dropped half-way.
@@ -116,6 +121,7 @@ impl Client {
             discovery: DiscoveryShape::AtConnect,
             switches: None,
             scripts: ScriptShape::Eval,
+            lock_key: None,
             loaded: BTreeMap::new(),
             is_asking: false,
         }
@@ -124,7 +130,8 @@ impl Client {
     /// A client of one of a lock's nodes, with the lock's configuration.
     pub fn of(setting: &Setting, node: &str) -> Client {
         let (scripts, discovery) = (setting.config.scripts, setting.config.discovery);
-        Client { scripts, discovery, ..Client::new(setting.host.clone(), node) }
+        let lock_key = Some(setting.config.key.clone());
+        Client { scripts, discovery, lock_key, ..Client::new(setting.host.clone(), node) }
     }
 
     /// Sends `command` with `args` on behalf of `call` and waits at most `timeout` ns for the
@@ -271,6 +278,9 @@ impl Client {
         sent: &mut bool,
     ) -> io::Result<Reply> {
         let host = self.host.clone();
+        let words: Vec<&[u8]> = [command.as_bytes()].iter().chain(args).copied().collect();
+        let lock_key = self.lock_key.as_deref().filter(|_| op.is_some());
+        let is_of_others = lock_key.is_some_and(|key| names_others_alone(key, &words));
         let line = self.line(tag, command, args).await?;
         let request = Request { connection: line.node.stream.connection(), nth: line.requests };
         let message = |leg| Event::Message { request, leg, command, op };
@@ -280,6 +290,9 @@ impl Client {
         *sent = true;
         line.write(command, args).await?;
         host.mark(message(Leg::Sent)).await;
+        if is_of_others {
+            host.record(Event::OtherKeys { request });
+        }
         let reply = line.node.reply().await?;
         host.mark(message(Leg::Delivered)).await;
         Ok(reply)

@@ -25,6 +25,7 @@ use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream, ReadBuf};
 
 use crate::lock::Setting;
 use crate::lock::client::Attempts;
+use crate::lock::client::other_keys::names_others_alone;
 use crate::lock::client::route::Route;
 
 /// Maximum number of buffered bytes between the library and the wire in each direction.
@@ -169,7 +170,12 @@ impl Tap {
             self.requests += 1;
             self.used |= op.is_some();
             self.awaited.push_back(Awaited { request, command, op });
-            self.setting.host.mark(Event::Message { request, leg: Leg::Sent, command, op }).await;
+            let host = &self.setting.host;
+            host.mark(Event::Message { request, leg: Leg::Sent, command, op }).await;
+            let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+            if names_others_alone(&self.setting.config.key, &words) {
+                host.record(Event::OtherKeys { request });
+            }
         }
         Ok(())
     }

@@ -397,7 +397,7 @@ fn taken_over(table: &Table, born: usize, owner: u32) -> bool {
 fn freed_at(table: &Table, owner: &Op, node: &str) -> Option<Point> {
     let asks = |op: &&Op| {
         let mut sent = table.history.requests.iter().filter(|request| request.op == op.id);
-        gives(op, owner.id) && sent.any(|request| request.to == node)
+        gives(op, owner.id) && sent.any(|request| request.to == node && !request.other_keys)
     };
     let freeing = table.history.ops.iter().filter(asks);
     let end = point(table.history.end);
@@ -439,6 +439,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         op.outcome == Outcome::Released
             || gives(op, owner.id) && op.outcome == Outcome::NotMine && met(op)
     });
+    let answered = answered.or_else(|| asked_nobody(table, node, &of_grant));
     let over = match owner.outcome {
         _ if by_release.is_some() => {
             by_release.filter(|by| by.outcome == Outcome::Released).and_then(|by| by.ret).map(stamp)
@@ -694,6 +695,28 @@ fn denied_from(table: &Table, born: usize, owner: u32, of_grant: &[&Op]) -> Opti
     })
 }
 
+/// When a release first returned without success, and with replies about other keys alone, though
+/// no fault had struck its caller or the node.
+fn asked_nobody(table: &Table, node: &str, of_grant: &[&Op]) -> Option<Point> {
+    let asks_nobody = |op: &Op| {
+        let sent = || table.history.requests.iter().filter(|request| request.op == op.id);
+        let is_idle = |request: &Request| {
+            request.other_keys && !request.declined && leg(request, Leg::Delivered).is_some()
+        };
+        let mut faults = table.history.conditions.iter().filter(|c| {
+            op.ret.is_some_and(|ret| c.from <= ret.instant())
+                && (c.touches(&op.process) || c.touches(node))
+        });
+        let is_release = matches!(op.kind, OpKind::Release { .. });
+        is_release
+            && [Outcome::Unknown, Outcome::NotMine].contains(&op.outcome)
+            && sent().next().is_some()
+            && sent().all(is_idle)
+            && faults.next().is_none()
+    };
+    first(of_grant, |op| asks_nobody(op))
+}
+
 /// Whether a quorum of nodes replied to an operation without an error, or nothing is known of them.
 fn is_confirmed(table: &Table, op: &Op) -> bool {
     let replied = table.history.requests.iter().filter(|request| {
@@ -731,6 +754,7 @@ fn meets(table: &Table, born: usize, op: &Op) -> bool {
         (request.op, &request.to) == (op.id, &key.node)
             && !request.declined
             && !names_none
+            && !request.other_keys
             && applied.is_some_and(|at| point(key.at) <= at && at <= returned)
     })
 }
@@ -757,7 +781,10 @@ fn tried_to_free(table: &Table, born: usize, owner: u32, releases: &[u32]) -> bo
             && !request.declined
             && applied.is_some_and(|at| point(key.at) <= at && at.0 < gone.0);
         let cleans = cleans && !spared;
-        let frees = releases.contains(&request.op) || request.op == creator && cleans;
+        // With its reply, a request for other keys alone is known to have freed nothing.
+        let is_idle =
+            request.other_keys && !request.declined && leg(request, Leg::Delivered).is_some();
+        let frees = releases.contains(&request.op) && !is_idle || request.op == creator && cleans;
         let there = created.is_none() || request.to == key.node;
         let after = created.is_none_or(|created| request.legs[0].1 > created.legs[0].1);
         frees && there && after

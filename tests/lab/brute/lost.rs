@@ -62,7 +62,10 @@ fn decisive(table: &Table, lives: &[Life], gone: &[Point], grant: &Op) -> Option
     let spare = table.terms.site.asked.saturating_sub(table.terms.site.quorum) as usize;
     let began = table.began(grant.id);
     let told = stamp(grant.ret?);
-    let own = (0..lives.len()).filter(|life| lives[*life].began == Some(began));
+    // A late key of an earlier acquire of the caller keeps others out as well.
+    let caller = &table.op(began).caller;
+    let is_callers = |life: &Life| life.began.is_some_and(|of| table.op(of).caller == *caller);
+    let own = (0..lives.len()).filter(|life| is_callers(&lives[*life]));
     let mut own: Vec<usize> = own.filter(|life| gone[*life] >= stamp(grant.call)).collect();
     own.sort_by_key(|life| gone[*life]);
     let mut moments: Vec<(Point, Point, usize)> = Vec::new();
@@ -79,7 +82,7 @@ fn decisive(table: &Table, lives: &[Life], gone: &[Point], grant: &Op) -> Option
     let few = |at: Point| {
         let left = (0..lives.len()).filter(|other| {
             let born = point(table.history.keys[lives[*other].born].at);
-            lives[*other].began == Some(began) && born.0 <= at.0 && at < gone[*other]
+            is_callers(&lives[*other]) && born.0 <= at.0 && at < gone[*other]
         });
         let nodes = left.map(|life| &table.history.keys[lives[life].born].node);
         nodes.collect::<BTreeSet<_>>().len() <= spare

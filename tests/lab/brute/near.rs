@@ -49,7 +49,7 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
                 let key = &table.history.keys[*born];
                 key.node == node && point(key.at) <= at && at < *gone
             };
-            !is_down(table, node, at) && !lives.iter().any(has)
+            !is_down(table, node, at) && !is_halted(table, node, at) && !lives.iter().any(has)
         };
         let is_open = |at: Point| {
             let free = |node: &&&str| is_free(node, at);
@@ -65,7 +65,8 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
         let half = MILLISECOND / 2;
         let mut points = (0..600).map(|step| (step * half, 0)).collect::<Vec<_>>();
         points.extend(table.points.iter().copied());
-        points.extend(outages(table).flat_map(|outage| {
+        let halts = table.history.conditions.iter().filter(|condition| condition.verb.halts());
+        points.extend(outages(table).chain(halts).flat_map(|outage| {
             [Some(point(outage.from)), outage.to.map(point)].into_iter().flatten()
         }));
         points.extend(lives.iter().map(|(_, gone)| *gone).filter(|gone| gone.0 < u64::MAX));
@@ -174,6 +175,18 @@ fn outages<'a>(table: &Table<'a>) -> impl Iterator<Item = &'a Condition> {
         .conditions
         .iter()
         .filter(|condition| matches!(condition.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart))
+}
+
+/// A halted node resumes at the end of the fault, or is started again after a death.
+fn is_halted(table: &Table, node: &str, at: Point) -> bool {
+    let here = |condition: &&Condition| condition.target == Target::Host(node.to_owned());
+    let halts = table.history.conditions.iter().filter(|c| c.verb.halts()).filter(here);
+    let mut lasting =
+        halts.filter(|halt| point(halt.from) <= at && halt.to.is_none_or(|to| at < point(to)));
+    lasting.any(|halt| {
+        let mut deaths = outages(table).filter(here);
+        !deaths.any(|death| point(halt.from) < point(death.from) && point(death.from) <= at)
+    })
 }
 
 fn is_down(table: &Table, node: &str, at: Point) -> bool {

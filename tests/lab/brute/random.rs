@@ -329,8 +329,9 @@ impl Maker {
             let (from, to) = (self.history.ops[op as usize].process.clone(), node.clone());
             let legs = vec![(Leg::Sent, at), (Leg::Applied, self.tick())];
             let command = "EVAL".to_owned();
-            let (declined, answer) = (false, None);
-            self.history.requests.push(Request { op, from, to, command, legs, declined, answer });
+            let (declined, answer, other_keys) = (false, None, false);
+            let request = Request { op, from, to, command, legs, declined, answer, other_keys };
+            self.history.requests.push(request);
         }
         let key = if self.dice.one_in(9) { "other" } else { "lock" }.to_owned();
         if change == KeyChange::Deleted && by.is_none() && at.seq.is_multiple_of(2) {
@@ -386,9 +387,10 @@ impl Maker {
         let from = self.history.ops[op as usize].process.clone();
         let to = self.dice.pick(&NODES).to_owned();
         let command = self.dice.pick(&["SET", "EVAL", "DEL"]).to_owned();
-        let declined = self.dice.one_in(5);
-        let answer = None;
-        self.history.requests.push(Request { op, from, to, command, legs, declined, answer });
+        let (declined, answer) = (self.dice.one_in(5), None);
+        let other_keys = self.dice.one_in(5);
+        let request = Request { op, from, to, command, legs, declined, answer, other_keys };
+        self.history.requests.push(request);
     }
 
     fn access(&mut self) {

@@ -356,7 +356,9 @@ impl Teller {
         let answer = rest.iter().find_map(|word| word.strip_prefix("declined="));
         let declined = answer.is_some() || rest.contains(&"declined");
         let answer = answer.map(str::to_owned);
-        self.history.requests.push(Request { op, from, to, command, legs, declined, answer });
+        let other_keys = rest.contains(&"other-keys");
+        let request = Request { op, from, to, command, legs, declined, answer, other_keys };
+        self.history.requests.push(request);
         Some(())
     }
 

@@ -298,7 +298,7 @@ enum Tells {
 }
 
 /// The forms of the nearest miss.
-const NEAREST: [(&str, Tells); 11] = [
+const NEAREST: [(&str, Tells); 13] = [
     ("{who} writes {length} after its key on {node} was gone; nobody else was let in", Tells::Own),
     (
         "{who} writes {length} before {node} leads again without its key, under its grant of \
@@ -316,6 +316,15 @@ const NEAREST: [(&str, Tells); 11] = [
     ("{who} writes {length} after its key on {node} was over; nobody else was let in", Tells::Own),
     (
         "{who} writes {length} after {node} led without its key; nobody else was let in",
+        Tells::Lacking,
+    ),
+    (
+        "{who} writes {length} after {node} ran again without its key; nobody else was let in",
+        Tells::Lacking,
+    ),
+    (
+        "{who} writes {length} before {node} runs again without its key, under its grant of \
+         {moment}",
         Tells::Lacking,
     ),
     (
@@ -369,6 +378,13 @@ fn lacks(facts: &Facts, node: &str, at: Nanos, grants: &[OpId]) -> Truth {
     ensure(!is_own || !is_valid, "it has its key then")
 }
 
+/// Whether a halt of a node ends at a true time.
+fn resumes(facts: &Facts, node: Option<&&str>, at: Nanos) -> bool {
+    let mut halts = facts.history.conditions.iter().filter(|c| c.verb.halts());
+    let is_end = |c: &Condition| c.to.is_some_and(|to| to.at == at);
+    halts.any(|c| node.is_some_and(|node| c.strikes(node)) && is_end(c))
+}
+
 fn nearest(facts: &Facts, told: &Told) -> Truth {
     let miss = facts.finding.judgement.nearest_miss.ok_or("no miss was measured")?;
     let free = told.at.at.saturating_add_signed(miss);
@@ -406,6 +422,8 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
     if told.words[0].contains(" leads without") {
         ensure(!led, "it led before")?;
     }
+    let runs = told.words[0].contains(" runs again") || told.words[0].contains(" ran again");
+    ensure(!runs || resumes(facts, words.get(2), free), "no halt of it ends then")?;
     let is_ended = |ends: &[KeyChange]| {
         let then = |key: &&Key| words.get(2) == Some(&key.node.as_str()) && key.at.at == free;
         facts.history.keys.iter().filter(then).any(|key| ends.contains(&key.change))

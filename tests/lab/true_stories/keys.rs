@@ -15,9 +15,12 @@ const TOGETHER: Nanos = SECOND;
 pub const TEMPLATES: &[Template] = &[
     ("{who}'s key expires on {list}.", |f, t| {
         ended(f, t, t.words[0], t.words[1], &|facts, index, key| {
-            is(key, KeyChange::Expired)?;
             let born = facts.standing(&key.node, index).map_or(0, |(born, _)| born);
             let over = facts.runs_out(&key.node, born, index);
+            // A flush may remove what was over and had not been noticed.
+            let is_swept = key.change == KeyChange::Deleted && key.by.is_none();
+            ensure(is_swept && over.is_some_and(|over| over <= key.at.at), "it was removed")
+                .or_else(|_| is(key, KeyChange::Expired))?;
             let over = over.ok_or("it never runs out")?.min(key.at.at);
             let over = Instant { seq: 0, at: over };
             ensure(!facts.was_down(&key.node, over, key.at), "the node was down as it ran out")
@@ -70,13 +73,13 @@ pub const TEMPLATES: &[Template] = &[
     }),
     ("{who} prolongs {who}'s key on {node}.", |f, t| touched(f, t, KeyChange::Extended)),
     ("{who} changes {who}'s key on {node}.", |f, t| touched(f, t, KeyChange::Changed)),
-    ("{any}: anybody could get in, and nobody does.", lost_early),
     ("The time to live of {who}'s key on {node} is over, though {any}.", |f, t| {
         let over = is_over_now(f, t.at, t.words[1], t.words[0]);
         ensure(over, "no such key runs out now")?;
         ensure(!runs(f, t.words[1], t.at), "the node runs")?;
         counts_on(f, t.at, t.words[0], t.words[2]).map(drop)
     }),
+    ("{any}, though {any} counts on it until {moment}.", lost_early),
     ("{who} asks to give the lock back at {moment}, and is answered here.", |facts, told| {
         let found = facts.history.ops.iter().any(|op| {
             op.caller == told.words[0]
@@ -253,7 +256,8 @@ fn lost_early(facts: &Facts, told: &Told) -> Truth {
         ("{who}'s key goes from {node}", 1, KeyChange::Deleted),
         ("{who}'s key goes from {node}", 1, KeyChange::Set),
     ];
-    let (event, rest) = told.words[0].split_once(", though ").ok_or("no 'though'")?;
+    let event = told.words[0];
+    let rest = &format!("{} counts on it until {}", told.words[1], told.words[2]);
     let holder = rest.split([',', ' ']).next().unwrap_or_default();
     let found = forms.iter().any(|(form, node, change)| {
         read(form, event).is_some_and(|names| {
@@ -266,6 +270,18 @@ fn lost_early(facts: &Facts, told: &Told) -> Truth {
         || read("{node} lets {who}'s key expire", event)
             .filter(|names| runs(facts, names[0], told.at))
             .is_some_and(|names| is_over_now(facts, told.at, names[0], names[1]));
+    let deleted = read("{who}'s {word} of {moment} deletes {who}'s key on {node}", event);
+    let is_by = |names: &[&str], key: &Key| {
+        let op = key.by.and_then(|by| facts.op(by)).ok_or("nobody deletes it")?;
+        let is_it = op.caller == names[0] && op.kind.noun() == names[1];
+        ensure(is_it && is_moment(names[2], op.call.at), "another deletes it")?;
+        is(key, KeyChange::Deleted)
+    };
+    let found = found
+        || deleted.is_some_and(|names| {
+            let it = |_: &Facts, _, key: &Key| is_by(&names, key);
+            names[3] == holder && ended(facts, told, names[3], names[4], &it).is_ok()
+        });
     ensure(found, "no such key ends so then")?;
     let until = counts_on(facts, told.at, holder, rest)?;
     let others = facts.holds.iter().any(|hold| {

@@ -8,10 +8,11 @@ use crate::trace::{Connection, Event, HostId, Origin, Request, Trace};
 impl Event {
     /// Whether it only explains other records: it has no number of its own and enters no hash.
     pub(crate) fn is_remark(&self) -> bool {
-        let observed =
-            matches!(self, Event::Saw { .. } | Event::Declined { .. } | Event::Ordered { .. });
+        let observed = matches!(self, Event::Saw { .. } | Event::Declined { .. });
+        let meant = matches!(self, Event::OtherKeys { .. } | Event::Ordered { .. });
         let became = matches!(self, Event::Unreplicated | Event::Exited | Event::Tilted);
-        observed || became || matches!(self, Event::Dumped { .. } | Event::Continued { .. })
+        let kept = matches!(self, Event::Dumped { .. } | Event::Continued { .. });
+        observed || meant || became || kept
     }
 }
 
@@ -74,6 +75,7 @@ impl Trace {
             }
             Event::Saw { .. }
             | Event::Declined { .. }
+            | Event::OtherKeys { .. }
             | Event::Ordered { .. }
             | Event::Unreplicated
             | Event::Exited
