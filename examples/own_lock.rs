@@ -25,7 +25,7 @@ struct OwnLock {
 
 impl OwnLock {
     fn new(setting: Setting) -> OwnLock {
-        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        let client = Client::of(&setting, &setting.nodes[0]);
         OwnLock { choices: LEASE.settle(&setting.config), client, setting }
     }
 }

@@ -308,7 +308,7 @@ pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool
     world.start(PROBE);
     ground.pass(&mut world, plan.until);
     let remains = world.finish();
-    let evidence = evidence::gather(&remains, &plan.faults);
+    let evidence = evidence::gather(&remains, plan);
     let mut history = History {
         keys: evidence.keys,
         conditions: evidence.conditions,

@@ -36,12 +36,12 @@
 //! A key made an acquire fail if it existed when one of the acquire's tries was applied, and the
 //! reply to that was not lost. A try begins with the first request that names a key and to which
 //! the node did not reply with an error, and whenever a command of the try comes again; one that
-//! went on, and ended with an error, failed because of that; of an acquire that asks several nodes,
-//! only the first try counts. So it does not matter whether an acquire that had to wait returns as
-//! refused, or is granted in the end, unless by taking over that key. A key that its owner's
-//! release set, or changed in place, may say that the lock is free, or whose it is: it made a try
-//! fail only if every request of the try met it, before another made it its own, and nobody was let
-//! in by it.
+//! went on, and ended with an error, failed because of that, and so did one at a replica; of an
+//! acquire that asks several nodes, only the first try counts. So it does not matter whether an
+//! acquire that had to wait returns as refused, or is granted in the end, unless by taking over
+//! that key. A key that its owner's release set, or changed in place, may say that the lock is
+//! free, or whose it is: it made a try fail only if every request of the try met it, before another
+//! made it its own, and nobody was let in by it.
 
 mod excuse;
 mod leftover;
@@ -59,6 +59,7 @@ use crate::check::leak::requests::{Requests, concerns, may_free};
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{Condition, Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
+use crate::reading::leaders;
 use crate::reading::moment::Moment;
 use crate::reading::tries::{Met, tries};
 
@@ -428,7 +429,10 @@ fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> Vec<
         }
         let first = attempt.first()?;
         let is_lost = first.at(Leg::Replied).is_some() && !first.is_answered();
-        if is_lost || attempt.iter().any(|request| request.declined) {
+        // A replica lets nobody in, whatever keys it has.
+        let follows = |at| leaders::follows(case.history, leftover.key.node, at);
+        let is_copy = first.at(Leg::Applied).is_some_and(follows);
+        if is_lost || is_copy || attempt.iter().any(|request| request.declined) {
             return None;
         }
         let mut applied = attempt.iter().filter_map(|request| request.at(Leg::Applied));

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::case::Case;
 use crate::check::leak;
+use crate::default::is_default;
 use crate::history::{AccessKind, OpId, OpKind};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::leaders;
@@ -37,6 +38,9 @@ pub struct NearestMiss {
     /// free when the lock was granted.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
+    /// Whether that node had stood still until then.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub resumed: bool,
 }
 
 /// A node and the periods in which it was a master: whether it was promoted, from when, to when.
@@ -68,8 +72,9 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
         let mut known = keys.remove(&grant).unwrap_or_default();
         known.extend(older(case, grant));
         let (free, node) = free_at(case, grant, at, &known, &seats)?;
+        let resumed = case.halts(node).any(|halt| halt.to == free);
         let by = i64::try_from(i128::from(free.at) - i128::from(at.at)).unwrap_or(i64::MAX);
-        Some(NearestMiss { by, grant, write, node: node.to_owned() })
+        Some(NearestMiss { by, grant, write, node: node.to_owned(), resumed })
     });
     misses.min_by_key(|miss| miss.by)
 }

@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use lockstorm_platform::fault::{Fault, HostNames};
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{Connection, Entry, Event, HostId, Leg, Request as RequestId};
 use lockstorm_world::world::remains::Remains;
 
 use crate::history::{ClockPiece, Condition, Key, OpId, Request, Seen, Sighting};
+use crate::plan::Plan;
 use crate::reading::provenance::{CausedChange, Provenance};
 
 /// The number of legs of most requests: sent, applied, replied, delivered.
@@ -33,8 +35,8 @@ pub struct RunEvidence {
 }
 
 /// Gathers the evidence of a world that has ended.
-pub fn gather(remains: &Remains, faults: &[Fault]) -> RunEvidence {
-    let mut join = Join::new(&remains.names);
+pub fn gather(remains: &Remains, plan: &Plan) -> RunEvidence {
+    let mut join = Join::new(&remains.names, &plan.lock.key);
     for entry in remains.trace.entries() {
         join.take(entry);
     }
@@ -42,7 +44,7 @@ pub fn gather(remains: &Remains, faults: &[Fault]) -> RunEvidence {
         requests: join.asked.requests,
         keys: join.keys,
         sightings: join.sightings,
-        conditions: conditions(remains, faults),
+        conditions: conditions(remains, &plan.faults),
         clocks: clocks(remains),
     }
 }
@@ -50,6 +52,7 @@ pub fn gather(remains: &Remains, faults: &[Fault]) -> RunEvidence {
 /// The join, entry by entry.
 struct Join<'a> {
     names: &'a HostNames,
+    lock_key: &'a str,
     asked: RequestIndex,
     provenance: Provenance<OpId>,
     keys: Vec<Key>,
@@ -65,9 +68,10 @@ struct RequestIndex {
 }
 
 impl<'a> Join<'a> {
-    fn new(names: &'a HostNames) -> Join<'a> {
+    fn new(names: &'a HostNames, lock_key: &'a str) -> Join<'a> {
         Join {
             names,
+            lock_key,
             asked: RequestIndex::default(),
             provenance: Provenance::default(),
             keys: Vec::new(),
@@ -117,9 +121,10 @@ impl<'a> Join<'a> {
             Event::Saw { sight, master } => {
                 self.see(host, at, Seen::Watched(*sight), self.names.name_at(*master.ip()));
             }
-            Event::OtherKeys { request } => {
+            Event::Names { request, keys } => {
                 if let Some(place) = self.asked.place(*request) {
-                    self.asked.requests[place].other_keys = true;
+                    let is_own = |key: &Bytes| key == self.lock_key.as_bytes();
+                    self.asked.requests[place].other_keys = !keys.iter().any(is_own);
                 }
             }
             // The world has joined what a fault's command did.

@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use async_trait::async_trait;
+use lockstorm::check::signature::Signature;
+use lockstorm::check::verdict::Kind;
 use lockstorm::explore::ground::{ground, ground_of};
 use lockstorm::lock::algorithm::Algorithm;
 use lockstorm::lock::algorithm::px_constant::PxConstant;
 use lockstorm::lock::algorithm::token_lua::TokenLua;
 use lockstorm::lock::catalogue::find;
+use lockstorm::lock::client::Client;
 use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::promise::Model;
@@ -104,6 +107,54 @@ fn clients_that_run_tokios_tasks_are_not_paused() {
         .seeds(1..=6)
         .holds();
     assert!(tally.grants > 0);
+}
+
+/// token-lua that counts its releases in a key of its own, or does nothing else.
+struct Counting(TokenLua, Client, Setting, bool);
+
+/// Its release ends with a request for another key.
+const COUNTS: Algorithm = Algorithm::lease("counts", |setting| {
+    let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+    Box::new(Counting(TokenLua::new(setting.clone()), client, setting, true))
+});
+
+/// Its release consists of that request.
+const FORGETS: Algorithm = Algorithm::lease("forgets", |setting| {
+    let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+    Box::new(Counting(TokenLua::new(setting.clone()), client, setting, false))
+});
+
+#[async_trait(?Send)]
+impl Lock for Counting {
+    async fn acquire(&mut self) -> Acquired {
+        self.0.acquire().await
+    }
+
+    async fn extend(&mut self, grant: &Grant) -> Extended {
+        self.0.extend(grant).await
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        let released = match self.3 {
+            true => self.0.release(grant).await,
+            false => Released::Unknown,
+        };
+        let call = self.2.call.get();
+        let _ = self.1.request(call, SECOND / 5, "INCR", &[b"releases"]).await;
+        released
+    }
+}
+
+/// Also where the client was made without the lock's setting.
+#[test]
+fn a_request_for_another_key_releases_nothing_and_denies_nothing() {
+    let hunt = |lock| {
+        let hunt = lockstorm::test::hunt_own(lock, TopologyKind::Single);
+        hunt.within_assumptions().seeds(1..=150)
+    };
+    assert!(hunt(COUNTS).holds().struck_in_hold > 0);
+    let found = hunt(FORGETS).finds();
+    assert!(Signature::of(&found.judgement.verdict).kinds.contains(&Kind::Leak));
 }
 
 /// token-lua whose extend sends no request: it always returns kept.

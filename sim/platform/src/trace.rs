@@ -258,18 +258,19 @@ pub enum Event {
         /// The connection.
         connection: Connection,
     },
-    /// A node replies to this request with an error. A remark, because other records hold the
-    /// bytes.
+    /// A node replies to this request with an error. A remark: other records hold the bytes.
     Declined {
         /// The request.
         request: Request,
         /// The first word of the error: `READONLY`.
         word: String,
     },
-    /// A client sends a request that names keys, and none of them is its lock's. A remark.
-    OtherKeys {
+    /// A client sends a request that names these keys; left out if its lock's is one. A remark.
+    Names {
         /// The request.
         request: Request,
+        /// The keys.
+        keys: Vec<Bytes>,
     },
     /// The operator sends the commands of a fault over this connection. A remark.
     Ordered {

@@ -36,13 +36,14 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// Whether a request may name the lock's key.
+/// Whether a request may have read or changed the lock's key; WATCH does neither.
 pub fn concerns(request: &Request) -> bool {
-    !KEYLESS.contains(&&*request.command) && !request.other_keys
+    let names_none = KEYLESS.contains(&&*request.command) || request.command == "WATCH";
+    !names_none && !request.other_keys
 }
 
-/// Whether a request may have freed the key, or one that would have freed it may have come after
-/// it: without a reply, or with an error, the operation ended with it.
+/// Whether a request may have freed the key, or was one step on the way to that: an operation ends
+/// with a request that has no reply, or an error for one.
 pub fn may_free(request: &Request) -> bool {
     concerns(request) || request.declined || !request.is_answered()
 }

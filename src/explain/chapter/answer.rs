@@ -103,7 +103,7 @@ fn refused(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
     answers.into_iter().filter_map(beat).collect()
 }
 
-/// Requests that were retried at a node that had not replied to the first.
+/// Requests of one command to a node that had not replied to the first: as a rule the same again.
 fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
     let requests = witness.history().requests.iter().enumerate();
     let own: Vec<(usize, &Request)> = requests.filter(|(_, r)| r.op == op.id).collect();
@@ -118,7 +118,7 @@ fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
             return None;
         }
         let (who, command, node) = (&op.caller, &request.command, &request.to);
-        let text = format!("{who} sends its {command} to {node} again, without an answer so far.");
+        let text = format!("{who} sends another {command} to {node}, without an answer so far.");
         let evidence =
             vec![Evidence::Op(op.id), Evidence::Request(*index), Evidence::Request(first.0)];
         Some(Beat::new(Weight::Minor, at, text, evidence))

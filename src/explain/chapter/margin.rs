@@ -55,18 +55,17 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
                     format!("its key on {node} was gone")
                 }
                 Some(_) => format!("its key on {node} was over"),
-                None if resumes(witness, access, nearest) => {
-                    format!("{node} ran again without its key")
-                }
+                None if nearest.resumed => format!("{node} ran again without its key"),
                 None => format!("{node} led without its key"),
             };
             format!("The nearest miss: {who} writes {by} after {over}; nobody else was let in.")
         }
         false => {
-            let end = life.map_or_else(
-                || format!("{node} leads without its key"),
-                |life| end(witness, life, access, nearest),
-            );
+            let end = match life {
+                _ if nearest.resumed => format!("{node} runs again without its key"),
+                Some(life) => end(witness, life, access, nearest),
+                None => format!("{node} leads without its key"),
+            };
             let under = moment(hold.from.at);
             format!("The nearest miss: {who} writes {by} before {end}, under its grant of {under}.")
         }
@@ -80,7 +79,6 @@ fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestM
     let removed = removed(witness, life, wrote, nearest);
     let is_lost = matches!(removed, Some(KeyChange::LostAtRestart | KeyChange::LostAtFailover));
     match removed {
-        _ if resumes(witness, wrote, nearest) => format!("{node} runs again without its key"),
         _ if is_lost || is_early(witness, life, wrote, nearest) => {
             let free = wrote.at.at.saturating_add_signed(nearest.by);
             let sightings = witness.history().sightings.iter();
@@ -98,12 +96,6 @@ fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestM
 fn is_early(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestMiss) -> bool {
     let free = wrote.at.at.saturating_add_signed(nearest.by);
     witness.passes(life).at < free
-}
-
-/// Whether a node let others in as it resumed.
-fn resumes(witness: &Witness<'_>, wrote: &Access, nearest: &NearestMiss) -> bool {
-    let free = wrote.at.at.saturating_add_signed(nearest.by);
-    witness.reading.halts(&nearest.node).any(|halt| halt.to.at == free)
 }
 
 /// Whether a key lasted until its node let others in: it was not lost before.

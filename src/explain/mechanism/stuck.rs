@@ -72,6 +72,11 @@ fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
     let late = witness.lives.iter().filter_map(|life| {
         let owner = op(history, life.owner?)?;
         let died = witness.reading.death_after(&owner.process, Moment::from(owner.call))?;
+        // What it had tried to give back before is not left by its death.
+        let mut releases = witness.reading.releases(owner.id).filter_map(|release| release.ret);
+        if releases.any(|ret| Moment::from(ret) < died.at) {
+            return None;
+        }
         let gone = witness.passes(life).min(life.until.into());
         let stayed = died.at < gone && witness.is_there(life, healed);
         (stayed && kept_out_probe(witness, life)).then_some((life, owner, gone))

@@ -32,7 +32,7 @@ pub struct CheckThenSet {
 impl CheckThenSet {
     /// The lock on the first node of `setting`.
     pub fn new(setting: Setting) -> CheckThenSet {
-        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        let client = Client::of(&setting, &setting.nodes[0]);
         CheckThenSet { choices: MUTEX.settle(&setting.config), client, setting }
     }
 

@@ -28,7 +28,7 @@ pub struct PxConstant {
 impl PxConstant {
     /// The lock on the first node of `setting`.
     pub fn new(setting: Setting) -> PxConstant {
-        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        let client = Client::of(&setting, &setting.nodes[0]);
         PxConstant { choices: LEASE.settle(&setting.config), client, setting }
     }
 }

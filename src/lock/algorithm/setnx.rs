@@ -29,7 +29,7 @@ pub struct Setnx {
 impl Setnx {
     /// The lock on the first node of `setting`.
     pub fn new(setting: Setting) -> Setnx {
-        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        let client = Client::of(&setting, &setting.nodes[0]);
         Setnx { choices: MUTEX.settle(&setting.config), client, setting }
     }
 }

@@ -37,7 +37,7 @@ pub struct SetnxExpire {
 impl SetnxExpire {
     /// The lock on the first node of `setting`.
     pub fn new(setting: Setting) -> SetnxExpire {
-        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        let client = Client::of(&setting, &setting.nodes[0]);
         SetnxExpire { choices: DEFAULTS.settle(&setting.config), client, setting }
     }
 }

@@ -38,7 +38,7 @@ pub struct TokenGetDel {
 impl TokenGetDel {
     /// The lock on the first node of `setting`.
     pub fn new(setting: Setting) -> TokenGetDel {
-        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        let client = Client::of(&setting, &setting.nodes[0]);
         TokenGetDel { choices: DEFAULTS.settle(&setting.config), client, setting }
     }
 

@@ -23,7 +23,7 @@ use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::lock::client::other_keys::names_others_alone;
+use crate::lock::client::other_keys::other_keys;
 use crate::lock::client::route::Route;
 use crate::lock::client::slot_map::SlotMap;
 use crate::lock::client::subscription::Subscription;
@@ -59,7 +59,7 @@ pub struct Client {
     /// The subscriptions to Sentinels, if any.
     switches: Option<SwitchMaster>,
     scripts: ScriptShape,
-    /// The key of the client's lock, if it has one.
+    /// The key of the client's lock, if it is known.
     lock_key: Option<String>,
     /// Scripts that this process has loaded, with their SHA1.
     loaded: BTreeMap<&'static str, String>,
@@ -279,8 +279,7 @@ impl Client {
     ) -> io::Result<Reply> {
         let host = self.host.clone();
         let words: Vec<&[u8]> = [command.as_bytes()].iter().chain(args).copied().collect();
-        let lock_key = self.lock_key.as_deref().filter(|_| op.is_some());
-        let is_of_others = lock_key.is_some_and(|key| names_others_alone(key, &words));
+        let keys = op.map_or(Vec::new(), |_| other_keys(self.lock_key.as_deref(), &words));
         let line = self.line(tag, command, args).await?;
         let request = Request { connection: line.node.stream.connection(), nth: line.requests };
         let message = |leg| Event::Message { request, leg, command, op };
@@ -290,8 +289,8 @@ impl Client {
         *sent = true;
         line.write(command, args).await?;
         host.mark(message(Leg::Sent)).await;
-        if is_of_others {
-            host.record(Event::OtherKeys { request });
+        if !keys.is_empty() {
+            host.record(Event::Names { request, keys });
         }
         let reply = line.node.reply().await?;
         host.mark(message(Leg::Delivered)).await;

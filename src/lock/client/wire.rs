@@ -25,7 +25,7 @@ use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream, ReadBuf};
 
 use crate::lock::Setting;
 use crate::lock::client::Attempts;
-use crate::lock::client::other_keys::names_others_alone;
+use crate::lock::client::other_keys::other_keys;
 use crate::lock::client::route::Route;
 
 /// Maximum number of buffered bytes between the library and the wire in each direction.
@@ -173,8 +173,10 @@ impl Tap {
             let host = &self.setting.host;
             host.mark(Event::Message { request, leg: Leg::Sent, command, op }).await;
             let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
-            if names_others_alone(&self.setting.config.key, &words) {
-                host.record(Event::OtherKeys { request });
+            let lock_key = Some(self.setting.config.key.as_str());
+            let keys = op.map_or(Vec::new(), |_| other_keys(lock_key, &words));
+            if !keys.is_empty() {
+                host.record(Event::Names { request, keys });
             }
         }
         Ok(())

@@ -738,7 +738,8 @@ fn meets(table: &Table, born: usize, op: &Op) -> bool {
         let applied = leg(request, Leg::Applied).map(point);
         let names_none = matches!(
             request.command.as_str(),
-            "MULTI"
+            "WATCH"
+                | "MULTI"
                 | "DISCARD"
                 | "UNWATCH"
                 | "PING"

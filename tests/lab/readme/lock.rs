@@ -15,7 +15,7 @@ struct Mine {
 
 impl Mine {
     fn new(setting: Setting) -> Mine {
-        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        let client = Client::of(&setting, &setting.nodes[0]);
         Mine { choices: LEASE.settle(&setting.config), client, setting }
     }
 }

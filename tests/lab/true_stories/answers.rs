@@ -72,7 +72,7 @@ pub const TEMPLATES: &[Template] = &[
         });
         ensure(found, "no such request was answered so then")
     }),
-    ("{who} sends its {word} to {node} again, without an answer so far.", |facts, told| {
+    ("{who} sends another {word} to {node}, without an answer so far.", |facts, told| {
         let [who, command, node] = told.words[..] else { return Err("places".into()) };
         let alike = |request: &&lockstorm::history::Request| {
             request.to == node && request.command == command && facts.caller(request.op) == who

@@ -363,19 +363,30 @@ fn runs_out_at(facts: &Facts, node: &str, at: Nanos) -> bool {
     })
 }
 
-/// Whether a node leads at a true time and none of these grants has a valid key on it.
-fn lacks(facts: &Facts, node: &str, at: Nanos, grants: &[OpId]) -> Truth {
+/// Whether a node leads at a true time and none of these grants has a valid key on it, right before
+/// that if it resumes then.
+fn lacks(facts: &Facts, node: &str, (at, resumes): (Nanos, bool), grants: &[OpId]) -> Truth {
     let role = facts.history.sightings.iter().rfind(|seen| {
         let is_role = matches!(seen.what, Seen::Follows | Seen::Leads);
         seen.by == node && seen.at.at <= at && is_role
     });
     ensure(role.is_none_or(|seen| seen.what == Seen::Leads), "it does not lead then")?;
-    let before = facts.history.keys.partition_point(|key| key.at.at <= at);
+    let is_before = |key: &Key| key.at.at < at || key.at.at == at && !resumes;
+    let before = facts.history.keys.partition_point(is_before);
     let Some((born, owner)) = facts.standing(node, before) else { return Ok(()) };
     let over = facts.runs_out(node, born, before);
     let is_valid = over.is_none_or(|over| at < over);
     let is_own = owner.is_some_and(|owner| grants.contains(&owner));
     ensure(!is_own || !is_valid, "it has its key then")
+}
+
+/// Whether a node begins to lead at a true time, or is started again.
+fn comes_up(facts: &Facts, node: Option<&&str>, at: Nanos) -> bool {
+    let Some(node) = node else { return false };
+    let mut sightings = facts.history.sightings.iter();
+    let leads =
+        sightings.any(|seen| seen.what == Seen::Leads && seen.by == **node && seen.at.at == at);
+    leads || facts.struck(node).any(|c| is_death(&c.verb) && c.to.is_some_and(|to| to.at == at))
 }
 
 /// Whether a halt of a node ends at a true time.
@@ -388,6 +399,7 @@ fn resumes(facts: &Facts, node: Option<&&str>, at: Nanos) -> bool {
 fn nearest(facts: &Facts, told: &Told) -> Truth {
     let miss = facts.finding.judgement.nearest_miss.ok_or("no miss was measured")?;
     let free = told.at.at.saturating_add_signed(miss);
+    let runs = told.words[0].contains(" runs again") || told.words[0].contains(" ran again");
     let mut forms = NEAREST.iter();
     let read = forms.find_map(|(form, tells)| Some((read(form, told.words[0])?, *tells)));
     let (words, tells) = read.ok_or("unknown words")?;
@@ -412,7 +424,7 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
         match tells {
             Tells::Own => ensure(owners.any(is_own), "it had no key there")?,
             Tells::Older => ensure(owners.any(|op| !is_own(op)), "no older key is there")?,
-            Tells::Lacking => lacks(facts, node, free, &grants)?,
+            Tells::Lacking => lacks(facts, node, (free, runs), &grants)?,
         }
     }
     ensure(is_rounded(length, miss.unsigned_abs()), "it is another length")?;
@@ -422,8 +434,9 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
     if told.words[0].contains(" leads without") {
         ensure(!led, "it led before")?;
     }
-    let runs = told.words[0].contains(" runs again") || told.words[0].contains(" ran again");
     ensure(!runs || resumes(facts, words.get(2), free), "no halt of it ends then")?;
+    let comes = told.words[0].contains(" leads ");
+    ensure(!comes || comes_up(facts, words.get(2), free), "it does not begin to lead then")?;
     let is_ended = |ends: &[KeyChange]| {
         let then = |key: &&Key| words.get(2) == Some(&key.node.as_str()) && key.at.at == free;
         facts.history.keys.iter().filter(then).any(|key| ends.contains(&key.change))

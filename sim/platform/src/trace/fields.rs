@@ -9,7 +9,7 @@ impl Event {
     /// Whether it only explains other records: it has no number of its own and enters no hash.
     pub(crate) fn is_remark(&self) -> bool {
         let observed = matches!(self, Event::Saw { .. } | Event::Declined { .. });
-        let meant = matches!(self, Event::OtherKeys { .. } | Event::Ordered { .. });
+        let meant = matches!(self, Event::Names { .. } | Event::Ordered { .. });
         let became = matches!(self, Event::Unreplicated | Event::Exited | Event::Tilted);
         let kept = matches!(self, Event::Dumped { .. } | Event::Continued { .. });
         observed || meant || became || kept
@@ -75,7 +75,7 @@ impl Trace {
             }
             Event::Saw { .. }
             | Event::Declined { .. }
-            | Event::OtherKeys { .. }
+            | Event::Names { .. }
             | Event::Ordered { .. }
             | Event::Unreplicated
             | Event::Exited
