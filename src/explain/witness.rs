@@ -188,9 +188,16 @@ impl<'a> Witness<'a> {
         let stuck = self.of_kind(Kind::Stuck).next().map(|stuck| stuck.to);
         let lives = self.lives.iter().filter(move |life| {
             let outlasts = |at| self.is_there(life, self.healed()) && self.is_there(life, at);
-            named.contains(&life.born) || life.owner.is_some() && stuck.is_some_and(outlasts)
+            named.contains(&life.born)
+                || life.owner.is_some() && !self.is_copy(life) && stuck.is_some_and(outlasts)
         });
         lives.filter_map(|life| Some((life, op(self.history(), self.owner_of(life)?)?)))
+    }
+
+    /// Whether the node of a key follows another from the heal on, and so lets nobody in.
+    fn is_copy(&self, life: &KeyLife) -> bool {
+        let follows = |at| leaders::follows(self.history(), &life.node, at);
+        follows(self.healed()) && follows(self.history().end)
     }
 
     /// The acquire to which a key belongs, also one whose release set it.

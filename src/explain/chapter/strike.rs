@@ -3,10 +3,8 @@
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Instant;
-use lockstorm_platform::trace::Leg;
 
 use crate::explain::chapter::order;
-use crate::explain::hold::op;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
@@ -173,9 +171,6 @@ pub fn described(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evi
         return (text, evidence);
     }
     let mut text = strikes(condition, outage.to);
-    if condition.verb == Verb::CutReply && !awaits(witness, condition) {
-        text = text.replace(" before the reply", "");
-    }
     if let Some(power) = outage.power {
         text.pop();
         text.push_str(&format!("; its machine loses power at {}.", moment(power.at)));
@@ -202,18 +197,6 @@ pub fn described(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evi
         evidence.push(Evidence::Op(asking.id));
     }
     (text, evidence)
-}
-
-/// Whether an operation waited for a reply on the links of a fault as that struck.
-fn awaits(witness: &Witness<'_>, condition: &Condition) -> bool {
-    let history = witness.history();
-    history.requests.iter().any(|request| {
-        let goes = condition.touches(&request.from) && condition.touches(&request.to);
-        let is_sent = request.at(Leg::Sent).is_some_and(|at| at <= condition.from);
-        let is_open = request.at(Leg::Delivered).is_none_or(|at| at >= condition.from);
-        let returned = op(history, request.op).and_then(|op| op.ret);
-        goes && is_sent && is_open && returned.is_none_or(|ret| ret.instant() >= condition.from)
-    })
 }
 
 /// Whether a delay adds to an earlier one of the same messages.

@@ -3,7 +3,6 @@
 use lockstorm::history::{Condition, OpKind};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Instant;
-use lockstorm_platform::trace::Leg;
 
 use crate::true_stories::facts::{Facts, Truth, ensure, is_death};
 use crate::true_stories::pattern::{is_length, is_moment, read};
@@ -15,14 +14,7 @@ pub const TEMPLATES: &[Template] = &[
     ("Messages {any} take {length} longer{any}.", |f, t| fault(f, t, "delay", 0, Some(1))),
     ("Messages {any} take up to {length} longer{any}.", |f, t| fault(f, t, "jitter", 0, Some(1))),
     ("{any} of all messages {any} are lost{any}.", |f, t| fault(f, t, "loss", 1, Some(0))),
-    ("Connections {any} break before the reply{any}.", |f, t| {
-        fault(f, t, "cut-reply", 0, None)?;
-        ensure(is_awaited(f, t.at), "no reply was awaited")
-    }),
-    ("Connections {any} break{any}.", |f, t| {
-        fault(f, t, "cut-reply", 0, None)?;
-        ensure(!is_awaited(f, t.at), "a reply was awaited")
-    }),
+    ("Connections {any} break{any}.", |f, t| fault(f, t, "cut-reply", 0, None)),
     ("Connections {any} are reset{any}.", |f, t| fault(f, t, "reset", 0, None)),
     ("{node} is paused{any}.", |f, t| fault(f, t, "pause", 0, None)),
     ("{node}'s machine sleeps{any}.", |f, t| fault(f, t, "suspend", 0, None)),
@@ -48,28 +40,6 @@ pub const TEMPLATES: &[Template] = &[
     }),
     ("{node}'s disk is full{any}.", |f, t| fault(f, t, "full-disk", 0, None)),
 ];
-
-/// Whether a request was under way between parties of a cut that begins then.
-fn is_awaited(facts: &Facts, at: Instant) -> bool {
-    let cuts = facts.history.conditions.iter().filter(|c| c.from == at);
-    let links = cuts.filter(|c| c.verb == Verb::CutReply).map(|c| &c.target);
-    let mut links = links.filter_map(|target| match target {
-        Target::Links { from, to, .. } => Some((from, to)),
-        Target::Host(_) => None,
-    });
-    links.any(|(some, others)| {
-        facts.history.requests.iter().any(|request| {
-            let (one, two) = (&request.from, &request.to);
-            let is_between = some.contains(one) && others.contains(two)
-                || some.contains(two) && others.contains(one);
-            let began = request.legs[0].0 == Leg::Sent && request.legs[0].1 <= at;
-            let mut replied = request.legs.iter().filter(|(leg, _)| *leg == Leg::Delivered);
-            let over = replied.any(|(_, then)| *then < at);
-            let gone = facts.op(request.op).and_then(|op| op.ret);
-            is_between && began && !over && gone.is_none_or(|ret| ret.instant() >= at)
-        })
-    })
-}
 
 /// A fault interval of this verb, on these targets, with that figure and tail, from then on.
 fn fault(facts: &Facts, told: &Told, word: &str, who: usize, figure: Option<usize>) -> Truth {

@@ -167,7 +167,7 @@ pub static ROWS: [Row; 23] = [
         acts_on: ActsOn::Links,
         is_momentary: true,
         strains: Strains::Connections,
-        said: "Connections {who} break before the reply.",
+        said: "Connections {who} break.",
         is_drawn: true,
         ..PLAIN
     },
