@@ -242,7 +242,10 @@ impl<'a> Witness<'a> {
         let wall_ms = line.map(|line| line.at(at.at) / MILLISECOND);
         let is_past = life.until_ms.zip(wall_ms).is_some_and(|(until, now)| until < now);
         let is_removed = life.end.is_some() && life.until <= at;
-        let is_dead = leaders::is_dead(self.history(), &life.node, at.into());
+        // The heal starts nodes at its own instant, and they keep what they do not lose then.
+        let outlasts = life.end.is_none() || life.until.at > at.at;
+        let then = Moment { at: at.at, seq: if outlasts { u64::MAX } else { at.seq } };
+        let is_dead = leaders::is_dead(self.history(), &life.node, then);
         life.from <= at && !is_removed && !is_past && !is_dead
     }
 
