@@ -175,13 +175,13 @@ fn answered_at(
     let answered = first_answer(case, owner, |release| {
         release.outcome == Outcome::Released || came(requests, key, release)
     });
-    answered.or_else(|| sent_nothing(case, requests, (owner, key.node)))
+    answered.or_else(|| asked_nobody(case, requests, (owner, key.node)))
 }
 
 /// When a release returned, unknown or not mine, without a request that concerns the key, though no
 /// fault had disturbed its connection: nobody was asked to free the key. It returned at once, or
 /// with a reply to each request that it did send.
-fn sent_nothing(
+fn asked_nobody(
     case: &Case,
     requests: &Requests<'_>,
     (owner, node): (OpId, &str),

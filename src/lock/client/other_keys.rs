@@ -8,12 +8,12 @@ use lockstorm_redis::specification::keys::keys_of;
 /// known to be the lock's. A script uses the keys that it names: Redis asks for that in the
 /// documentation of EVAL. One that names none may use any.
 pub(super) fn other_keys(lock_key: Option<&str>, words: &[&[u8]]) -> Vec<Bytes> {
-    // The rule for nearly every request; the table of keys is slow to read.
     let is_own = |key: &str| words.iter().skip(1).any(|word| *word == key.as_bytes());
-    let Some(command) = words.first().and_then(|name| find(name)) else { return Vec::new() };
+    // As nearly every request does; the table of commands and keys is slow to read.
     if lock_key.is_some_and(is_own) {
         return Vec::new();
     }
+    let Some(command) = words.first().and_then(|name| find(name)) else { return Vec::new() };
     let words: Vec<Bytes> = words.iter().map(|word| Bytes::copy_from_slice(word)).collect();
     keys_of(command, &words).into_iter().map(|key| words[key.at].clone()).collect()
 }
