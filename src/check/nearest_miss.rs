@@ -71,8 +71,7 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
     let misses = last.into_iter().filter_map(|(grant, (write, at))| {
         let mut known = keys.remove(&grant).unwrap_or_default();
         known.extend(older(case, grant));
-        let (free, node) = free_at(case, grant, at, &known, &seats)?;
-        let resumed = case.halts(node).any(|halt| halt.to == free);
+        let (free, node, resumed) = free_at(case, grant, at, &known, &seats)?;
         let by = i64::try_from(i128::from(free.at) - i128::from(at.at)).unwrap_or(i64::MAX);
         Some(NearestMiss { by, grant, write, node: node.to_owned(), resumed })
     });
@@ -141,15 +140,15 @@ fn contacted_nodes<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
 }
 
 /// Since when enough seats had been free at a tenure's last write for another caller to reach its
-/// quorum, or else when they next were; and the last of those nodes to become free. No node if that
-/// was so from the grant on.
+/// quorum, or else when they next were; the last of those nodes to become free, and whether it had
+/// stood still until then. No node if that was so from the grant on.
 fn free_at<'a>(
     case: &Case,
     grant: OpId,
     wrote: Moment,
     keys: &[(&Incarnation<'a>, Moment)],
     seats: &[Vec<Seated<'a>>],
-) -> Option<(Moment, &'a str)> {
+) -> Option<(Moment, &'a str, bool)> {
     let start = case.tenure(grant)?.whole.start;
     let mut moments = BTreeSet::from([start]);
     let reigns = seats.iter().flatten().flat_map(|seated| &seated.leads);
@@ -173,12 +172,13 @@ fn free_at<'a>(
     let before = moments[..then].iter().rev().take_while(|at| is_free(**at)).last();
     let found = *before.or_else(|| moments[then..].iter().find(|at| is_free(**at)))?;
     if found == start {
-        return Some((found, ""));
+        return Some((found, "", false));
     }
     let gone = |node: &str| keys.iter().any(|(key, gone)| key.node == node && *gone == found);
     let resumes = |node: &str| case.halts(node).any(|halt| halt.to == found);
     let last = free(found).find(|(since, node)| *since == found || gone(node) || resumes(node));
-    Some((found, last.or_else(|| free(found).next())?.1))
+    let (_, node) = last.or_else(|| free(found).next())?;
+    Some((found, node, resumes(node)))
 }
 
 /// The node of a seat that is master at a moment, and since when. Of several masters it is the one

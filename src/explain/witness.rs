@@ -9,7 +9,7 @@ use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
 use crate::explain::hold::{StoryHold, grant_of, holds, op, tenures};
 use crate::explain::incarnation::{KeyLife, incarnations};
-use crate::history::{Condition, History, Key, Op, OpId, OpKind, Outcome, Request};
+use crate::history::{Condition, History, Key, Op, OpId, OpKind, Outcome, PROBE, Request};
 use crate::plan::TopologyKind;
 use crate::quantity::list;
 use crate::reading::history::Reading;
@@ -182,6 +182,7 @@ impl<'a> Witness<'a> {
 
     /// The lives of the key that block others though no caller holds the lock, with their owners:
     /// those that a leak names, and those that exist from the heal until the probe's time is over.
+    /// The keys that the probe met come first.
     pub fn left(&self) -> impl Iterator<Item = (&KeyLife, &'a Op)> {
         let named: Vec<usize> =
             self.of_kind(Kind::Leak).flat_map(|leak| leak.keys.iter().copied()).collect();
@@ -191,7 +192,19 @@ impl<'a> Witness<'a> {
             named.contains(&life.born)
                 || life.owner.is_some() && !self.is_copy(life) && stuck.is_some_and(outlasts)
         });
+        let (met, others): (Vec<_>, Vec<_>) = lives.partition(|life| self.kept_out_probe(life));
+        let lives = met.into_iter().chain(others);
         lives.filter_map(|life| Some((life, op(self.history(), self.owner_of(life)?)?)))
+    }
+
+    /// Whether the probe was refused while it had asked the node of a key.
+    pub fn kept_out_probe(&self, life: &KeyLife) -> bool {
+        let is_refused = |op: &Op| matches!(op.outcome, Outcome::Refused { .. });
+        let of_probe = |op: &Op| op.process == PROBE && is_refused(op);
+        let mut requests = self.history().requests.iter();
+        requests.any(|request| {
+            life.is_met_by(request) && op(self.history(), request.op).is_some_and(of_probe)
+        })
     }
 
     /// Whether the node of a key follows another from the heal on, and so lets nobody in.

@@ -33,11 +33,9 @@ pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -
     let parts = single_parts_of(plan, &lab.promise(plan), usually);
     let struck = strikes(history);
     let mut trials = Trials { reruns, plan, told, struck };
-    // Settings whose removal makes no valid plan cannot be tried. A fault can always go: what is
-    // left may be a command that no user would write, as a failover of the only master.
     let can_go = |part: &Part| {
-        let is_valid = |plan: Plan| plan.validate_with(&trials.reruns.lab().locks).is_ok();
-        part.fault().is_some() || is_valid(trials.plan_without(&[*part].into()))
+        let out = PlanChange::Without(*part);
+        trials.is_possible(out, &trials.plan_without(&[*part].into()))
     };
     let parts: Vec<Part> = parts.into_iter().filter(can_go).collect();
     let (mut parts, untested) = trials.tested(parts);
@@ -67,6 +65,13 @@ struct Trials<'a, 'b> {
 impl Trials<'_, '_> {
     fn plan_without(&self, out: &Parts) -> Plan {
         without(self.plan, out, &self.struck)
+    }
+
+    /// Whether a change can be tried: settings can if the plan stays valid. A fault can always go:
+    /// what is left may be a command that no user would write, as a failover of the only master.
+    fn is_possible(&self, change: PlanChange, plan: &Plan) -> bool {
+        matches!(change, PlanChange::Without(part) if part.fault().is_some())
+            || plan.validate_with(&self.reruns.lab().locks).is_ok()
     }
 
     /// Whether a run tested nothing: it did not show the violation, and nobody was granted the
@@ -188,13 +193,9 @@ impl Trials<'_, '_> {
     /// the violation occurs with that heal alone: otherwise the heal makes the difference.
     fn changes(&mut self, acting: &[Part]) -> Vec<Changed> {
         let changes = acting.iter().flat_map(|part| changes_of(self.plan, *part));
-        let is_gone =
-            |change| matches!(change, PlanChange::Without(part) if part.fault().is_some());
         let mut tried: Vec<(PlanChange, Plan)> = changes
             .filter_map(|change| Some((change, changed(self.plan, change, &self.struck)?)))
-            .filter(|(change, plan)| {
-                is_gone(*change) || plan.validate_with(&self.reruns.lab().locks).is_ok()
-            })
+            .filter(|(change, plan)| self.is_possible(*change, plan))
             .collect();
         let healed: Vec<Plan> = tried.iter().map(|(_, plan)| self.healed_as(plan)).collect();
         let there = self.reruns.pinned_outcomes(&healed, &self.struck);

@@ -79,7 +79,7 @@ fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
         }
         let gone = witness.passes(life).min(life.until.into());
         let stayed = died.at < gone && witness.is_there(life, healed);
-        (stayed && kept_out_probe(witness, life)).then_some((life, owner, gone))
+        (stayed && witness.kept_out_probe(life)).then_some((life, owner, gone))
     });
     let (life, owner, gone) = late.max_by_key(|(.., gone)| *gone)?;
     let text = format!(
@@ -92,7 +92,7 @@ fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::LeftByDead, text, evidence))
 }
 
-/// A living caller's key that blocked the probe for too long, and then expired: its release failed.
+/// A key that blocked the probe for too long, and then expired, since its owner's release failed.
 fn stayed_late(witness: &Witness<'_>) -> Option<Mechanism> {
     let (history, healed) = (witness.history(), witness.healed());
     let late = witness.lives.iter().filter_map(|life| {
@@ -100,7 +100,7 @@ fn stayed_late(witness: &Witness<'_>) -> Option<Mechanism> {
         let release = witness.reading.releases(owner.id).last()?;
         let gone = witness.passes(life).min(life.until.into());
         let failed = !matches!(release.outcome, Outcome::Released);
-        let stayed = failed && witness.is_there(life, healed) && kept_out_probe(witness, life);
+        let stayed = failed && witness.is_there(life, healed) && witness.kept_out_probe(life);
         stayed.then_some((life, release, gone))
     });
     let (life, release, gone) = late.max_by_key(|(.., gone)| *gone)?;
@@ -138,13 +138,6 @@ fn own_key(witness: &Witness<'_>) -> Option<Mechanism> {
     let evidence = vec![Evidence::Op(first.id), Evidence::Key(life.born), Evidence::Op(last.id)];
     let is_unknown = first.outcome == Outcome::Unknown;
     is_unknown.then(|| Mechanism::new(How::LeftByUnknown, text, evidence))
-}
-
-/// Whether the probe was refused while it had asked the node of a key.
-fn kept_out_probe(witness: &Witness<'_>, life: &KeyLife) -> bool {
-    let history = witness.history();
-    let refused = |id| op(history, id).is_some_and(|op| op.process == PROBE && is_refused(op));
-    history.requests.iter().any(|request| life.is_met_by(request) && refused(request.op))
 }
 
 /// A node that answered the probe's last answered try with an error.
