@@ -58,11 +58,15 @@ fn free_from(case: &Case, healed: Moment) -> Option<Moment> {
 }
 
 /// When the last request that was sent before a moment was applied after it: until then it may set
-/// a key, or occupy its node. One that a slow node never came to is still to be applied at the end.
+/// a key, or occupy its node. One that a slow node never came to is still to be applied at the end,
+/// unless the node died with it.
 fn last_arrival(case: &Case, moment: Moment) -> Option<Moment> {
     let late = case.history.requests.iter().filter_map(|request| {
         let (leg, sent) = request.legs.first()?;
-        let queued = || *leg == Leg::Sent && was_slow(case, &request.to, *sent, moment);
+        let queued = || {
+            let is_lost = case.death_after(&request.to, Moment::from(*sent)).is_some();
+            *leg == Leg::Sent && was_slow(case, &request.to, *sent, moment) && !is_lost
+        };
         let applied = match request.at(Leg::Applied) {
             Some(at) => at.into(),
             None if queued() => case.history.end.into(),

@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::trace::KeyChange;
+use lockstorm_platform::trace::{KeyChange, Leg};
 use serde::{Deserialize, Serialize};
 
 use crate::check::case::Case;
@@ -41,6 +41,10 @@ pub struct NearestMiss {
     /// Whether that node had stood still until then.
     #[serde(default, skip_serializing_if = "is_default")]
     pub resumed: bool,
+    /// Whether other callers asked then, and all of them other nodes, where one node decides: to
+    /// come at another time would not have let them in.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub elsewhere: bool,
 }
 
 /// A node and the periods in which it was a master: whether it was promoted, from when, to when.
@@ -73,7 +77,8 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
         known.extend(older(case, grant));
         let (free, node, resumed) = free_at(case, grant, at, &known, &seats)?;
         let by = i64::try_from(i128::from(free.at) - i128::from(at.at)).unwrap_or(i64::MAX);
-        Some(NearestMiss { by, grant, write, node: node.to_owned(), resumed })
+        let elsewhere = by < 0 && asked_elsewhere(case, grant, node, (free, at));
+        Some(NearestMiss { by, grant, write, node: node.to_owned(), resumed, elsewhere })
     });
     misses.min_by_key(|miss| miss.by)
 }
@@ -179,6 +184,22 @@ fn free_at<'a>(
     let last = free(found).find(|(since, node)| *since == found || gone(node) || resumes(node));
     let (_, node) = last.or_else(|| free(found).next())?;
     Some((found, node, resumes(node)))
+}
+
+/// Whether one node decides, and acquires of others were applied within a stretch, none of them on
+/// this node.
+fn asked_elsewhere(case: &Case, grant: OpId, node: &str, (from, to): (Moment, Moment)) -> bool {
+    let own = case.op(grant).map(|op| &op.process);
+    let asked = case.history.requests.iter().filter(|request| {
+        let applied = request.at(Leg::Applied).map(Moment::from);
+        applied.is_some_and(|at| from <= at && at <= to)
+            && case
+                .op(request.op)
+                .is_some_and(|op| op.kind == OpKind::Acquire && Some(&op.process) != own)
+    });
+    let nodes: BTreeSet<&str> = asked.map(|request| request.to.as_str()).collect();
+    let decides = case.terms.site.asked <= 1 && !node.is_empty();
+    decides && !nodes.is_empty() && !nodes.contains(node)
 }
 
 /// The node of a seat that is master at a moment, and since when. Of several masters it is the one

@@ -221,7 +221,11 @@ pub fn found(finding: &Finding) -> String {
         Verdict::Holds => match finding.judgement.nearest_miss {
             Some(miss) if miss < 0 => {
                 let by = rounded(miss.unsigned_abs());
-                format!("holds by timing alone (a write {by} after another could have been let in)")
+                let late = format!("a write {by} after another could have been let in");
+                match finding.judgement.asked_elsewhere() {
+                    true => format!("holds ({late}; the others asked other nodes)"),
+                    false => format!("holds by timing alone ({late})"),
+                }
             }
             Some(miss) => format!("holds (nearest miss {})", three_digits(miss)),
             None => "holds".to_owned(),

@@ -109,7 +109,7 @@ fn idle(finding: &Finding, plan: &Plan, causes: &Causes) -> Option<String> {
 
 /// What a fault does besides the headline violation.
 fn other_effect(plan: &Plan, own: &Signature, other: &OtherEffect) -> String {
-    let OtherEffect { fault, without } = other;
+    let OtherEffect { fault, without, waits } = other;
     let all: BTreeSet<Kind> = own.kinds.iter().chain(&without.kinds).copied().collect();
     let of = |is: &dyn Fn(&Kind) -> bool, how: &str| {
         let kinds: Vec<String> =
@@ -136,7 +136,13 @@ fn other_effect(plan: &Plan, own: &Signature, other: &OtherEffect) -> String {
         what.join(", and ")
     };
     let fault = part_words(plan, Part::Fault(*fault));
-    format!("Another effect: without {fault}, {what}.")
+    let waits: Vec<String> = waits.iter().map(|id| part_words(plan, Part::Fault(*id))).collect();
+    let never = match waits.len() {
+        0 => String::new(),
+        1 => format!(" {} never strikes, and", waits[0]),
+        _ => format!(" {} never strike, and", list(&waits)),
+    };
+    format!("Another effect: without {fault},{never} {what}.")
 }
 
 fn untested(plan: &Plan, causes: &Causes) -> Option<String> {

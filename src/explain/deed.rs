@@ -28,8 +28,7 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
     });
     let mut deeds: Vec<String> = each.collect();
     if broken.what == Bounded::AmnesiacRestart {
-        // Outages of one node that overlap are one.
-        deeds.dedup();
+        deeds = outages(deeds);
     }
     match (broken.what, broken.bound) {
         // What leaves no time is one thing, whichever settings would change it.
@@ -58,6 +57,15 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
         _ if adds_up => format!("{}, {} in one hold", list(&deeds), length(broken.actual)),
         _ => list(&deeds),
     }
+}
+
+/// Outages of one node that overlap are one, of several faults.
+fn outages(deeds: Vec<String>) -> Vec<String> {
+    let runs = deeds.chunk_by(|one, other| one == other).map(|same| match same {
+        [one] => one.clone(),
+        _ => format!("{} ({} faults)", same[0], same.len()),
+    });
+    runs.collect()
 }
 
 /// Why requests leave no time of the lease for work.
@@ -180,12 +188,18 @@ mod tests {
     use lockstorm_platform::network::Latency;
     use lockstorm_platform::time::{Instant, MILLISECOND};
 
-    use super::deeds;
+    use super::{deeds, outages};
     use crate::explain::finding::BrokenAssumption;
     use crate::explain::fixture;
     use crate::history::Condition;
     use crate::ledger::part::Part;
     use crate::promise::Bounded;
+
+    #[test]
+    fn an_outage_of_two_faults_says_so() {
+        let of = |texts: &[&str]| outages(texts.iter().map(|text| (*text).to_owned()).collect());
+        assert_eq!(of(&["a", "a", "b"]), ["a (2 faults)", "b"]);
+    }
 
     #[test]
     fn of_several_failovers_each_says_which_and_whether_it_promoted() {

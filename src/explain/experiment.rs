@@ -100,6 +100,10 @@ pub struct OtherEffect {
     pub fault: u32,
     /// The signature of the violation without it.
     pub without: Signature,
+    /// The faults that strike in the plan's own run, and wait without it for an event that never
+    /// occurs, by number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<u32>,
 }
 
 /// One change of a plan, and its result.

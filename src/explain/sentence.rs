@@ -10,7 +10,7 @@ use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
 use crate::explain::mechanism::how::How;
 use crate::explain::witness::{Witness, kinds};
-use crate::history::{Outcome, PROBE};
+use crate::history::{Access, Outcome, PROBE};
 use crate::ledger::part::{lasting, strikes};
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
@@ -26,11 +26,16 @@ pub fn verdict(witness: &Witness<'_>) -> String {
             let counts = &judgement.counts;
             let miss = judgement.nearest_miss.map_or_else(String::new, |miss| {
                 let by = rounded(miss.unsigned_abs());
+                let why = match judgement.asked_elsewhere() {
+                    true => "the others asked other nodes",
+                    false => "only timing kept the others out",
+                };
                 match miss < 0 {
-                    true => format!(
-                        "; a write came {by} after another could have been let in, and only timing \
-                         kept the others out"
-                    ),
+                    true => {
+                        format!(
+                            "; a write came {by} after another could have been let in, and {why}"
+                        )
+                    }
                     false => format!("; the nearest miss was {by}"),
                 }
             });
@@ -185,7 +190,10 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
                 ),
             }
         }
-        Kind::Corruption => format!("{} spoilt the resource", list(&who)),
+        Kind::Corruption => {
+            let late = late_writers(witness, violation);
+            format!("{} spoilt the resource", list(if late.is_empty() { &who } else { &late }))
+        }
         Kind::ForeignRelease => {
             let mut changes =
                 violation.keys.iter().filter_map(|key| witness.history().keys.get(*key));
@@ -267,10 +275,13 @@ fn thief<'a>(witness: &Witness<'a>, violation: &Violation) -> Option<&'a str> {
 fn stuck(witness: &Witness<'_>) -> String {
     let nobody = "nobody held the lock, and nobody could get it";
     match witness.left().next() {
-        Some((life, owner)) if life.until_ms.is_none() => format!(
-            "{} left its key on {} with no time to live: {nobody} any more",
-            owner.caller, life.node
-        ),
+        Some((life, owner)) if life.until_ms.is_none() => {
+            let when = if witness.stays(life) { "any more" } else { "in time" };
+            format!(
+                "{} left its key on {} with no time to live: {nobody} {when}",
+                owner.caller, life.node
+            )
+        }
         Some((life, owner)) => {
             format!("{} left its key on {}: {nobody} in time", owner.caller, life.node)
         }
@@ -317,6 +328,19 @@ fn spared(witness: &Witness<'_>) -> Option<String> {
     let in_time = covered.any(|(from, to)| *from <= refused.at.at && refused.at.at < *to);
     let late = if in_time { "" } else { "late " };
     Some(format!("; the resource refused {}'s {late}access{by}", refused.caller))
+}
+
+/// The callers whose accesses came when the resource was no longer theirs.
+fn late_writers(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
+    let accesses = violation.accesses.iter().map(|index| &witness.history().accesses[*index]);
+    let is_late = |access: &&Access| {
+        let tenure = access.grant.and_then(|grant| witness.reading.tenure(grant));
+        tenure.is_some_and(|tenure| !tenure.covers(access.at.into()))
+    };
+    let mut names: Vec<String> = accesses.filter(is_late).map(|it| it.caller.clone()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// The callers that a violation is about: those of its grants, otherwise those of its operations.

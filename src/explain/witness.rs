@@ -15,6 +15,7 @@ use crate::quantity::list;
 use crate::reading::history::Reading;
 use crate::reading::hold::HoldEnd;
 use crate::reading::leaders;
+use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;
 use crate::reading::tries::tries;
 
@@ -227,7 +228,7 @@ impl<'a> Witness<'a> {
     }
 
     /// How many nodes have to grant: with several independent nodes, of those that one acquire
-    /// queried.
+    /// queried. A node and the one that took its place are one of them.
     pub fn quorum(&self) -> u32 {
         let plan = &self.finding.plan;
         if plan.topology.kind != TopologyKind::Independent {
@@ -236,8 +237,9 @@ impl<'a> Witness<'a> {
         let mut asked: BTreeMap<OpId, BTreeSet<&str>> = BTreeMap::new();
         let acquires = self.history().ops.iter().filter(|op| op.kind == OpKind::Acquire);
         let acquires: BTreeSet<OpId> = acquires.map(|op| op.id).collect();
+        let leaders = Leaders::of(self.history());
         for request in self.history().requests.iter().filter(|r| acquires.contains(&r.op)) {
-            asked.entry(request.op).or_default().insert(&request.to);
+            asked.entry(request.op).or_default().insert(leaders.group(&request.to));
         }
         let most = asked.values().map(BTreeSet::len).max().unwrap_or(1);
         plan.lock.quorum.unwrap_or(u32::try_from(most).unwrap_or(u32::MAX) / 2 + 1)
@@ -260,6 +262,23 @@ impl<'a> Witness<'a> {
         let then = Moment { at: at.at, seq: if outlasts { u64::MAX } else { at.seq } };
         let is_dead = leaders::is_dead(self.history(), &life.node, then);
         life.from <= at && !is_removed && !is_past && !is_dead
+    }
+
+    /// Whether nothing will ever remove a key that exists at the end: it has no time to live, and
+    /// no request to its node is still under way.
+    pub fn stays(&self, life: &KeyLife) -> bool {
+        let is_under_way = |request: &Request| {
+            let sent = request.at(Leg::Sent).filter(|_| request.at(Leg::Applied).is_none());
+            let is_lost = |sent: Instant| self.reading.death_after(&request.to, sent.into());
+            request.to == life.node && sent.is_some_and(|sent| is_lost(sent).is_none())
+        };
+        let is_by_client = |request: &Request| {
+            op(self.history(), request.op).is_some_and(|op| op.process != PROBE)
+        };
+        let mut requests = self.history().requests.iter();
+        life.until_ms.is_none()
+            && life.end.is_none()
+            && !requests.any(|request| is_by_client(request) && is_under_way(request))
     }
 
     /// Whether an acquire that tried again had deleted a key itself before, in the try that set it.

@@ -6,11 +6,12 @@ use crate::explain::experiment::OtherEffect;
 use crate::explore::class::classify_in;
 use crate::explore::rerun::Reruns;
 use crate::explore::trial::attempt;
-use crate::ledger::part::{Part, Strikes, without};
+use crate::ledger::part::{Part, Strikes, strikes, without};
 use crate::plan::Plan;
 
 /// For each of these faults without which the violation of a plan has another signature, that
-/// signature. A hunt would remove every other one of them.
+/// signature. A hunt would remove every other one of them. Unlike in the trials of the causes, a
+/// fault whose event no longer occurs does not strike: a hunt sees it so.
 pub fn other_effects(
     reruns: &mut Reruns,
     (plan, struck): (&Plan, &Strikes),
@@ -23,7 +24,10 @@ pub fn other_effects(
         let trial = attempt(reruns.lab(), &plan);
         reruns.count += 1;
         let without = trial.signature(&classify_in(reruns, &plan, &trial));
-        (!without.simplifies(own)).then_some(OtherEffect { fault, without })
+        let met = strikes(&trial.run.history);
+        let waits = plan.faults.iter().map(|fault| fault.id);
+        let waits = waits.filter(|id| struck.contains_key(id) && !met.contains_key(id)).collect();
+        (!without.simplifies(own)).then_some(OtherEffect { fault, without, waits })
     };
     idle.iter().filter_map(of).collect()
 }

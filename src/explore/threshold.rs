@@ -386,7 +386,8 @@ impl Dial<'_> {
             match judgement.verdict {
                 Verdict::Unknown(_) => drop(self.untested.insert(figure)),
                 Verdict::Holds => {
-                    let miss = judgement.nearest_miss.filter(|miss| *miss < 0);
+                    let is_timing = |miss: &i64| *miss < 0 && !judgement.asked_elsewhere();
+                    let miss = judgement.nearest_miss.filter(is_timing);
                     self.by_timing.extend(miss.map(|miss| (figure, miss.unsigned_abs())));
                 }
                 Verdict::Violated(_) => {}

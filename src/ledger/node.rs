@@ -6,7 +6,7 @@ use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::{KeyChange, Leg};
 
-use crate::history::{Condition, Key, PROBE_MARGIN, Seen};
+use crate::history::{Condition, Key, PROBE_MARGIN, Request, Seen};
 use crate::ledger::breach::{Breach, Ledger, above};
 use crate::ledger::part::Part;
 use crate::ledger::site::bound_of;
@@ -32,10 +32,10 @@ pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
 fn leaderless(ledger: &Ledger) -> Option<Breach> {
     let healed = Moment::from(ledger.reading.history.healed?);
     let gaps = leaders::leaderless(ledger.reading, ledger.site.quorum).into_iter();
-    let led_by_nobody = gaps.map(|(from, to)| to.at.saturating_sub(from.at.max(healed.at))).sum();
-    let until = [declined_until(ledger, healed), unnamed_until(ledger, healed)];
-    let until = until.into_iter().flatten().map(|until| until.at.saturating_sub(healed.at));
-    let actual = until.fold(led_by_nobody, Nanos::max);
+    let within = gaps.map(|(from, to)| to.at.saturating_sub(from.at.max(healed.at)));
+    let led_by_nobody = within.sum::<Nanos>();
+    let unnamed = unnamed_until(ledger, healed).map_or(0, |until| until.at - healed.at);
+    let actual = led_by_nobody.max(declined(ledger, healed)).max(unnamed);
     let (what, bound) = (Bounded::Leaderless, PROBE_MARGIN);
     (actual > bound).then_some(Breach { what, parts: Vec::new(), bound, actual })
 }
@@ -44,24 +44,34 @@ fn leaderless(ledger: &Ledger) -> Option<Breach> {
 /// its file. <https://redis.io/docs/latest/operate/oss_and_stack/management/scaling/>
 pub const SERVES_NOBODY: [&str; 2] = ["CLUSTERDOWN", "LOADING"];
 
-/// The moment until which so many nodes reported that they serve no client that no quorum was left.
-/// Nodes that would not serve in any case do not count: others lead in their place.
-fn declined_until(ledger: &Ledger, healed: Moment) -> Option<Moment> {
+/// For how long after the heal so many nodes reported that they serve no client that no quorum was
+/// left. Time between two such reports counts unless one of them served in between. Nodes that
+/// would not serve in any case do not count: others lead in their place.
+fn declined(ledger: &Ledger, healed: Moment) -> Nanos {
     let leaders = Leaders::of(ledger.reading.history);
-    let mut last: BTreeMap<&str, Moment> = BTreeMap::new();
-    for request in &ledger.reading.history.requests {
-        let says = request.answer.as_deref().is_some_and(|word| SERVES_NOBODY.contains(&word));
-        let at = request.at(Leg::Applied).map(Moment::from).filter(|at| says && *at > healed);
-        let at = at.filter(|at| leaders.would_serve(&request.to, *at));
+    let requests = ledger.reading.history.requests.iter();
+    let mut replies: Vec<(Moment, &Request)> = requests
+        .filter_map(|request| Some((request.at(Leg::Applied)?.into(), request)))
+        .filter(|(at, _)| *at > healed)
+        .collect();
+    replies.sort_by_key(|(at, _)| *at);
+    // By group: how long, and the last report, or the heal, if no reply without an error followed.
+    let mut shut: BTreeMap<&str, (Nanos, Option<Moment>)> = BTreeMap::new();
+    for (at, request) in replies {
         // If one node is queried at a time, all nodes count as one group.
         let group = if ledger.site.asked > 1 { leaders.group(&request.to) } else { "" };
-        let known = last.entry(group).or_insert(healed);
-        *known = at.map_or(*known, |at| at.max(*known));
+        let (length, since) = shut.entry(group).or_insert((0, Some(healed)));
+        let says = request.answer.as_deref().is_some_and(|word| SERVES_NOBODY.contains(&word));
+        if says && leaders.would_serve(&request.to, at) {
+            *length += at.at - since.replace(at).unwrap_or(at).at;
+        } else if request.answer.is_none() && !request.declined {
+            *since = None;
+        }
     }
-    let mut last: Vec<Moment> = last.into_values().filter(|at| *at > healed).collect();
-    last.sort_unstable();
+    let mut lengths: Vec<Nanos> = shut.into_values().map(|(length, _)| length).collect();
+    lengths.sort_unstable();
     let spare = ledger.site.asked.saturating_sub(ledger.site.quorum) as usize;
-    last.into_iter().rev().nth(spare)
+    lengths.into_iter().rev().nth(spare).unwrap_or(0)
 }
 
 /// The moment until which no Sentinel was up to report the master, if none was at the heal.

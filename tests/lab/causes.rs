@@ -130,6 +130,35 @@ fn a_fault_without_which_another_makes_no_sense_is_tried_too() {
     assert!(causes.changes.iter().any(|changed| is_it(&changed.change) && !changed.stays));
 }
 
+/// Where other faults wait in vain for an event without one, its other effect names them.
+#[test]
+fn a_fault_without_which_others_wait_in_vain_says_which() {
+    let mut text = "name = 'x'\nask = 'x'\nexpect = { holds = true }\n\
+        [topology]\nkind = 'replicated'\nnodes = 2\npersistence = 'aof-always'\n\
+        [lock]\nalgorithm = 'token-lua'\nttl = '10s'\n\
+        [workload]\nkind = 'counter'\nclients = 2\nhold = '6s'\nrounds = 8\n\
+        [[fault]]\nkind = 'failover'\ntarget = 'n2'\nat = '0ms'\n\
+        [[fault]]\nkind = 'reset'\ntarget = 'c1 c2 <-> n1'\nat = '1ms'\n"
+        .to_owned();
+    let waiting = [
+        ("partition", "c2 n1 <-> n2", "0ms", "for = '15s'"),
+        ("crash", "n2", "300ms", "for = '4s'"),
+        ("restart", "n1", "500ms", ""),
+    ];
+    for (kind, target, plus, more) in waiting {
+        let after = format!("{{ event = 'acquired', by = 'c1', nth = 1, plus = '{plus}' }}");
+        text +=
+            &format!("[[fault]]\nkind = '{kind}'\ntarget = '{target}'\nafter = {after}\n{more}\n");
+    }
+    let plan = Scenario::parse("x", &text).expect("a scenario").plan(1);
+    let lab = Lab::default();
+    let finding = examine::explained(&lab, None, &[], examine::classified(&lab, &plan));
+    let others = &experiments(&finding).other_effects;
+    assert!(others.iter().any(|other| other.fault == 2 && other.waits == [3, 4, 5]), "{others:?}");
+    let said = sentences(&finding).join(" ");
+    assert!(said.contains("n1's restart never strike, and stuck is not violated"), "{said}");
+}
+
 /// A flush needs the failover back if there was one; a setting beside a fault makes no second way.
 #[test]
 fn who_does_it_without_all_other_faults_is_said_of_several_faults_alone() {

@@ -159,8 +159,10 @@ fn left_keys(witness: &Witness<'_>) -> Vec<Beat> {
             evidence.push(Evidence::Op(id));
         }
         let term = match life.until_ms {
-            None if life.end.is_some() => "with no time to live".to_owned(),
-            None => "with no time to live: nothing will ever remove it".to_owned(),
+            None if witness.stays(life) => {
+                "with no time to live: nothing will ever remove it".to_owned()
+            }
+            None => "with no time to live".to_owned(),
             Some(_) => "with time to live left".to_owned(),
         };
         let text = format!("{}'s key is still on {}, {term}.", owner.caller, life.node);

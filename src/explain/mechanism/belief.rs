@@ -8,7 +8,7 @@ use crate::explain::hold::{StoryHold, grant_of};
 use crate::explain::incarnation::KeyLife;
 use crate::explain::mechanism::clock::disturbed;
 use crate::explain::mechanism::how::{How, Mechanism};
-use crate::explain::mechanism::takeover::took_over;
+use crate::explain::mechanism::takeover::{became_master, took_over};
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, OpKind, Outcome};
@@ -113,9 +113,11 @@ fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Opti
         })
     })?;
     let key = &witness.history().keys[index];
-    let was = if key.at < led { "was" } else { "had been" };
+    let became = became_master(witness, &life.node, led);
+    let became =
+        if key.at < led { became.to_owned() } else { became.replacen("was", "had been", 1) };
     let text = format!(
-        "{}'s renewal of {} on {} never came to {}, which {was} made master at {}.",
+        "{}'s renewal of {} on {} never came to {}, which {became} at {}.",
         hold.grant.caller,
         moment(last.call.at),
         key.node,

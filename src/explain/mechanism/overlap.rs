@@ -11,7 +11,7 @@ use crate::explain::incarnation::KeyLife;
 use crate::explain::mechanism::belief::{belief, lied};
 use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
-use crate::explain::mechanism::takeover::took_over;
+use crate::explain::mechanism::takeover::{became_master, took_over};
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId};
@@ -309,7 +309,7 @@ fn apart(
             continue;
         };
         if mine.at < led {
-            let text = never_came(one, mine, theirs, led);
+            let text = never_came(witness, one, (mine, theirs), led);
             evidence.push(report);
             return Some(Mechanism::new(How::NeverReached, text, evidence));
         }
@@ -325,7 +325,7 @@ fn apart(
             && mine.at < led
         {
             evidence.push(report);
-            let text = never_came(one, mine, theirs, led);
+            let text = never_came(witness, one, (mine, theirs), led);
             return Some(Mechanism::new(How::NeverReached, text, evidence));
         }
         let text = format!(
@@ -345,10 +345,13 @@ fn apart(
     })
 }
 
-fn never_came(whose: &str, mine: &Key, theirs: &Key, led: Instant) -> String {
-    let (from, to) = (&mine.node, &theirs.node);
-    format!(
-        "{whose}'s key on {from} never came to {to}, which was made master at {}.",
-        moment(led.at)
-    )
+fn never_came(
+    witness: &Witness<'_>,
+    whose: &str,
+    (mine, theirs): (&Key, &Key),
+    led: Instant,
+) -> String {
+    let (from, to, at) = (&mine.node, &theirs.node, moment(led.at));
+    let became = became_master(witness, to, led);
+    format!("{whose}'s key on {from} never came to {to}, which {became} at {at}.")
 }

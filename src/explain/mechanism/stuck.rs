@@ -367,7 +367,8 @@ fn state_stays(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::StateStays, text, evidence))
 }
 
-/// Nodes that report that they serve no client, though no other node leads in their place.
+/// Nodes that report that they serve no client, though no other node leads in their place. What
+/// refused the probe after that without an error is the better reason.
 fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let leaders = Leaders::of(witness.history());
     let requests = witness.history().requests.iter().enumerate();
@@ -379,6 +380,15 @@ fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
         (is_late && request.legs.last().is_some_and(would_serve)).then_some((index, word, request))
     });
     let (index, word, request) = errors.next_back()?;
+    let history = witness.history();
+    let by_refused = |id| op(history, id).is_some_and(|op| op.process == PROBE && is_refused(op));
+    let last = request.legs.last().map(|(_, at)| *at)?;
+    let is_clean = |later: &Request| {
+        later.answer.is_none() && !later.declined && later.at(Leg::Applied) > Some(last)
+    };
+    if history.requests.iter().any(|later| is_clean(later) && by_refused(later.op)) {
+        return None;
+    }
     let text = format!("{} answers {word}: it serves nobody.", request.to);
     Some(Mechanism::new(How::NoLeader, text, vec![Evidence::Request(index)]))
 }

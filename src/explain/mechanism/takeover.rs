@@ -5,10 +5,11 @@ use lockstorm_platform::time::Instant;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::Seen;
+use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
-/// When a node that had followed another, `from` if given, was last promoted by a moment, and the
-/// report of that. A master that restarts is not promoted again.
+/// When a node that had followed another, `from` if given, last became a master by a moment, and
+/// the report of that. A master that restarts does not become one again.
 pub fn took_over(
     witness: &Witness<'_>,
     node: &str,
@@ -30,4 +31,14 @@ pub fn took_over(
         }
     }
     led
+}
+
+/// How a node that had followed another became a master: a replica that is started as one is not
+/// promoted.
+pub fn became_master(witness: &Witness<'_>, node: &str, led: Instant) -> &'static str {
+    let promoted = leaders::promoted(&witness.reading);
+    match promoted.iter().any(|seen| seen.by == node && seen.at == led) {
+        true => "was made master",
+        false => "was started as a master",
+    }
 }

@@ -31,7 +31,20 @@ pub const TEMPLATES: &[Template] = &[
     ("{who}'s acquire is refused: {whose}'s key was on {node}.", |f, t| barred(f, t, false)),
     (
         "{who}'s key is still on {node}, with no time to live: nothing will ever remove it.",
-        |f, t| still(f, t, true),
+        |f, t| {
+            still(f, t, true)?;
+            let comes = f.history.requests.iter().any(|r| {
+                let ends = f.history.conditions.iter().any(|c| {
+                    let is_after = r.at(Leg::Sent).is_some_and(|sent| sent.at < c.from.at);
+                    c.verb.kills() && c.strikes(&r.to) && is_after
+                });
+                let is_sent = r.at(Leg::Sent).is_some() && r.at(Leg::Applied).is_none();
+                let by = f.history.ops.iter().find(|op| op.id == r.op);
+                let of_client = by.is_none_or(|op| op.process != PROBE);
+                r.to == t.words[1] && of_client && is_sent && !ends
+            });
+            ensure(!comes, "a request for it is under way")
+        },
     ),
     ("{who}'s key is still on {node}, with time to live left.", |f, t| still(f, t, false)),
     ("{who}'s key is still on {node}, with no time to live.", |f, t| still(f, t, true)),

@@ -166,8 +166,8 @@ fn with_causes(scenario: &Scenario) -> Finding {
     examine::explained(&lab, Some(NO_TIME), &[], found)
 }
 
-/// A file of `tests/stories/` is a scenario whose first comments are what sentences of its story
-/// say, and what none says.
+/// A file of `tests/stories/` is a scenario whose first comments are what sentences of its story, or
+/// that of its verdict, say, and what none says.
 #[test]
 fn stories_of_plans_say_what_happened_and_are_true() {
     let mut tally = Tally::default();
@@ -176,7 +176,9 @@ fn stories_of_plans_say_what_happened_and_are_true() {
         let text = fs::read_to_string(&path).expect("a scenario");
         let scenario = Scenario::parse(&path.to_string_lossy(), &text).expect("a scenario");
         let finding = examine::classified(&Lab::default(), &scenario.plan(scenario.seeds()[0]));
-        let told: Vec<String> = all_lines(&explain(&finding).story).map(shown).collect();
+        let explanation = explain(&finding);
+        let mut told: Vec<String> = all_lines(&explanation.story).map(shown).collect();
+        told.push(explanation.verdict);
         for (word, is_right) in [("says", true), ("never", false)] {
             let lead = format!("# {word} = \"");
             for words in text.lines().filter_map(|line| line.strip_prefix(&lead)) {
