@@ -13,13 +13,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::trace::{KeyChange, Leg};
+use lockstorm_platform::trace::KeyChange;
 use serde::{Deserialize, Serialize};
 
 use crate::check::case::Case;
 use crate::check::leak;
 use crate::default::is_default;
-use crate::history::{AccessKind, OpId, OpKind};
+use crate::history::{AccessKind, Op, OpId, OpKind, PROBE};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
@@ -41,8 +41,8 @@ pub struct NearestMiss {
     /// Whether that node had stood still until then.
     #[serde(default, skip_serializing_if = "is_default")]
     pub resumed: bool,
-    /// Whether other callers asked then, and all of them other nodes, where one node decides: to
-    /// come at another time would not have let them in.
+    /// Whether other callers asked then, and never this node, where one node decides: to come
+    /// somewhat earlier or later would not have let them in.
     #[serde(default, skip_serializing_if = "is_default")]
     pub elsewhere: bool,
 }
@@ -186,20 +186,21 @@ fn free_at<'a>(
     Some((found, node, resumes(node)))
 }
 
-/// Whether one node decides, and acquires of others were applied within a stretch, none of them on
-/// this node.
+/// Whether one node decides, and acquires of others asked within a stretch, but none of them ever
+/// asks this node after it began. The probe asks when all is over.
 fn asked_elsewhere(case: &Case, grant: OpId, node: &str, (from, to): (Moment, Moment)) -> bool {
     let own = case.op(grant).map(|op| &op.process);
-    let asked = case.history.requests.iter().filter(|request| {
-        let applied = request.at(Leg::Applied).map(Moment::from);
-        applied.is_some_and(|at| from <= at && at <= to)
-            && case
-                .op(request.op)
-                .is_some_and(|op| op.kind == OpKind::Acquire && Some(&op.process) != own)
+    let is_others =
+        |op: &Op| op.kind == OpKind::Acquire && op.process != PROBE && Some(&op.process) != own;
+    let asked = case.history.requests.iter().filter_map(|request| {
+        let (_, first) = request.legs.first()?;
+        let at = Moment::from(*first);
+        let counts = from <= at && case.op(request.op).is_some_and(is_others);
+        counts.then_some((at, request.to.as_str()))
     });
-    let nodes: BTreeSet<&str> = asked.map(|request| request.to.as_str()).collect();
+    let asked: Vec<(Moment, &str)> = asked.collect();
     let decides = case.terms.site.asked <= 1 && !node.is_empty();
-    decides && !nodes.is_empty() && !nodes.contains(node)
+    decides && asked.iter().any(|(at, _)| *at <= to) && asked.iter().all(|(_, it)| *it != node)
 }
 
 /// The node of a seat that is master at a moment, and since when. Of several masters it is the one

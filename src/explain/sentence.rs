@@ -330,14 +330,20 @@ fn spared(witness: &Witness<'_>) -> Option<String> {
     Some(format!("; the resource refused {}'s {late}access{by}", refused.caller))
 }
 
-/// The callers whose accesses came when the resource was no longer theirs.
+/// Whose access came when the resource was no longer its own, if that is what spoilt it: the last
+/// one's, or else those whose writes it undid.
 fn late_writers(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
+    if violation.cause != Some(Cause::InFlight) {
+        return Vec::new();
+    }
     let accesses = violation.accesses.iter().map(|index| &witness.history().accesses[*index]);
     let is_late = |access: &&Access| {
         let tenure = access.grant.and_then(|grant| witness.reading.tenure(grant));
         tenure.is_some_and(|tenure| !tenure.covers(access.at.into()))
     };
-    let mut names: Vec<String> = accesses.filter(is_late).map(|it| it.caller.clone()).collect();
+    let last = accesses.clone().next_back().filter(is_late);
+    let late = accesses.filter(|access| last.is_none() && is_late(access)).chain(last);
+    let mut names: Vec<String> = late.map(|access| access.caller.clone()).collect();
     names.sort_unstable();
     names.dedup();
     names
