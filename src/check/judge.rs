@@ -34,8 +34,8 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Whether another caller could have been let in before a write, and those that asked then
-    /// asked other nodes.
+    /// Whether another caller could have been let in before a write, and those that asked from then
+    /// on asked nodes that let nobody in.
     pub fn asked_elsewhere(&self) -> bool {
         self.nearest.as_ref().is_some_and(|nearest| nearest.elsewhere)
     }

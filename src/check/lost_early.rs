@@ -220,13 +220,16 @@ fn ends_keys(what: Bounded) -> bool {
 }
 
 fn violations_of(case: &Case, leaders: &Leaders, tenure: &Tenure) -> Vec<Violation> {
-    // The key of an earlier acquire of the same caller, that comes late, keeps others out as well.
-    let keeps = |by: Option<OpId>| {
-        let owner = by.and_then(|by| case.owner(by));
+    // The key of an earlier acquire of the same caller, that comes late, keeps others out as well,
+    // and so does one of which a release of the caller's leaves a part.
+    let keeps = |key: &Incarnation| {
+        let in_place = case.history.keys[key.born].change == KeyChange::Changed;
+        let left = key.by.filter(|_| in_place);
+        let owner = key.by.and_then(|by| case.owner(by)).or(left);
         owner.is_some_and(|owner| case.caller(owner) == tenure.whole.owner)
     };
     let keys: Vec<usize> = (0..case.lives.incarnations.len())
-        .filter(|index| keeps(case.lives.incarnations[*index].by))
+        .filter(|index| keeps(&case.lives.incarnations[*index]))
         .collect();
     let grants = tenure.holds.iter().map(|hold| &case.holds[*hold]);
     let lost = grants.filter_map(|grant| lost_at(case, leaders, tenure, (&keys, grant)));

@@ -13,13 +13,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::trace::KeyChange;
+use lockstorm_platform::trace::{KeyChange, Leg};
 use serde::{Deserialize, Serialize};
 
 use crate::check::case::Case;
 use crate::check::leak;
 use crate::default::is_default;
-use crate::history::{AccessKind, Op, OpId, OpKind, PROBE};
+use crate::history::{AccessKind, Op, OpId, OpKind, PROBE, Request};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
@@ -41,8 +41,8 @@ pub struct NearestMiss {
     /// Whether that node had stood still until then.
     #[serde(default, skip_serializing_if = "is_default")]
     pub resumed: bool,
-    /// Whether other callers asked then, and never this node, where one node decides: to come
-    /// somewhat earlier or later would not have let them in.
+    /// Whether other callers asked nodes that let nobody in from then on, never this one, where
+    /// one node decides: to come somewhat earlier or later would not have let them in.
     #[serde(default, skip_serializing_if = "is_default")]
     pub elsewhere: bool,
 }
@@ -77,7 +77,7 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
         known.extend(older(case, grant));
         let (free, node, resumed) = free_at(case, grant, at, &known, &seats)?;
         let by = i64::try_from(i128::from(free.at) - i128::from(at.at)).unwrap_or(i64::MAX);
-        let elsewhere = by < 0 && asked_elsewhere(case, grant, node, (free, at));
+        let elsewhere = by < 0 && asked_elsewhere(case, grant, node, free);
         Some(NearestMiss { by, grant, write, node: node.to_owned(), resumed, elsewhere })
     });
     misses.min_by_key(|miss| miss.by)
@@ -186,21 +186,22 @@ fn free_at<'a>(
     Some((found, node, resumes(node)))
 }
 
-/// Whether one node decides, and acquires of others asked within a stretch, but none of them ever
-/// asks this node after it began. The probe asks when all is over.
-fn asked_elsewhere(case: &Case, grant: OpId, node: &str, (from, to): (Moment, Moment)) -> bool {
+/// Whether one node decides, and acquires of others ask other nodes from a moment on, which answer
+/// with errors alone, and never this node. The probe asks when all is over.
+fn asked_elsewhere(case: &Case, grant: OpId, node: &str, from: Moment) -> bool {
     let own = case.op(grant).map(|op| &op.process);
     let is_others =
         |op: &Op| op.kind == OpKind::Acquire && op.process != PROBE && Some(&op.process) != own;
-    let asked = case.history.requests.iter().filter_map(|request| {
-        let (_, first) = request.legs.first()?;
-        let at = Moment::from(*first);
-        let counts = from <= at && case.op(request.op).is_some_and(is_others);
-        counts.then_some((at, request.to.as_str()))
+    let mut asked = case.history.requests.iter().filter(|request| {
+        let first = request.legs.first().map(|(_, first)| Moment::from(*first));
+        first.is_some_and(|at| from <= at) && case.op(request.op).is_some_and(is_others)
     });
-    let asked: Vec<(Moment, &str)> = asked.collect();
+    let is_in_vain = |request: &Request| {
+        let is_error = request.declined || request.answer.is_some();
+        request.to != node && (is_error || request.at(Leg::Applied).is_none())
+    };
     let decides = case.terms.site.asked <= 1 && !node.is_empty();
-    decides && asked.iter().any(|(at, _)| *at <= to) && asked.iter().all(|(_, it)| *it != node)
+    decides && asked.clone().next().is_some() && asked.all(is_in_vain)
 }
 
 /// The node of a seat that is master at a moment, and since when. Of several masters it is the one

@@ -223,7 +223,7 @@ pub fn found(finding: &Finding) -> String {
                 let by = rounded(miss.unsigned_abs());
                 let late = format!("a write {by} after another could have been let in");
                 match finding.judgement.asked_elsewhere() {
-                    true => format!("holds ({late}; the others asked other nodes)"),
+                    true => format!("holds ({late}; the others asked nodes that let nobody in)"),
                     false => format!("holds by timing alone ({late})"),
                 }
             }

@@ -10,7 +10,7 @@ use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
 use crate::explain::mechanism::how::How;
 use crate::explain::witness::{Witness, kinds};
-use crate::history::{Access, Outcome, PROBE};
+use crate::history::{Outcome, PROBE};
 use crate::ledger::part::{lasting, strikes};
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
@@ -27,7 +27,7 @@ pub fn verdict(witness: &Witness<'_>) -> String {
             let miss = judgement.nearest_miss.map_or_else(String::new, |miss| {
                 let by = rounded(miss.unsigned_abs());
                 let why = match judgement.asked_elsewhere() {
-                    true => "the others asked other nodes",
+                    true => "the others asked nodes that let nobody in",
                     false => "only timing kept the others out",
                 };
                 match miss < 0 {
@@ -191,8 +191,9 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
             }
         }
         Kind::Corruption => {
-            let late = late_writers(witness, violation);
-            format!("{} spoilt the resource", list(if late.is_empty() { &who } else { &late }))
+            let late = witness.late_access(violation);
+            let late = late.map(|index| witness.history().accesses[index].caller.clone());
+            format!("{} spoilt the resource", late.unwrap_or_else(|| list(&who)))
         }
         Kind::ForeignRelease => {
             let mut changes =
@@ -328,25 +329,6 @@ fn spared(witness: &Witness<'_>) -> Option<String> {
     let in_time = covered.any(|(from, to)| *from <= refused.at.at && refused.at.at < *to);
     let late = if in_time { "" } else { "late " };
     Some(format!("; the resource refused {}'s {late}access{by}", refused.caller))
-}
-
-/// Whose access came when the resource was no longer its own, if that is what spoilt it: the last
-/// one's, or else those whose writes it undid.
-fn late_writers(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
-    if violation.cause != Some(Cause::InFlight) {
-        return Vec::new();
-    }
-    let accesses = violation.accesses.iter().map(|index| &witness.history().accesses[*index]);
-    let is_late = |access: &&Access| {
-        let tenure = access.grant.and_then(|grant| witness.reading.tenure(grant));
-        tenure.is_some_and(|tenure| !tenure.covers(access.at.into()))
-    };
-    let last = accesses.clone().next_back().filter(is_late);
-    let late = accesses.filter(|access| last.is_none() && is_late(access)).chain(last);
-    let mut names: Vec<String> = late.map(|access| access.caller.clone()).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
 }
 
 /// The callers that a violation is about: those of its grants, otherwise those of its operations.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
-use crate::check::verdict::{Kind, Verdict, Violation};
+use crate::check::verdict::{Cause, Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
 use crate::explain::hold::{StoryHold, grant_of, holds, op, tenures};
 use crate::explain::incarnation::{KeyLife, incarnations};
@@ -179,6 +179,29 @@ impl<'a> Witness<'a> {
     pub fn harm(&self) -> Option<&'a Violation> {
         let begun = self.primary.map_or_else(Instant::default, |primary| primary.from);
         self.of_kind(Kind::Corruption).find(|harm| harm.from >= begun)
+    }
+
+    /// The access that spoilt the resource, by its index, if it came after its hold: one that came
+    /// into the hold of the one that undid it, or else the last, or else one that was undone.
+    pub fn late_access(&self, violation: &Violation) -> Option<usize> {
+        if violation.cause != Some(Cause::InFlight) {
+            return None;
+        }
+        let accesses = &self.history().accesses;
+        let tenure = |index: usize| self.reading.tenure(accesses[index].grant?);
+        let is_late = |index: &&usize| {
+            let at = accesses[**index].at.into();
+            tenure(**index).is_some_and(|tenure| tenure.whole.end <= at)
+        };
+        let (last, undone) = violation.accesses.split_last()?;
+        let own = tenure(*last);
+        let is_within = |index: &&usize| {
+            let at = Moment::from(accesses[**index].at);
+            own.is_some_and(|own| own.whole.start <= at && at < own.whole.end)
+        };
+        let mut intruders = undone.iter().rev().filter(is_within);
+        let found = intruders.find(is_late).or_else(|| Some(last).filter(is_late));
+        found.or_else(|| undone.iter().rev().find(is_late)).copied()
     }
 
     /// The lives of the key that block others though no caller holds the lock, with their owners:

@@ -75,7 +75,7 @@ fn nearest_miss(finding: &Finding) -> String {
         Some(miss) if miss < 0 && finding.judgement.verdict == Verdict::Holds => {
             let by = three_digits(miss);
             let why = match finding.judgement.asked_elsewhere() {
-                true => "the others asked other nodes",
+                true => "the others asked nodes that let nobody in",
                 false => "only timing saved it",
             };
             format!("{by}: open to another while its holder wrote, and {why}")

@@ -43,10 +43,15 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         KeyChange::LostAtFailover => {
             format!("{node} takes over its master's keys, without {whose}'s")
         }
-        _ => match by.filter(|_| key.change == KeyChange::Deleted) {
+        _ => match by {
             Some(op) => {
                 let hand = format!("{}'s {} of {}", op.caller, op.kind.noun(), moment(op.call.at));
-                format!("{hand} deletes {whose}'s key on {node}")
+                let does = match key.change {
+                    KeyChange::Deleted => "deletes",
+                    KeyChange::Changed => "takes over",
+                    _ => "overwrites",
+                };
+                format!("{hand} {does} {whose}'s key on {node}")
             }
             None => format!("{whose}'s key goes from {node}"),
         },

@@ -13,7 +13,6 @@ use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId, OpKind, Seen};
 use crate::quantity::{length, list};
-use crate::reading::moment::Moment;
 
 /// Keys that end in the same way within this time are stated in one sentence.
 const TOGETHER: Nanos = SECOND;
@@ -145,8 +144,7 @@ fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
     }
 }
 
-/// Whether a node was down between the expiry of a key on its clock and the instant at which that
-/// became visible.
+/// Whether a node was down as a key expired by its clock.
 fn ran_out(witness: &Witness<'_>, life: &KeyLife, end: &Key) -> bool {
     let over = life.until_ms.and_then(|until| {
         let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
@@ -154,13 +152,11 @@ fn ran_out(witness: &Witness<'_>, life: &KeyLife, end: &Key) -> bool {
     });
     let over = over.map_or(end.at.at, |over| over.at.min(end.at.at));
     let deaths = witness.history().conditions.iter().filter(|c| c.verb.kills());
-    let mut deaths = deaths.filter(|death| death.strikes(&life.node) && death.from <= end.at);
+    let mut deaths = deaths.filter(|death| death.strikes(&life.node) && death.from.at <= over);
     let was_killed = deaths.any(|death| death.to.is_none_or(|to| to.at >= over));
     let mut sightings = witness.history().sightings.iter().rev();
     let last = sightings.find(|seen| seen.by == life.node && seen.at.at <= over);
-    let was_killed = was_killed || last.is_some_and(|seen| seen.what == Seen::Exited);
-    let over = Moment { at: over, seq: 0 };
-    was_killed || witness.reading.ended_within(&life.node, over, end.at.into())
+    was_killed || last.is_some_and(|seen| seen.what == Seen::Exited)
 }
 
 fn grant_of_id(witness: &Witness<'_>, id: OpId) -> Option<OpId> {

@@ -28,18 +28,15 @@ pub fn contract(witness: &Witness<'_>) -> Option<Mechanism> {
 /// A resource that was corrupted without two simultaneous holders.
 pub fn corruption(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let access = |index: usize| witness.history().accesses.get(index);
-    let is_guilty = |index: &&usize| {
-        let Some(access) = access(**index) else { return false };
-        let tenure = access.grant.and_then(|grant| witness.reading.tenure(grant));
-        match violation.cause {
-            Some(Cause::InFlight) => {
-                tenure.is_some_and(|tenure| tenure.whole.end <= access.at.into())
-            }
-            Some(Cause::Caller) => tenure.is_none(),
-            _ => true,
-        }
+    let has_no_grant = |index: &&usize| {
+        let grant = access(**index).and_then(|access| access.grant);
+        grant.and_then(|grant| witness.reading.tenure(grant)).is_none()
     };
-    let index = *violation.accesses.iter().rev().find(is_guilty)?;
+    let index = match violation.cause? {
+        Cause::InFlight => witness.late_access(violation)?,
+        Cause::Caller => *violation.accesses.iter().rev().find(has_no_grant)?,
+        Cause::Overlap | Cause::None => return None,
+    };
     let access = access(index)?;
     let evidence = vec![Evidence::Access(index)];
     let who = &access.caller;

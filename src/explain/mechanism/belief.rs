@@ -129,13 +129,12 @@ fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Opti
     Some(Mechanism::new(How::NeverReached, text, evidence))
 }
 
-/// Whether a start put the expiry of its key back to what it was before its last renewal.
+/// Whether a start put the expiry of its key back to what it was before an operation of its own.
 fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
     let keys = &witness.history().keys;
     let own = |id: OpId| {
         let op = witness.reading.op(id)?;
-        let is_extend = matches!(op.kind, OpKind::Extend { .. });
-        (is_extend && grant_of(op).is_some_and(|grant| witness.is_of(hold, grant))).then_some(op)
+        grant_of(op).is_some_and(|grant| witness.is_of(hold, grant)).then_some(op)
     };
     let is_back = |key: &Key| {
         key.change == KeyChange::Extended
@@ -143,7 +142,7 @@ fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<
             && Moment::from(key.at) <= at
             && key.key == witness.reading.lock_key
     };
-    let (renewed, extend, back) = keys.iter().enumerate().rev().find_map(|(back, put)| {
+    let (renewed, own, back) = keys.iter().enumerate().rev().find_map(|(back, put)| {
         let mut before = keys[..back].iter().enumerate();
         let is_it = |key: &Key| key.node == put.node && key.key == put.key;
         let (renewed, key) = before.rfind(|(_, key)| is_back(put) && is_it(key))?;
@@ -151,9 +150,12 @@ fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<
         Some((renewed, own(key.by?).filter(|_| is_earlier)?, back))
     })?;
     let (node, who) = (&keys[back].node, &hold.grant.caller);
-    let at = moment(extend.call.at);
-    let text = format!("{node} was started again without {who}'s renewal of {at}.");
-    let evidence = vec![Evidence::Op(extend.id), Evidence::Key(renewed), Evidence::Key(back)];
+    let (what, at) = match own.kind {
+        OpKind::Extend { .. } => ("renewal", moment(own.call.at)),
+        _ => (own.kind.noun(), moment(own.call.at)),
+    };
+    let text = format!("{node} was started again without {who}'s {what} of {at}.");
+    let evidence = vec![Evidence::Op(own.id), Evidence::Key(renewed), Evidence::Key(back)];
     Some(Mechanism::new(How::Forgotten, text, evidence))
 }
 

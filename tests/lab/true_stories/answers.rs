@@ -57,6 +57,13 @@ pub const TEMPLATES: &[Template] = &[
         }
         ensure(own().any(is_answered), "nobody answered at all")
     }),
+    ("{who}'s {word} sends nothing, and returns as unknown.", |f, t| {
+        ended(f, t, &Outcome::Unknown)?;
+        let is_it =
+            |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|r| r.instant() == t.at);
+        let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
+        ensure(!f.history.requests.iter().any(|r| r.op == op.id), "it asked for something")
+    }),
     ("{who}'s {word} returns with an unknown outcome.", |f, t| ended(f, t, &Outcome::Unknown)),
     ("{who}'s {word} finds the lock lost.", |f, t| ended(f, t, &Outcome::Lost)),
     ("{who}'s {word} reports that nothing was its own.", |f, t| ended(f, t, &Outcome::NotMine)),

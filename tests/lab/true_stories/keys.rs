@@ -270,18 +270,24 @@ fn lost_early(facts: &Facts, told: &Told) -> Truth {
         || read("{node} lets {who}'s key expire", event)
             .filter(|names| runs(facts, names[0], told.at))
             .is_some_and(|names| is_over_now(facts, told.at, names[0], names[1]));
-    let deleted = read("{who}'s {word} of {moment} deletes {who}'s key on {node}", event);
-    let is_by = |names: &[&str], key: &Key| {
-        let op = key.by.and_then(|by| facts.op(by)).ok_or("nobody deletes it")?;
+    let hands = [
+        ("{who}'s {word} of {moment} deletes {who}'s key on {node}", KeyChange::Deleted),
+        ("{who}'s {word} of {moment} overwrites {who}'s key on {node}", KeyChange::Set),
+        ("{who}'s {word} of {moment} takes over {who}'s key on {node}", KeyChange::Changed),
+    ];
+    let is_by = |names: &[&str], key: &Key, change| {
+        let op = key.by.and_then(|by| facts.op(by)).ok_or("nobody ends it")?;
         let is_it = op.caller == names[0] && op.kind.noun() == names[1];
-        ensure(is_it && is_moment(names[2], op.call.at), "another deletes it")?;
-        is(key, KeyChange::Deleted)
+        ensure(is_it && is_moment(names[2], op.call.at), "another ends it")?;
+        is(key, change)
     };
-    let found = found
-        || deleted.is_some_and(|names| {
-            let it = |_: &Facts, _, key: &Key| is_by(&names, key);
+    let by_hand = |(form, change): &(&str, KeyChange)| {
+        read(form, event).is_some_and(|names| {
+            let it = |_: &Facts, _, key: &Key| is_by(&names, key, *change);
             names[3] == holder && ended(facts, told, names[3], names[4], &it).is_ok()
-        });
+        })
+    };
+    let found = found || hands.iter().any(by_hand);
     ensure(found, "no such key ends so then")?;
     let until = counts_on(facts, told.at, holder, rest)?;
     let others = facts.holds.iter().any(|hold| {

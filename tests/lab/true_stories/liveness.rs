@@ -35,7 +35,7 @@ pub const TEMPLATES: &[Template] = &[
             still(f, t, true)?;
             let comes = f.history.requests.iter().any(|r| {
                 let ends = f.history.conditions.iter().any(|c| {
-                    let is_after = r.at(Leg::Sent).is_some_and(|sent| sent.at < c.from.at);
+                    let is_after = r.at(Leg::Sent).is_some_and(|sent| sent < c.from);
                     c.verb.kills() && c.strikes(&r.to) && is_after
                 });
                 let is_sent = r.at(Leg::Sent).is_some() && r.at(Leg::Applied).is_none();
