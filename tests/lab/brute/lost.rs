@@ -64,7 +64,11 @@ fn decisive(table: &Table, lives: &[Life], gone: &[Point], grant: &Op) -> Option
     let told = stamp(grant.ret?);
     // A late key of an earlier acquire of the caller keeps others out as well.
     let caller = &table.op(began).caller;
-    let is_callers = |life: &Life| life.began.is_some_and(|of| table.op(of).caller == *caller);
+    let is_callers = |life: &Life| {
+        let born = &table.history.keys[life.born];
+        let left = born.by.filter(|_| born.change == KeyChange::Changed);
+        life.began.or(left).is_some_and(|of| table.op(of).caller == *caller)
+    };
     let own = (0..lives.len()).filter(|life| is_callers(&lives[*life]));
     let mut own: Vec<usize> = own.filter(|life| gone[*life] >= stamp(grant.call)).collect();
     own.sort_by_key(|life| gone[*life]);
