@@ -33,14 +33,6 @@ pub struct Judgement {
     pub availability: Availability,
 }
 
-impl Judgement {
-    /// Whether another caller could have been let in before a write, and those that asked from then
-    /// on asked nodes that let nobody in.
-    pub fn asked_elsewhere(&self) -> bool {
-        self.nearest.as_ref().is_some_and(|nearest| nearest.elsewhere)
-    }
-}
-
 /// Judges a history by its terms. The worst result wins: violated, then unknown, then holds.
 pub fn judge(history: &History, terms: &Terms) -> Judgement {
     judge_case(&Case::new(history, terms))

@@ -13,13 +13,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::trace::{KeyChange, Leg};
+use lockstorm_platform::trace::KeyChange;
 use serde::{Deserialize, Serialize};
 
 use crate::check::case::Case;
 use crate::check::leak;
 use crate::default::is_default;
-use crate::history::{AccessKind, Op, OpId, OpKind, PROBE, Request};
+use crate::history::{AccessKind, OpId, OpKind};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
@@ -41,10 +41,6 @@ pub struct NearestMiss {
     /// Whether that node had stood still until then.
     #[serde(default, skip_serializing_if = "is_default")]
     pub resumed: bool,
-    /// Whether other callers asked nodes that let nobody in from then on, never this one, where
-    /// one node decides: to come somewhat earlier or later would not have let them in.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub elsewhere: bool,
 }
 
 /// A node and the periods in which it was a master: whether it was promoted, from when, to when.
@@ -77,8 +73,7 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
         known.extend(older(case, grant));
         let (free, node, resumed) = free_at(case, grant, at, &known, &seats)?;
         let by = i64::try_from(i128::from(free.at) - i128::from(at.at)).unwrap_or(i64::MAX);
-        let elsewhere = by < 0 && asked_elsewhere(case, grant, node, free);
-        Some(NearestMiss { by, grant, write, node: node.to_owned(), resumed, elsewhere })
+        Some(NearestMiss { by, grant, write, node: node.to_owned(), resumed })
     });
     misses.min_by_key(|miss| miss.by)
 }
@@ -184,24 +179,6 @@ fn free_at<'a>(
     let last = free(found).find(|(since, node)| *since == found || gone(node) || resumes(node));
     let (_, node) = last.or_else(|| free(found).next())?;
     Some((found, node, resumes(node)))
-}
-
-/// Whether one node decides, and acquires of others ask other nodes from a moment on, which answer
-/// with errors alone, and never this node. The probe asks when all is over.
-fn asked_elsewhere(case: &Case, grant: OpId, node: &str, from: Moment) -> bool {
-    let own = case.op(grant).map(|op| &op.process);
-    let is_others =
-        |op: &Op| op.kind == OpKind::Acquire && op.process != PROBE && Some(&op.process) != own;
-    let mut asked = case.history.requests.iter().filter(|request| {
-        let first = request.legs.first().map(|(_, first)| Moment::from(*first));
-        first.is_some_and(|at| from <= at) && case.op(request.op).is_some_and(is_others)
-    });
-    let is_in_vain = |request: &Request| {
-        let is_error = request.declined || request.answer.is_some();
-        request.to != node && (is_error || request.at(Leg::Applied).is_none())
-    };
-    let decides = case.terms.site.asked <= 1 && !node.is_empty();
-    decides && asked.clone().next().is_some() && asked.all(is_in_vain)
 }
 
 /// The node of a seat that is master at a moment, and since when. Of several masters it is the one

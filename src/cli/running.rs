@@ -221,11 +221,7 @@ pub fn found(finding: &Finding) -> String {
         Verdict::Holds => match finding.judgement.nearest_miss {
             Some(miss) if miss < 0 => {
                 let by = rounded(miss.unsigned_abs());
-                let late = format!("a write {by} after another could have been let in");
-                match finding.judgement.asked_elsewhere() {
-                    true => format!("holds ({late}; the others asked nodes that let nobody in)"),
-                    false => format!("holds by timing alone ({late})"),
-                }
+                format!("holds, though a write came {by} after another could have been let in")
             }
             Some(miss) => format!("holds (nearest miss {})", three_digits(miss)),
             None => "holds".to_owned(),

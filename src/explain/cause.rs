@@ -352,9 +352,9 @@ pub fn threshold_words(threshold: &Threshold) -> String {
         _ => amount(value),
     };
     let (holds, breaks) = (subject(threshold.holds), subject(threshold.breaks));
-    let tests = match threshold.by_timing {
+    let tests = match threshold.was_open {
         _ if threshold.is_untested => "tests nothing".to_owned(),
-        Some(by) => format!("holds by timing alone ({})", crate::quantity::rounded(by)),
+        Some(by) => format!("holds though open to another ({})", crate::quantity::rounded(by)),
         None => "holds".to_owned(),
     };
     let again = |word: &str, figures: &[i64], far: i64| {
@@ -431,7 +431,7 @@ mod tests {
             own: breaks,
             holds,
             is_untested: false,
-            by_timing: None,
+            was_open: None,
             breaks,
             looked: (0, breaks),
             holds_again: Vec::new(),
@@ -484,9 +484,9 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_holds_by_timing_alone_is_not_said_to_hold() {
-        let by_timing = Some(94_234_000);
-        let pause = threshold_words(&Threshold { by_timing, ..threshold(9_587 * MS, 9_588 * MS) });
-        assert_eq!(pause, "9.587 s holds by timing alone (94.2 ms), 9.588 s breaks");
+    fn a_value_that_holds_though_open_to_another_is_not_said_to_hold() {
+        let was_open = Some(94_234_000);
+        let pause = threshold_words(&Threshold { was_open, ..threshold(9_587 * MS, 9_588 * MS) });
+        assert_eq!(pause, "9.587 s holds though open to another (94.2 ms), 9.588 s breaks");
     }
 }

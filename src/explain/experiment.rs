@@ -175,9 +175,9 @@ pub struct Threshold {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_untested: bool,
     /// With that value: how long another caller could have been let in already when a holder made
-    /// its last write, ns. Nothing is violated then by timing alone.
+    /// its last write, ns. Nothing is violated then, since nobody was let in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by_timing: Option<Nanos>,
+    pub was_open: Option<Nanos>,
     /// The value with which something is violated.
     pub breaks: i64,
     /// The range searched for gaps, a dozen values on each side: beyond `holds`, beyond `breaks`.

@@ -26,16 +26,10 @@ pub fn verdict(witness: &Witness<'_>) -> String {
             let counts = &judgement.counts;
             let miss = judgement.nearest_miss.map_or_else(String::new, |miss| {
                 let by = rounded(miss.unsigned_abs());
-                let why = match judgement.asked_elsewhere() {
-                    true => "the others asked nodes that let nobody in",
-                    false => "only timing kept the others out",
-                };
                 match miss < 0 {
-                    true => {
-                        format!(
-                            "; a write came {by} after another could have been let in, and {why}"
-                        )
-                    }
+                    true => format!(
+                        "; a write came {by} after another could have been let in, and nobody was"
+                    ),
                     false => format!("; the nearest miss was {by}"),
                 }
             });

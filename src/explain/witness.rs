@@ -181,8 +181,8 @@ impl<'a> Witness<'a> {
         self.of_kind(Kind::Corruption).find(|harm| harm.from >= begun)
     }
 
-    /// The access that spoilt the resource, by its index, if it came after its hold: one that came
-    /// into the hold of the one that undid it, or else the last, or else one that was undone.
+    /// The access that spoilt the resource, by its index, if it came after its hold: one that was
+    /// undone, if all that were had come into the hold of the last, or else the last, or else any.
     pub fn late_access(&self, violation: &Violation) -> Option<usize> {
         if violation.cause != Some(Cause::InFlight) {
             return None;
@@ -199,8 +199,9 @@ impl<'a> Witness<'a> {
             let at = Moment::from(accesses[**index].at);
             own.is_some_and(|own| own.whole.start <= at && at < own.whole.end)
         };
-        let mut intruders = undone.iter().rev().filter(is_within);
-        let found = intruders.find(is_late).or_else(|| Some(last).filter(is_late));
+        let undid_intruders = undone.iter().all(|index| is_within(&index));
+        let intruder = undone.iter().rev().find(|index| undid_intruders && is_late(index));
+        let found = intruder.or_else(|| Some(last).filter(is_late));
         found.or_else(|| undone.iter().rev().find(is_late)).copied()
     }
 

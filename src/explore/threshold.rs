@@ -32,8 +32,8 @@ struct Dial<'a> {
     is_cut: bool,
     /// Values with which the run tests nothing: they count as holding.
     untested: BTreeSet<i64>,
-    /// Values with which the run holds by timing alone: by how much the nearest miss was one, ns.
-    by_timing: BTreeMap<i64, Nanos>,
+    /// Values with which the run holds though open to another: by how much its write was late, ns.
+    was_open: BTreeMap<i64, Nanos>,
     /// The number of values that were tried, with every heal.
     runs: u32,
 }
@@ -79,7 +79,7 @@ pub fn thresholds(
             spending,
             is_cut: false,
             untested: BTreeSet::new(),
-            by_timing: BTreeMap::new(),
+            was_open: BTreeMap::new(),
             runs: 0,
         };
         dial.step = dial.least_step();
@@ -179,7 +179,7 @@ impl Dial<'_> {
                 plan: &later,
                 known: BTreeMap::new(),
                 untested: BTreeSet::new(),
-                by_timing: BTreeMap::new(),
+                was_open: BTreeMap::new(),
                 runs: 0,
                 ..*self
             };
@@ -333,7 +333,7 @@ impl Dial<'_> {
             own,
             holds,
             is_untested: self.untested.contains(&holds),
-            by_timing: self.by_timing.get(&holds).copied(),
+            was_open: self.was_open.get(&holds).copied(),
             breaks,
             looked: (self.farthest(breaks, last), self.farthest(breaks, beyond)),
             holds_again,
@@ -386,9 +386,8 @@ impl Dial<'_> {
             match judgement.verdict {
                 Verdict::Unknown(_) => drop(self.untested.insert(figure)),
                 Verdict::Holds => {
-                    let is_timing = |miss: &i64| *miss < 0 && !judgement.asked_elsewhere();
-                    let miss = judgement.nearest_miss.filter(is_timing);
-                    self.by_timing.extend(miss.map(|miss| (figure, miss.unsigned_abs())));
+                    let miss = judgement.nearest_miss.filter(|miss| *miss < 0);
+                    self.was_open.extend(miss.map(|miss| (figure, miss.unsigned_abs())));
                 }
                 Verdict::Violated(_) => {}
             }

@@ -74,11 +74,7 @@ fn nearest_miss(finding: &Finding) -> String {
     match finding.judgement.nearest_miss {
         Some(miss) if miss < 0 && finding.judgement.verdict == Verdict::Holds => {
             let by = three_digits(miss);
-            let why = match finding.judgement.asked_elsewhere() {
-                true => "the others asked nodes that let nobody in",
-                false => "only timing saved it",
-            };
-            format!("{by}: open to another while its holder wrote, and {why}")
+            format!("{by}: open to another while its holder wrote, and nobody was let in")
         }
         Some(miss) => three_digits(miss),
         None if accesses.iter().any(wrote) => "no lease ends".to_owned(),

@@ -13,6 +13,7 @@ use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId, OpKind, Seen};
 use crate::quantity::{length, list};
+use crate::reading::moment::Moment;
 
 /// Keys that end in the same way within this time are stated in one sentence.
 const TOGETHER: Nanos = SECOND;
@@ -144,7 +145,8 @@ fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
     }
 }
 
-/// Whether a node was down as a key expired by its clock.
+/// Whether a node was down between the expiry of a key on its clock and the instant at which that
+/// became visible.
 fn ran_out(witness: &Witness<'_>, life: &KeyLife, end: &Key) -> bool {
     let over = life.until_ms.and_then(|until| {
         let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
@@ -152,11 +154,13 @@ fn ran_out(witness: &Witness<'_>, life: &KeyLife, end: &Key) -> bool {
     });
     let over = over.map_or(end.at.at, |over| over.at.min(end.at.at));
     let deaths = witness.history().conditions.iter().filter(|c| c.verb.kills());
-    let mut deaths = deaths.filter(|death| death.strikes(&life.node) && death.from.at <= over);
+    let mut deaths = deaths.filter(|death| death.strikes(&life.node) && death.from <= end.at);
     let was_killed = deaths.any(|death| death.to.is_none_or(|to| to.at >= over));
     let mut sightings = witness.history().sightings.iter().rev();
     let last = sightings.find(|seen| seen.by == life.node && seen.at.at <= over);
-    was_killed || last.is_some_and(|seen| seen.what == Seen::Exited)
+    let was_killed = was_killed || last.is_some_and(|seen| seen.what == Seen::Exited);
+    let over = Moment { at: over, seq: 0 };
+    was_killed || witness.reading.ended_within(&life.node, over, end.at.into())
 }
 
 fn grant_of_id(witness: &Witness<'_>, id: OpId) -> Option<OpId> {
@@ -205,8 +209,7 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
         }
         KeyEnd::Change(_) => format!("{on} lose {whose}'s key: their master does not have it."),
         KeyEnd::RanOut => {
-            let were = if is_one { "was" } else { "were" };
-            format!("{whose}'s key is gone from {on}, which {were} down as it ran out.")
+            format!("{whose}'s key, which had run out, is gone from {on}, which had been down.")
         }
         KeyEnd::Own(_) => format!("{hand} deletes its own key on {on}."),
         KeyEnd::DeletedBy(_) => format!("{hand} deletes {what} on {on}."),

@@ -117,7 +117,7 @@ fn lease(holds: i64, breaks: i64) -> Threshold {
         own: breaks,
         holds,
         is_untested: false,
-        by_timing: None,
+        was_open: None,
         breaks,
         looked: (holds, breaks),
         holds_again: Vec::new(),

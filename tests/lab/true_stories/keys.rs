@@ -1,7 +1,7 @@
 //! Predicates of sentences about keys: their ends, their extends, and interleaved commands.
 
 use lockstorm::history::{Key, Op, OpId, OpKind, Request};
-use lockstorm_platform::time::{Instant, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::true_stories::facts::{Facts, Truth, ensure, is_removal};
@@ -26,8 +26,7 @@ pub const TEMPLATES: &[Template] = &[
             ensure(!facts.was_down(&key.node, over, key.at), "the node was down as it ran out")
         })
     }),
-    ("{who}'s key is gone from {list}, which was down as it ran out.", ran_out),
-    ("{who}'s key is gone from {list}, which were down as it ran out.", ran_out),
+    ("{who}'s key, which had run out, is gone from {list}, which had been down.", ran_out),
     ("{list} removes {who}'s key.", |f, t| ended(f, t, t.words[1], t.words[0], &is_removed)),
     ("{list} remove {who}'s key.", |f, t| ended(f, t, t.words[1], t.words[0], &is_removed)),
     ("{list} comes back without {who}'s key.", |f, t| {
@@ -108,15 +107,13 @@ fn touched(facts: &Facts, told: &Told, change: KeyChange) -> Truth {
 fn ran_out(facts: &Facts, told: &Told) -> Truth {
     ended(facts, told, told.words[0], told.words[1], &|facts, index, key| {
         is(key, KeyChange::Expired)?;
-        let born = facts.standing(&key.node, index).map_or(0, |(born, _)| born);
-        let mut over = facts.runs_out(&key.node, born, index).ok_or("it never runs out")?;
-        // A start may load a key that expired while the node was down.
-        let start = facts.history.keys.get(born).map_or(0, |key| key.at.at);
-        if over == start {
-            over = facts.runs_out_since(&key.node, born, index, 0).unwrap_or(over);
-        }
-        let over = Instant { seq: 0, at: over.min(key.at.at) };
-        ensure(facts.was_down(&key.node, over, key.at), "the node was there")
+        let last = facts.keys_on(&key.node).rfind(|(at, last)| *at < index && last.by.is_some());
+        let since = last.map_or(Instant::default(), |(_, last)| last.at);
+        let until = facts.keys_on(&key.node).rfind(|(at, _)| *at < index);
+        let until = until.and_then(|(_, last)| last.until_ms).ok_or("it never runs out")?;
+        let now = facts.reads(&key.node, Clock::Wall, key.at.at).unwrap_or(0) / MILLISECOND;
+        ensure(until < now, "it has not run out")?;
+        ensure(facts.was_down(&key.node, since, key.at), "the node was there")
     })
 }
 
