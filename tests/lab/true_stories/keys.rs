@@ -113,7 +113,10 @@ fn ran_out(facts: &Facts, told: &Told) -> Truth {
         let until = until.and_then(|(_, last)| last.until_ms).ok_or("it never runs out")?;
         let now = facts.reads(&key.node, Clock::Wall, key.at.at).unwrap_or(0) / MILLISECOND;
         ensure(until < now, "it has not run out")?;
-        ensure(facts.was_down(&key.node, since, key.at), "the node was there")
+        // A resync may bring a key that had run out before.
+        let over = key.at.at.saturating_sub((now - until) * MILLISECOND);
+        let from = since.min(Instant { seq: 0, at: over });
+        ensure(facts.was_down(&key.node, from, key.at), "the node was there")
     })
 }
 
