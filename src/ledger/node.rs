@@ -96,7 +96,7 @@ fn unreplicated(ledger: &Ledger) -> Option<Breach> {
 }
 
 /// Restarts after which keys were lost, restored, had an earlier value, or expired at an earlier
-/// time than before, sooner than the lock tolerates.
+/// time than before, sooner than the lock tolerates. What no reply had acknowledged is not lost.
 fn amnesia(ledger: &Ledger) -> Vec<Breach> {
     let what = Bounded::AmnesiacRestart;
     let Some(bound) = bound_of(&ledger.site.assumes, what) else { return Vec::new() };
@@ -104,6 +104,7 @@ fn amnesia(ledger: &Ledger) -> Vec<Breach> {
     let forgotten = forgotten.filter(|(index, key)| {
         key.change == KeyChange::LostAtRestart || was_put_back(ledger, *index, key)
     });
+    let forgotten = forgotten.filter(|(index, key)| !was_unacknowledged(ledger, *index, key));
     let outages = forgotten.map(|(_, key)| outage(ledger, &key.node, key.at.into()));
     let short = outages.filter(|(down, _)| *down < bound);
     short.map(|(actual, parts)| Breach { what, parts, bound, actual }).collect()
@@ -132,6 +133,30 @@ fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
             }
         }
         && !leaders::follows(ledger.reading.history, &key.node, key.at)
+}
+
+/// Whether a start undid only changes of a key that its node had not replied to: a node that must
+/// sync before each reply exits if it cannot, and the key is as it was at the last reply.
+/// <https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/>
+fn was_unacknowledged(ledger: &Ledger, index: usize, key: &Key) -> bool {
+    let requests = ledger.reading.history.requests.iter().filter(|r| r.to == key.node);
+    let replies = requests.filter_map(|request| request.at(Leg::Replied).map(Moment::from));
+    let Some(last) = replies.filter(|at| *at < key.at.into()).max() else { return false };
+    if exit_before(ledger, &key.node, key.at.into()).is_none_or(|exit| exit < last) {
+        return false;
+    }
+    let own = ledger.reading.history.keys[..index].iter();
+    let own = own.filter(|e| e.node == key.node && e.key == key.key);
+    let (mut known, since): (Vec<_>, Vec<_>) = own.partition(|e| Moment::from(e.at) < last);
+    let then = known.pop();
+    let lived = then.filter(|then| {
+        matches!(then.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended)
+    });
+    match key.change {
+        KeyChange::LostAtRestart => lived.is_none(),
+        KeyChange::Changed => since.iter().any(|e| e.change == KeyChange::Changed),
+        _ => lived.is_some_and(|then| then.until_ms == key.until_ms),
+    }
 }
 
 fn deaths_of<'a>(ledger: &Ledger<'a>, node: &str) -> impl Iterator<Item = &'a Condition> {

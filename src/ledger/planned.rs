@@ -133,6 +133,7 @@ fn amnesia(plan: &Plan, fault: &Fault, down: Nanos) -> Option<Strain> {
     };
     let forgets = match fault.verb {
         Verb::PowerLoss => persistence != Persistence::AofAlways || of_disk(Verb::LyingDisk),
+        Verb::Crash | Verb::Restart if persistence == Persistence::AofAlways => false,
         // Writes that a full disk rejected were acknowledged all the same.
         _ => matches!(persistence, Persistence::None | Persistence::Rdb) || of_disk(Verb::FullDisk),
     };
