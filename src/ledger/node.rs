@@ -135,28 +135,27 @@ fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
         && !leaders::follows(ledger.reading.history, &key.node, key.at)
 }
 
-/// Whether a start undid only changes of a key that its node had not replied to: a node that must
-/// sync before each reply exits if it cannot, and the key is as it was at the last reply.
+/// Whether a start undid only changes of a key that its node had not replied to: the key is as it
+/// was at the last reply. A node that must sync before each reply exits if it cannot.
 /// <https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/>
 fn was_unacknowledged(ledger: &Ledger, index: usize, key: &Key) -> bool {
     let requests = ledger.reading.history.requests.iter().filter(|r| r.to == key.node);
     let replies = requests.filter_map(|request| request.at(Leg::Replied).map(Moment::from));
-    let Some(last) = replies.filter(|at| *at < key.at.into()).max() else { return false };
-    if exit_before(ledger, &key.node, key.at.into()).is_none_or(|exit| exit < last) {
-        return false;
-    }
+    let last = replies.filter(|at| *at < key.at.into()).max();
+    let has_exited = exit_before(ledger, &key.node, key.at.into()) > last;
     let own = ledger.reading.history.keys[..index].iter();
     let own = own.filter(|e| e.node == key.node && e.key == key.key);
-    let (mut known, since): (Vec<_>, Vec<_>) = own.partition(|e| Moment::from(e.at) < last);
-    let then = known.pop();
-    let lived = then.filter(|then| {
+    let (known, since): (Vec<_>, Vec<_>) = own.partition(|e| Some(Moment::from(e.at)) < last);
+    let lived = known.last().filter(|then| {
         matches!(then.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended)
     });
-    match key.change {
+    let is_as_then = match key.change {
         KeyChange::LostAtRestart => lived.is_none(),
-        KeyChange::Changed => since.iter().any(|e| e.change == KeyChange::Changed),
+        // Which of its values it has again is not known: without an exit it may be an older one.
+        KeyChange::Changed => has_exited && since.iter().any(|e| e.change == KeyChange::Changed),
         _ => lived.is_some_and(|then| then.until_ms == key.until_ms),
-    }
+    };
+    is_as_then && (has_exited || last.is_some())
 }
 
 fn deaths_of<'a>(ledger: &Ledger<'a>, node: &str) -> impl Iterator<Item = &'a Condition> {

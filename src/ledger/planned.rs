@@ -133,7 +133,8 @@ fn amnesia(plan: &Plan, fault: &Fault, down: Nanos) -> Option<Strain> {
     };
     let forgets = match fault.verb {
         Verb::PowerLoss => persistence != Persistence::AofAlways || of_disk(Verb::LyingDisk),
-        Verb::Crash | Verb::Restart if persistence == Persistence::AofAlways => false,
+        // A node that must sync before each reply exits before it acknowledges what is rejected.
+        _ if persistence == Persistence::AofAlways => false,
         // Writes that a full disk rejected were acknowledged all the same.
         _ => matches!(persistence, Persistence::None | Persistence::Rdb) || of_disk(Verb::FullDisk),
     };
@@ -222,7 +223,7 @@ mod tests {
 
     use super::{Strain, strain};
     use crate::explore::ground::ground;
-    use crate::plan::TopologyKind;
+    use crate::plan::{Persistence, TopologyKind};
     use crate::promise::Bounded;
 
     #[test]
@@ -243,5 +244,22 @@ mod tests {
         assert!(!lets(Verb::Pause, "n2", timeout), "not for long enough");
         assert!(!lets(Verb::Pause, "c1", long));
         assert!(!lets(Verb::Partition, "c1 <-> n2", long), "the nodes see each other");
+    }
+    #[test]
+    fn a_crash_on_a_full_disk_forgets_unless_each_reply_waits_for_the_disk() {
+        let forgets = |persistence, verb| {
+            let mut plan = ground("token-lua", TopologyKind::Single);
+            plan.topology.persistence = persistence;
+            let on = |id, verb, length| {
+                let target = Target::Host("n1".to_owned());
+                Fault { id, verb, target, anchor: Anchor::At(SECOND), length: Some(length) }
+            };
+            plan.faults = vec![on(1, Verb::FullDisk, SECOND), on(2, verb, MILLISECOND)];
+            let size = MILLISECOND;
+            strain(&plan, &plan.faults[1]) == Some(Strain { what: Bounded::AmnesiacRestart, size })
+        };
+        assert!(forgets(Persistence::AofEverysec, Verb::Crash));
+        assert!(!forgets(Persistence::AofAlways, Verb::Crash), "it would have ended before");
+        assert!(forgets(Persistence::None, Verb::Crash));
     }
 }

@@ -109,13 +109,15 @@ fn ran_out(facts: &Facts, told: &Told) -> Truth {
         is(key, KeyChange::Expired)?;
         let last = facts.keys_on(&key.node).rfind(|(at, last)| *at < index && last.by.is_some());
         let since = last.map_or(Instant::default(), |(_, last)| last.at);
-        let until = facts.keys_on(&key.node).rfind(|(at, _)| *at < index);
-        let until = until.and_then(|(_, last)| last.until_ms).ok_or("it never runs out")?;
+        let before = facts.keys_on(&key.node).rfind(|(at, _)| *at < index);
+        let (_, before) = before.ok_or("there is no key")?;
+        let until = before.until_ms.ok_or("it never runs out")?;
         let now = facts.reads(&key.node, Clock::Wall, key.at.at).unwrap_or(0) / MILLISECOND;
         ensure(until < now, "it has not run out")?;
-        // A resync may bring a key that had run out before.
         let over = key.at.at.saturating_sub((now - until) * MILLISECOND);
-        let from = since.min(Instant { seq: 0, at: over });
+        let over = Instant { seq: 0, at: over };
+        // A start or a resync may bring a key that had run out before.
+        let from = if before.at > over { since.min(over) } else { over };
         ensure(facts.was_down(&key.node, from, key.at), "the node was there")
     })
 }
