@@ -135,27 +135,42 @@ fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
         && !leaders::follows(ledger.reading.history, &key.node, key.at)
 }
 
-/// Whether a start undid only changes of a key that its node had not replied to: the key is as it
-/// was at the last reply. A node that must sync before each reply exits if it cannot.
-/// <https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/>
+/// Whether a start undid only changes of a key that nobody had been told of: requests to its node
+/// made them, and it had not replied since. A node that must sync before each reply exits if it
+/// cannot. <https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/>
 fn was_unacknowledged(ledger: &Ledger, index: usize, key: &Key) -> bool {
     let requests = ledger.reading.history.requests.iter().filter(|r| r.to == key.node);
     let replies = requests.filter_map(|request| request.at(Leg::Replied).map(Moment::from));
     let last = replies.filter(|at| *at < key.at.into()).max();
-    let has_exited = exit_before(ledger, &key.node, key.at.into()) > last;
+    let deaths = deaths_of(ledger, &key.node).map(|death| Moment::from(death.from));
+    let death = deaths.filter(|death| *death <= key.at.into()).max();
+    let has_exited = exit_before(ledger, &key.node, key.at.into()) > last.max(death);
     let own = ledger.reading.history.keys[..index].iter();
     let own = own.filter(|e| e.node == key.node && e.key == key.key);
     let (known, since): (Vec<_>, Vec<_>) = own.partition(|e| Some(Moment::from(e.at)) < last);
-    let lived = known.last().filter(|then| {
-        matches!(then.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended)
-    });
+    // What came from a master may have been acknowledged there.
+    let is_by_request = |e: &&Key| match e.by {
+        Some(by) => ledger.reading.commands(by, &e.node).any(|at| at.at == e.at.at),
+        None => e.change == KeyChange::Expired,
+    };
     let is_as_then = match key.change {
-        KeyChange::LostAtRestart => lived.is_none(),
+        KeyChange::LostAtRestart => !known.last().is_some_and(|then| is_there(then)),
         // Which of its values it has again is not known: without an exit it may be an older one.
         KeyChange::Changed => has_exited && since.iter().any(|e| e.change == KeyChange::Changed),
-        _ => lived.is_some_and(|then| then.until_ms == key.until_ms),
+        _ => known.last().is_some_and(|then| {
+            let set = known.iter().rfind(|e| e.change == KeyChange::Set);
+            let setter = set.and_then(|set| set.by);
+            is_there(then)
+                && then.until_ms == key.until_ms
+                && (key.by.is_none() || key.by == setter)
+        }),
     };
-    is_as_then && (has_exited || last.is_some())
+    is_as_then && since.iter().all(is_by_request) && (has_exited || last.is_some())
+}
+
+/// Whether a key exists after a change.
+fn is_there(key: &Key) -> bool {
+    matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended)
 }
 
 fn deaths_of<'a>(ledger: &Ledger<'a>, node: &str) -> impl Iterator<Item = &'a Condition> {

@@ -117,7 +117,7 @@ fn remarks(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
         false => "never told".to_owned(),
     }));
     if violation.kind == Kind::Leak {
-        remarks.push("from the first acquire that was kept out".to_owned());
+        remarks.push("from the first acquire that counts as kept out".to_owned());
     }
     remarks
 }

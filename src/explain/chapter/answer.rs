@@ -67,10 +67,13 @@ fn ended(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
 fn unknown(answers: &Answers<'_>) -> String {
     match answers {
         Answers::All => "returns with an unknown outcome".to_owned(),
-        Answers::None => "ends without an answer: nobody knows whether it took effect".to_owned(),
+        Answers::None => {
+            "ends without an answer: its caller does not learn whether it took effect".to_owned()
+        }
         Answers::Unsent => "finds no connection, and ends without a request".to_owned(),
         Answers::NotTo(command) => format!(
-            "ends without an answer to its {command}: nobody knows whether that took effect"
+            "ends without an answer to its {command}: its caller does not learn whether that took \
+             effect"
         ),
         Answers::NotOf(nodes) => {
             format!("ends without an answer of {}, and its outcome is unknown", list(nodes))
@@ -118,7 +121,8 @@ fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
             return None;
         }
         let (who, command, node) = (&op.caller, &request.command, &request.to);
-        let text = format!("{who} sends another {command} to {node}, without an answer so far.");
+        let text =
+            format!("{who} sends another {command} to {node}, with no answer to the one before.");
         let evidence =
             vec![Evidence::Op(op.id), Evidence::Request(*index), Evidence::Request(first.0)];
         Some(Beat::new(Weight::Minor, at, text, evidence))

@@ -17,15 +17,18 @@ fn is_answered(request: &Request) -> bool {
 }
 
 pub const TEMPLATES: &[Template] = &[
-    ("{who}'s {word} ends without an answer: nobody knows whether it took effect.", |f, t| {
-        ended(f, t, &Outcome::Unknown)?;
-        let is_it =
-            |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|r| r.instant() == t.at);
-        let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
-        let own = || f.history.requests.iter().filter(|r| r.op == op.id);
-        ensure(!own().any(is_answered), "a request was answered")?;
-        ensure(own().next().is_none() || own().any(is_sent), "nothing was sent")
-    }),
+    (
+        "{who}'s {word} ends without an answer: its caller does not learn whether it took effect.",
+        |f, t| {
+            ended(f, t, &Outcome::Unknown)?;
+            let is_it =
+                |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|r| r.instant() == t.at);
+            let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
+            let own = || f.history.requests.iter().filter(|r| r.op == op.id);
+            ensure(!own().any(is_answered), "a request was answered")?;
+            ensure(own().next().is_none() || own().any(is_sent), "nothing was sent")
+        },
+    ),
     ("{who}'s {word} finds no connection, and ends without a request.", |f, t| {
         ended(f, t, &Outcome::Unknown)?;
         let is_it =
@@ -34,7 +37,8 @@ pub const TEMPLATES: &[Template] = &[
         ensure(!f.history.requests.iter().any(|r| r.op == op.id && is_sent(r)), "one was sent")
     }),
     (
-        "{who}'s {word} ends without an answer to its {word}: nobody knows whether that took effect.",
+        "{who}'s {word} ends without an answer to its {word}: its caller does not learn whether that \
+         took effect.",
         |f, t| {
             ended(f, t, &Outcome::Unknown)?;
             let is_it =
@@ -79,7 +83,7 @@ pub const TEMPLATES: &[Template] = &[
         });
         ensure(found, "no such request was answered so then")
     }),
-    ("{who} sends another {word} to {node}, without an answer so far.", |facts, told| {
+    ("{who} sends another {word} to {node}, with no answer to the one before.", |facts, told| {
         let [who, command, node] = told.words[..] else { return Err("places".into()) };
         let alike = |request: &&lockstorm::history::Request| {
             request.to == node && request.command == command && facts.caller(request.op) == who
