@@ -1,8 +1,7 @@
 //! The record of a run, as far as a checker may see it: plain data, no world.
 //!
-//! Instants are trace positions; the order of two records is the order of their `seq`. Intervals
-//! are half-open. Breaches of a lock's contract are recorded when they are noticed; otherwise a
-//! history contains no judgement.
+//! Instants are trace positions in the order of their `seq`; intervals are half-open. Breaches of a
+//! lock's contract are recorded when they are noticed; otherwise a history contains no judgement.
 
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, Line, Nanos, SECOND, Stamp};
@@ -16,8 +15,7 @@ use crate::promise::contract::Clause;
 pub const PROBE: &str = "probe";
 /// The host of the guarded resource, and the name of what is accessed there.
 pub const RESOURCE: &str = "resource";
-/// How much longer than the maximum time to live the probe may take, ns, counted from the heal or
-/// from when no caller holds the lock any more.
+/// How long the probe may take beyond the maximum time to live, ns, from the heal or the last hold.
 pub const PROBE_MARGIN: Nanos = 5 * SECOND;
 
 /// Number of an operation in its history.
@@ -216,6 +214,9 @@ pub struct Key {
     pub until_ms: Option<u64>,
     /// The operation that caused it, by whichever path it reached this node.
     pub by: Option<OpId>,
+    /// Whether a start undid only what the node had not replied to: it is as at its last reply.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unacknowledged: bool,
 }
 
 /// A fault interval on a host or a link.
@@ -231,8 +232,7 @@ pub struct Condition {
     pub from: Instant,
     /// When it ended: a momentary fault, at `from`; `None` if it lasted to the end of the run.
     pub to: Option<Instant>,
-    /// How many messages, tasks, commands, writes, keys or other things it touched; 0: it had no
-    /// effect. `None` if not counted.
+    /// How many messages, tasks, keys or other things it touched; `None` if not counted.
     #[serde(default)]
     pub met: Option<u64>,
     /// The effects of its command on its target, in order: removals of keys, or the promotion.

@@ -104,7 +104,7 @@ fn amnesia(ledger: &Ledger) -> Vec<Breach> {
     let forgotten = forgotten.filter(|(index, key)| {
         key.change == KeyChange::LostAtRestart || was_put_back(ledger, *index, key)
     });
-    let forgotten = forgotten.filter(|(index, key)| !was_unacknowledged(ledger, *index, key));
+    let forgotten = forgotten.filter(|(_, key)| !key.unacknowledged);
     let outages = forgotten.map(|(_, key)| outage(ledger, &key.node, key.at.into()));
     let short = outages.filter(|(down, _)| *down < bound);
     short.map(|(actual, parts)| Breach { what, parts, bound, actual }).collect()
@@ -135,44 +135,6 @@ fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
         && !leaders::follows(ledger.reading.history, &key.node, key.at)
 }
 
-/// Whether a start undid only changes of a key that nobody had been told of: requests to its node
-/// made them, and it had not replied since. A node that must sync before each reply exits if it
-/// cannot. <https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/>
-fn was_unacknowledged(ledger: &Ledger, index: usize, key: &Key) -> bool {
-    let requests = ledger.reading.history.requests.iter().filter(|r| r.to == key.node);
-    let replies = requests.filter_map(|request| request.at(Leg::Replied).map(Moment::from));
-    let last = replies.filter(|at| *at < key.at.into()).max();
-    let deaths = deaths_of(ledger, &key.node).map(|death| Moment::from(death.from));
-    let death = deaths.filter(|death| *death <= key.at.into()).max();
-    let has_exited = exit_before(ledger, &key.node, key.at.into()) > last.max(death);
-    let own = ledger.reading.history.keys[..index].iter();
-    let own = own.filter(|e| e.node == key.node && e.key == key.key);
-    let (known, since): (Vec<_>, Vec<_>) = own.partition(|e| Some(Moment::from(e.at)) < last);
-    // What came from a master may have been acknowledged there.
-    let is_by_request = |e: &&Key| match e.by {
-        Some(by) => ledger.reading.commands(by, &e.node).any(|at| at.at == e.at.at),
-        None => e.change == KeyChange::Expired,
-    };
-    let is_as_then = match key.change {
-        KeyChange::LostAtRestart => !known.last().is_some_and(|then| is_there(then)),
-        // Which of its values it has again is not known: without an exit it may be an older one.
-        KeyChange::Changed => has_exited && since.iter().any(|e| e.change == KeyChange::Changed),
-        _ => known.last().is_some_and(|then| {
-            let set = known.iter().rfind(|e| e.change == KeyChange::Set);
-            let setter = set.and_then(|set| set.by);
-            is_there(then)
-                && then.until_ms == key.until_ms
-                && (key.by.is_none() || key.by == setter)
-        }),
-    };
-    is_as_then && since.iter().all(is_by_request) && (has_exited || last.is_some())
-}
-
-/// Whether a key exists after a change.
-fn is_there(key: &Key) -> bool {
-    matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended)
-}
-
 fn deaths_of<'a>(ledger: &Ledger<'a>, node: &str) -> impl Iterator<Item = &'a Condition> {
     let conditions = ledger.reading.history.conditions.iter();
     conditions.filter(move |c| c.verb.kills() && c.strikes(node))
@@ -187,17 +149,21 @@ fn exit_before(ledger: &Ledger, node: &str, moment: Moment) -> Option<Moment> {
 
 /// For how long a node that had its keys again at a moment was down, and what had stopped it: a
 /// fault, an exit of its own, a full disk. Without a report of an exit it may have been back at
-/// once.
+/// once. A fault may strike a process that has exited, and start it again.
 fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
     let earlier = deaths_of(ledger, node).filter(|death| Moment::from(death.from) <= back);
     let mut earlier: Vec<&Condition> = earlier.collect();
     let last = earlier.pop();
     let exit = exit_before(ledger, node, back);
-    if let Some(exit) = exit.filter(|exit| last.is_none_or(|last| *exit > last.from.into())) {
+    let begins =
+        |exit: &Moment| last.is_none_or(|last| !was_up(ledger, node, *exit, last.from.into()));
+    if let Some(exit) = exit.filter(begins) {
         let conditions = ledger.reading.history.conditions.iter();
         let full = conditions.filter(|c| c.verb == Verb::FullDisk && c.strikes(node));
         let full = full.filter(|c| strike::meets(c, ledger.reading, (exit, exit)));
-        return (back.at.saturating_sub(exit.at), full.map(strike::part).collect());
+        let starts = last.filter(|last| Moment::from(last.from) > exit);
+        let parts = full.chain(starts).map(strike::part).collect();
+        return (back.at.saturating_sub(exit.at), parts);
     }
     let Some(last) = last else { return (0, Vec::new()) };
     let (mut down, mut parts) = (Moment::from(last.from), vec![strike::part(last)]);
@@ -212,6 +178,16 @@ fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
         }
     }
     (back.at.saturating_sub(down.at), parts)
+}
+
+/// Whether a node's process was up between an exit of its own and a later death.
+fn was_up(ledger: &Ledger, node: &str, exit: Moment, death: Moment) -> bool {
+    let mut roles = ledger.reading.history.sightings.iter().filter(|role| role.by == node);
+    exit < death
+        && roles.any(|role| {
+            let at = Moment::from(role.at);
+            matches!(role.what, Seen::Leads | Seen::Follows) && exit < at && at <= death
+        })
 }
 
 /// Replicas that became masters, among the nodes that could have the lock's key. If no node reports

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use lockstorm_platform::time::{MILLISECOND, Stamp};
 use lockstorm_platform::trace::{
-    Connection, Entry, Event, HostId, KeyChange, KeyName, Origin, Place, Request,
+    Connection, Entry, Event, HostId, KeyChange, KeyName, Leg, Origin, Place, Request,
 };
 
 use crate::reading::provenance::file::NodeFiles;
@@ -39,6 +39,9 @@ pub struct CausedChange<C> {
     pub until_ms: Option<u64>,
     /// The cause.
     pub by: Option<C>,
+    /// Whether a start caused it and undid only changes after which the node had sent no reply: the
+    /// key is as it was when the node last replied to anybody.
+    pub unacknowledged: bool,
 }
 
 /// See the module documentation.
@@ -53,7 +56,15 @@ pub struct Provenance<C> {
 struct NodeKeys<C> {
     living: Keys<C>,
     files: NodeFiles<C>,
+    /// What changed since the last reply, as it was then. What a replica applies its master may
+    /// have acknowledged.
+    unanswered: Unanswered<C>,
+    /// The same when the process last took a role: a process that is loading replies too.
+    at_role: Unanswered<C>,
 }
+
+/// The keys that differ from the moment of a reply, as they were then.
+type Unanswered<C> = BTreeMap<KeyName, Option<Life<C>>>;
 
 impl<C: Clone + PartialEq> Default for Provenance<C> {
     fn default() -> Provenance<C> {
@@ -81,8 +92,9 @@ impl<C: Clone + PartialEq> Provenance<C> {
             Event::Key { key, change, origin, until_ms } => {
                 let by = self.cause(*origin, cause);
                 let (key, change, until_ms) = (key.clone(), *change, *until_ms);
-                let change = CausedChange { key, change, until_ms, by };
-                self.node(host).change(&change);
+                let change = CausedChange { key, change, until_ms, by, unacknowledged: false };
+                let is_copy = matches!(origin, Origin::Replication { .. });
+                self.node(host).change(&change, is_copy);
                 return vec![change];
             }
             Event::Propagated { history, offset, origin } => {
@@ -99,6 +111,11 @@ impl<C: Clone + PartialEq> Provenance<C> {
             Event::Dumped { appends } => {
                 let node = self.node(host);
                 node.files.dump(entry.stamp.seq, node.living.clone(), *appends);
+            }
+            Event::Message { leg: Leg::Replied, .. } => self.node(host).unanswered.clear(),
+            Event::Role { .. } => {
+                let node = self.node(host);
+                node.at_role.clone_from(&node.unanswered);
             }
             Event::Loaded { keys, resync, file } => {
                 return self.load(host, &entry.stamp, keys, *resync, *file);
@@ -118,7 +135,12 @@ impl<C: Clone + PartialEq> Provenance<C> {
 
     fn node(&mut self, host: HostId) -> &mut NodeKeys<C> {
         let bounds = self.bounds;
-        let new = || NodeKeys { living: BTreeMap::new(), files: NodeFiles::bounded(bounds) };
+        let new = || NodeKeys {
+            living: BTreeMap::new(),
+            files: NodeFiles::bounded(bounds),
+            unanswered: BTreeMap::new(),
+            at_role: BTreeMap::new(),
+        };
         self.nodes.entry(host).or_insert_with(new)
     }
 
@@ -148,7 +170,18 @@ impl<C: Clone + PartialEq> Provenance<C> {
             Some(_) => KeyChange::LostAtFailover,
             None => KeyChange::LostAtRestart,
         };
-        differences(&before, &node.living, lost, stamp.wall / MILLISECOND)
+        let wall_ms = stamp.wall / MILLISECOND;
+        let mut changes = differences(&before, &node.living, lost, wall_ms);
+        let unanswered = std::mem::take(&mut node.at_role);
+        node.unanswered.clear();
+        if resync.is_none() {
+            for change in &mut changes {
+                let Some(then) = unanswered.get(&change.key) else { continue };
+                let then = then.as_ref().filter(|life| !life.is_over(wall_ms));
+                change.unacknowledged = node.living.get(&change.key) == then;
+            }
+        }
+        changes
     }
 }
 
@@ -162,7 +195,8 @@ fn differences<C: Clone + PartialEq>(
 ) -> Vec<CausedChange<C>> {
     let mut changes = Vec::new();
     let mut add = |key: &KeyName, change, until_ms, by| {
-        changes.push(CausedChange { key: key.clone(), change, until_ms, by });
+        let unacknowledged = false;
+        changes.push(CausedChange { key: key.clone(), change, until_ms, by, unacknowledged });
     };
     for (key, was) in before {
         match now.get(key).filter(|is| is.continues(was)) {
@@ -174,8 +208,7 @@ fn differences<C: Clone + PartialEq>(
             }
             Some(_) => {}
             None => {
-                let is_over = was.until_ms.is_some_and(|until| until < wall_ms);
-                let change = if is_over { KeyChange::Expired } else { lost };
+                let change = if was.is_over(wall_ms) { KeyChange::Expired } else { lost };
                 add(key, change, was.until_ms, None);
             }
         }
@@ -189,9 +222,14 @@ fn differences<C: Clone + PartialEq>(
 }
 
 impl<C: Clone + PartialEq> NodeKeys<C> {
-    fn change(&mut self, change: &CausedChange<C>) {
-        let CausedChange { key, change, until_ms, by } = change;
+    fn change(&mut self, change: &CausedChange<C>, is_copy: bool) {
+        let CausedChange { key, change, until_ms, by, .. } = change;
         let until_ms = *until_ms;
+        if is_copy {
+            self.unanswered.remove(key);
+        } else if !self.unanswered.contains_key(key) {
+            self.unanswered.insert(key.clone(), self.living.get(key).cloned());
+        }
         let life = match change {
             KeyChange::Set => Some(Life { creator: by.clone(), writer: by.clone(), until_ms }),
             KeyChange::Changed | KeyChange::Extended => {

@@ -82,9 +82,9 @@ impl<'a> Join<'a> {
     fn take(&mut self, entry: &Entry) {
         let (host, at) = (entry.host, entry.stamp.instant());
         for change in self.provenance.take(entry, |id| self.asked.op(id)) {
-            let CausedChange { key, change, until_ms, by } = change;
+            let CausedChange { key, change, until_ms, by, unacknowledged } = change;
             let (node, key) = (self.names.name(host).to_owned(), key.to_string());
-            self.keys.push(Key { node, key, at, change, until_ms, by });
+            self.keys.push(Key { node, key, at, change, until_ms, by, unacknowledged });
         }
         match &entry.event {
             Event::Message { request, leg: Leg::Sent, command, op } => {

@@ -25,6 +25,11 @@ impl<C: Clone + PartialEq> Life<C> {
         let is_known = self.creator.is_some();
         self.creator == earlier.creator && (is_known || self.until_ms == earlier.until_ms)
     }
+
+    /// Whether it has expired by a reading of the node's wall clock, in Unix milliseconds.
+    pub fn is_over(&self, wall_ms: u64) -> bool {
+        self.until_ms.is_some_and(|until| until < wall_ms)
+    }
 }
 
 /// Sets or removes the life of a key.

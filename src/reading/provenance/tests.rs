@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use lockstorm_platform::time::{Instant, MILLISECOND, Readings, Stamp};
 use lockstorm_platform::trace::{
-    Connection, Entry, Event, HostId, KeyChange, KeyName, Origin, Place, Request,
+    Connection, Entry, Event, HostId, KeyChange, KeyName, Leg, Origin, Place, Request,
 };
 
 use super::{Bounds, CausedChange, Provenance};
@@ -40,6 +40,7 @@ fn origin(word: &str) -> Origin {
 fn change(word: &str) -> KeyChange {
     match word {
         "set" => KeyChange::Set,
+        "change" => KeyChange::Changed,
         "extend" => KeyChange::Extended,
         "delete" => KeyChange::Deleted,
         "expire" => KeyChange::Expired,
@@ -71,6 +72,11 @@ fn event(words: &[&str]) -> Event {
             let resync = Some(connection(self::number(number)));
             Event::Loaded { keys: keys(rest), resync, file: None }
         }
+        ["replies"] => {
+            let request = Request { connection: connection(0), nth: 0 };
+            Event::Message { request, leg: Leg::Replied, command: "SET", op: None }
+        }
+        ["leads"] => Event::Role { master: None },
         ["saves"] => Event::Dumped { appends: None },
         ["rewrites", own] => Event::Dumped { appends: Some(number(own)) },
         ["starts", "from", mark, changes, rest @ ..] => {
@@ -87,10 +93,11 @@ fn event(words: &[&str]) -> Event {
 }
 
 fn line(node: &str, change: &CausedChange<u32>) -> String {
-    let CausedChange { key, change, until_ms, by } = change;
+    let CausedChange { key, change, until_ms, by, unacknowledged } = change;
     let until = until_ms.map(|until| format!(" {until}")).unwrap_or_default();
     let by = by.map_or("-".to_owned(), |by| by.to_string());
-    format!("{node} {change:?} {key} {by}{until}")
+    let unacknowledged = if *unacknowledged { " unacknowledged" } else { "" };
+    format!("{node} {change:?} {key} {by}{until}{unacknowledged}")
 }
 
 /// Plays a story with one entry per line; its place in the trace is the line number, counted from
@@ -220,6 +227,61 @@ fn what_was_lost_at_one_start_does_not_count_at_the_next() {
         "n1 set a 1\nn1 set a 2\nn1 starts from 0 1 a\nn1 set a 3\nn1 set a 4\n\
          n1 starts from 0 2 a\nn1 starts from 0 2 a",
         "n1 LostAtRestart a -\nn1 Set a 1\nn1 LostAtRestart a -\nn1 Set a 3",
+    );
+}
+
+#[test]
+fn a_start_that_undoes_only_what_had_no_reply_says_so() {
+    let deleted = "n1 set a 1\nn1 replies\nn1 delete a 2\n";
+    check(&format!("{deleted}n1 leads\nn1 starts from 0 1 a"), "n1 Set a 1 unacknowledged");
+    check(&format!("{deleted}n1 replies\nn1 leads\nn1 starts from 0 1 a"), "n1 Set a 1");
+    // The key of the last reply was another's.
+    check(
+        "n1 set a 1\nn1 set a 2\nn1 replies\nn1 delete a 3\nn1 leads\nn1 starts from 0 1 a",
+        "n1 Set a 1",
+    );
+    let extended =
+        "n1 set a 1 5000\nn1 extend a 2 6000\nn1 replies\nn1 extend a 3 7000\nn1 leads\n";
+    check(&format!("{extended}n1 starts from 0 2 a"), "n1 Extended a - 6000 unacknowledged");
+    check(&format!("{extended}n1 starts from 0 1 a"), "n1 Extended a - 5000");
+    check(
+        "n1 set a 1 5000\nn1 replies\nn1 extend a 2 6000\nn1 extend a 3 7000\nn1 leads\n\
+         n1 starts from 0 1 a",
+        "n1 Extended a - 5000 unacknowledged",
+    );
+    let counted = "n1 set a 1\nn1 change a 2\nn1 replies\nn1 change a 3\nn1 leads\n";
+    check(&format!("{counted}n1 starts from 0 2 a"), "n1 Changed a - unacknowledged");
+    check(&format!("{counted}n1 starts from 0 1 a"), "n1 Changed a -");
+    // It ends when it did at the last reply, but has an older value.
+    check(
+        "n1 set a 1 5000\nn1 change a 2 5000\nn1 replies\nn1 extend a 3 6000\nn1 leads\n\
+         n1 starts from 0 1 a",
+        "n1 Extended a - 5000",
+    );
+}
+
+#[test]
+fn what_was_told_before_a_start_is_not_told_by_a_process_that_loads() {
+    check("n1 set a 1\nn1 leads\nn1 starts from 0 0", "n1 LostAtRestart a - unacknowledged");
+    check(
+        "n1 set a 1\nn1 leads\nn1 replies\nn1 starts from 0 0",
+        "n1 LostAtRestart a - unacknowledged",
+    );
+    // What it had told of was over by then.
+    check(
+        "n1 set a 1 999\nn1 replies\nn1 expire a -\nn1 set a 2 5000\nn1 leads\nn1 starts from 0 0",
+        "n1 LostAtRestart a - 5000 unacknowledged",
+    );
+    // A master may have acknowledged what its replica loses.
+    check(
+        "n1 set a 1\nn1 tells A20 1\nn2 replies\nn2 set a A20\nn2 leads\nn2 starts from 0 0",
+        "n2 Set a 1\nn2 LostAtRestart a -",
+    );
+    // The next start has nothing more to undo.
+    check(
+        "n1 set a 1\nn1 leads\nn1 starts from 0 0\nn1 set a 2\nn1 replies\nn1 leads\n\
+         n1 starts from 0 0",
+        "n1 LostAtRestart a - unacknowledged\nn1 LostAtRestart a -",
     );
 }
 

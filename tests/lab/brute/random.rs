@@ -337,7 +337,7 @@ impl Maker {
         if change == KeyChange::Deleted && by.is_none() && at.seq.is_multiple_of(2) {
             self.flush(&node, at);
         }
-        self.history.keys.push(Key { node, key, at, change, until_ms, by });
+        self.history.keys.push(Key { node, key, at, change, until_ms, by, unacknowledged: false });
     }
 
     /// A flush of a node that removes a key.

@@ -333,8 +333,9 @@ impl Teller {
         let until_ms = value(rest, "until").map(|until| until.parse::<u64>().expect("a number"));
         let until_ms = until_ms.map(|until| until + EPOCH / MILLISECOND);
         let by = value(rest, "by").map(|by| by.parse().expect("an operation"));
+        let unacknowledged = rest.contains(&"unacknowledged");
         let (node, key) = (node.to_owned(), "lock".to_owned());
-        self.history.keys.push(Key { node, key, at, change, until_ms, by });
+        self.history.keys.push(Key { node, key, at, change, until_ms, by, unacknowledged });
         Some(())
     }
 
