@@ -173,7 +173,8 @@ fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
         if death.verb == Verb::Restart && from < down {
             break;
         }
-        if to >= down && death.verb != Verb::Restart {
+        let is_one = to >= down || only_loaded(ledger, node, (to, down));
+        if is_one && death.verb != Verb::Restart {
             (down, _) = (down.min(from), parts.push(strike::part(death)));
         }
     }
@@ -183,11 +184,22 @@ fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
 /// Whether a node's process was up between an exit of its own and a later death.
 fn was_up(ledger: &Ledger, node: &str, exit: Moment, death: Moment) -> bool {
     let mut roles = ledger.reading.history.sightings.iter().filter(|role| role.by == node);
-    exit < death
-        && roles.any(|role| {
-            let at = Moment::from(role.at);
-            matches!(role.what, Seen::Leads | Seen::Follows) && exit < at && at <= death
-        })
+    let has_started = roles.any(|role| {
+        let at = Moment::from(role.at);
+        matches!(role.what, Seen::Leads | Seen::Follows) && exit < at && at <= death
+    });
+    exit < death && has_started && !only_loaded(ledger, node, (exit, death))
+}
+
+/// Whether a node replied to what came to it in between only that it was loading its file.
+fn only_loaded(ledger: &Ledger, node: &str, (from, to): (Moment, Moment)) -> bool {
+    let requests = ledger.reading.history.requests.iter().filter(|request| request.to == node);
+    let met = requests.filter(|request| {
+        let at = request.at(Leg::Applied).map(Moment::from);
+        at.is_some_and(|at| from < at && at <= to)
+    });
+    let mut answers = met.map(|request| request.answer.as_deref()).peekable();
+    answers.peek().is_some() && answers.all(|answer| answer == Some("LOADING"))
 }
 
 /// Replicas that became masters, among the nodes that could have the lock's key. If no node reports

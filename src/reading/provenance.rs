@@ -16,7 +16,7 @@ mod life;
 pub(crate) mod recent;
 mod stream;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::time::{MILLISECOND, Stamp};
 use lockstorm_platform::trace::{
@@ -59,8 +59,8 @@ struct NodeKeys<C> {
     /// What changed since the last reply, as it was then. What a replica applies its master may
     /// have acknowledged.
     unanswered: Unanswered<C>,
-    /// The same when the process last took a role: a process that is loading replies too.
-    at_role: Unanswered<C>,
+    /// What a process that was loading declined: such a reply tells nobody anything.
+    declined: BTreeSet<Request>,
 }
 
 /// The keys that differ from the moment of a reply, as they were then.
@@ -112,10 +112,14 @@ impl<C: Clone + PartialEq> Provenance<C> {
                 let node = self.node(host);
                 node.files.dump(entry.stamp.seq, node.living.clone(), *appends);
             }
-            Event::Message { leg: Leg::Replied, .. } => self.node(host).unanswered.clear(),
-            Event::Role { .. } => {
+            Event::Message { leg: Leg::Replied, request, .. } => {
                 let node = self.node(host);
-                node.at_role.clone_from(&node.unanswered);
+                if !node.declined.remove(request) {
+                    node.unanswered.clear();
+                }
+            }
+            Event::Declined { request, word } if word == "LOADING" => {
+                self.node(host).declined.insert(*request);
             }
             Event::Loaded { keys, resync, file } => {
                 return self.load(host, &entry.stamp, keys, *resync, *file);
@@ -139,7 +143,7 @@ impl<C: Clone + PartialEq> Provenance<C> {
             living: BTreeMap::new(),
             files: NodeFiles::bounded(bounds),
             unanswered: BTreeMap::new(),
-            at_role: BTreeMap::new(),
+            declined: BTreeSet::new(),
         };
         self.nodes.entry(host).or_insert_with(new)
     }
@@ -172,13 +176,15 @@ impl<C: Clone + PartialEq> Provenance<C> {
         };
         let wall_ms = stamp.wall / MILLISECOND;
         let mut changes = differences(&before, &node.living, lost, wall_ms);
-        let unanswered = std::mem::take(&mut node.at_role);
-        node.unanswered.clear();
+        node.declined.clear();
+        let unanswered = std::mem::take(&mut node.unanswered);
         if resync.is_none() {
             for change in &mut changes {
                 let Some(then) = unanswered.get(&change.key) else { continue };
-                let then = then.as_ref().filter(|life| !life.is_over(wall_ms));
-                change.unacknowledged = node.living.get(&change.key) == then;
+                let now = node.living.get(&change.key);
+                // A key that is over may be there until somebody looks.
+                let is_over = then.as_ref().is_some_and(|life| life.is_over(wall_ms));
+                change.unacknowledged = now == then.as_ref() || is_over && now.is_none();
             }
         }
         changes

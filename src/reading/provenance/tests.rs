@@ -76,7 +76,10 @@ fn event(words: &[&str]) -> Event {
             let request = Request { connection: connection(0), nth: 0 };
             Event::Message { request, leg: Leg::Replied, command: "SET", op: None }
         }
-        ["leads"] => Event::Role { master: None },
+        ["declines"] => {
+            let request = Request { connection: connection(0), nth: 0 };
+            Event::Declined { request, word: "LOADING".to_owned() }
+        }
         ["saves"] => Event::Dumped { appends: None },
         ["rewrites", own] => Event::Dumped { appends: Some(number(own)) },
         ["starts", "from", mark, changes, rest @ ..] => {
@@ -216,7 +219,7 @@ fn a_start_brings_what_the_file_holds_and_no_more() {
         // A node without a file, and one that does not report what it read.
         ("n1 comes-back a", "n1 LostAtRestart b -"),
     ] {
-        check(&format!("{made}{start}"), expected);
+        check(&format!("{made}n1 replies\n{start}"), expected);
     }
 }
 
@@ -233,28 +236,24 @@ fn what_was_lost_at_one_start_does_not_count_at_the_next() {
 #[test]
 fn a_start_that_undoes_only_what_had_no_reply_says_so() {
     let deleted = "n1 set a 1\nn1 replies\nn1 delete a 2\n";
-    check(&format!("{deleted}n1 leads\nn1 starts from 0 1 a"), "n1 Set a 1 unacknowledged");
-    check(&format!("{deleted}n1 replies\nn1 leads\nn1 starts from 0 1 a"), "n1 Set a 1");
+    check(&format!("{deleted}n1 starts from 0 1 a"), "n1 Set a 1 unacknowledged");
+    check(&format!("{deleted}n1 replies\nn1 starts from 0 1 a"), "n1 Set a 1");
     // The key of the last reply was another's.
-    check(
-        "n1 set a 1\nn1 set a 2\nn1 replies\nn1 delete a 3\nn1 leads\nn1 starts from 0 1 a",
-        "n1 Set a 1",
-    );
-    let extended =
-        "n1 set a 1 5000\nn1 extend a 2 6000\nn1 replies\nn1 extend a 3 7000\nn1 leads\n";
+    check("n1 set a 1\nn1 set a 2\nn1 replies\nn1 delete a 3\nn1 starts from 0 1 a", "n1 Set a 1");
+    let extended = "n1 set a 1 5000\nn1 extend a 2 6000\nn1 replies\nn1 extend a 3 7000\n";
     check(&format!("{extended}n1 starts from 0 2 a"), "n1 Extended a - 6000 unacknowledged");
     check(&format!("{extended}n1 starts from 0 1 a"), "n1 Extended a - 5000");
     check(
-        "n1 set a 1 5000\nn1 replies\nn1 extend a 2 6000\nn1 extend a 3 7000\nn1 leads\n\
+        "n1 set a 1 5000\nn1 replies\nn1 extend a 2 6000\nn1 extend a 3 7000\n\
          n1 starts from 0 1 a",
         "n1 Extended a - 5000 unacknowledged",
     );
-    let counted = "n1 set a 1\nn1 change a 2\nn1 replies\nn1 change a 3\nn1 leads\n";
+    let counted = "n1 set a 1\nn1 change a 2\nn1 replies\nn1 change a 3\n";
     check(&format!("{counted}n1 starts from 0 2 a"), "n1 Changed a - unacknowledged");
     check(&format!("{counted}n1 starts from 0 1 a"), "n1 Changed a -");
     // It ends when it did at the last reply, but has an older value.
     check(
-        "n1 set a 1 5000\nn1 change a 2 5000\nn1 replies\nn1 extend a 3 6000\nn1 leads\n\
+        "n1 set a 1 5000\nn1 change a 2 5000\nn1 replies\nn1 extend a 3 6000\n\
          n1 starts from 0 1 a",
         "n1 Extended a - 5000",
     );
@@ -262,24 +261,29 @@ fn a_start_that_undoes_only_what_had_no_reply_says_so() {
 
 #[test]
 fn what_was_told_before_a_start_is_not_told_by_a_process_that_loads() {
-    check("n1 set a 1\nn1 leads\nn1 starts from 0 0", "n1 LostAtRestart a - unacknowledged");
+    check("n1 set a 1\nn1 starts from 0 0", "n1 LostAtRestart a - unacknowledged");
     check(
-        "n1 set a 1\nn1 leads\nn1 replies\nn1 starts from 0 0",
+        "n1 set a 1\nn1 declines\nn1 replies\nn1 starts from 0 0",
         "n1 LostAtRestart a - unacknowledged",
     );
     // What it had told of was over by then.
     check(
-        "n1 set a 1 999\nn1 replies\nn1 expire a -\nn1 set a 2 5000\nn1 leads\nn1 starts from 0 0",
+        "n1 set a 1 999\nn1 replies\nn1 expire a -\nn1 set a 2 5000\nn1 starts from 0 0",
         "n1 LostAtRestart a - 5000 unacknowledged",
+    );
+    // It is there until somebody looks, though it is over.
+    check(
+        "n1 set a 1 999\nn1 replies\nn1 delete a 2\nn1 starts from 0 1 a",
+        "n1 Set a 1 999 unacknowledged",
     );
     // A master may have acknowledged what its replica loses.
     check(
-        "n1 set a 1\nn1 tells A20 1\nn2 replies\nn2 set a A20\nn2 leads\nn2 starts from 0 0",
+        "n1 set a 1\nn1 tells A20 1\nn2 replies\nn2 set a A20\nn2 starts from 0 0",
         "n2 Set a 1\nn2 LostAtRestart a -",
     );
     // The next start has nothing more to undo.
     check(
-        "n1 set a 1\nn1 leads\nn1 starts from 0 0\nn1 set a 2\nn1 replies\nn1 leads\n\
+        "n1 set a 1\nn1 starts from 0 0\nn1 set a 2\nn1 replies\n\
          n1 starts from 0 0",
         "n1 LostAtRestart a - unacknowledged\nn1 LostAtRestart a -",
     );
@@ -293,7 +297,7 @@ fn a_key_comes_back_from_an_old_dump() {
     );
     check(
         "n1 set a 1\nn1 saves\nn1 delete a 2\nn1 set a 3\nn1 saves\nn1 set b 4\nn1 delete a 5\n\
-         n1 starts from 5 0 a\nn1 starts from 2 0 a",
+         n1 replies\nn1 starts from 5 0 a\nn1 starts from 2 0 a",
         "n1 LostAtRestart b -\nn1 Set a 3\nn1 LostAtRestart a -\nn1 Set a 1",
     );
 }
@@ -310,7 +314,7 @@ fn a_rewritten_file_holds_what_follows_its_dump() {
         ("n1 starts from 4 2 a", "n1 LostAtRestart a -\nn1 LostAtRestart b -\nn1 Set a 1 5000"),
         ("n1 starts from 0 4 a b", "n1 LostAtRestart a -\nn1 Set a 1 5000"),
     ] {
-        check(&format!("{made}{start}"), expected);
+        check(&format!("{made}n1 replies\n{start}"), expected);
     }
 }
 
@@ -332,7 +336,7 @@ fn the_oldest_is_forgotten_where_memory_is_bounded() {
         "n2 Set a -\nn2 Set b 2\nn2 Set c 3",
     );
     // Two changes are kept: earlier contents of the file are part of what it begins with.
-    let made = "n1 set a 1\nn1 set b 2\nn1 set a 3\n";
+    let made = "n1 set a 1\nn1 set b 2\nn1 set a 3\nn1 replies\n";
     check_in(bounds, &format!("{made}n1 starts from 0 2 a b"), "n1 LostAtRestart a -\nn1 Set a 1");
     check_in(
         bounds,
