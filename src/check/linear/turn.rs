@@ -4,7 +4,8 @@
 //! Two turns have no order if each can end only after the other must have begun. For three or more
 //! this is not the whole argument, but each figure is true. Nested grants have one turn.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::case::Case;
 use crate::check::linear::search::{self, Item};
@@ -15,6 +16,8 @@ use crate::reading::moment::Moment;
 use lockstorm_platform::time::Instant;
 
 type Turns<'a> = Vec<&'a Item<LockAction>>;
+/// The holder, and the moment from which on its hold can end.
+type State = Option<(i64, Moment)>;
 
 /// The turns of the grants to which these operations belong, the earliest acquire first.
 pub fn turns(case: &Case, ops: &[OpId]) -> Vec<Turn> {
@@ -25,7 +28,7 @@ pub fn turns(case: &Case, ops: &[OpId]) -> Vec<Turn> {
         let own = items.iter().filter(|item| item.is_certain && item.block == i64::from(op.id));
         let own: Turns = own.collect();
         let shown_by = spec::proven_by(case, op)?;
-        let end = earliest_end(&own, None, Moment::default());
+        let end = earliest_end(&own);
         let (free, end) = match end {
             Some((free, ends, last)) => (free, reason(case, op.id, &own, ends, last)),
             None => (Moment::NEVER, TurnEnd::Contradiction),
@@ -39,32 +42,44 @@ pub fn turns(case: &Case, ops: &[OpId]) -> Vec<Turn> {
     turns
 }
 
-/// The earliest moment at which the lock can be free of a grant whose items `left` are not yet
-/// placed; when the grant expires, if it is not released; and the last item. `None` if no order
-/// places what is left.
+/// The earliest moment at which the lock can be free of a grant with these items; when the grant
+/// expires, if it is not released; and the last item. `None` if no order places all. What was
+/// reached with the same items placed at an earlier point is not tried again: many concurrent
+/// extends have more orders than anybody can wait for.
 fn earliest_end<'a>(
-    left: &[&'a Item<LockAction>],
-    state: Option<(i64, Moment)>,
-    now: Moment,
+    own: &[&'a Item<LockAction>],
 ) -> Option<(Moment, Option<Moment>, &'a Item<LockAction>)> {
-    let items = left.iter().enumerate();
-    let steps = items.flat_map(|(index, item)| {
-        let steps = search::steps(&LockModel, state, item, now.max(item.call));
-        steps.map(move |step| (index, item, step))
-    });
-    let ends = steps.filter_map(|(index, item, (state, now))| {
-        let mut rest = left.to_vec();
-        rest.remove(index);
-        if now > item.ret || rest.iter().any(|item| item.ret < now) {
-            return None;
+    let mut open = vec![(vec![false; own.len()], None, Moment::default(), None)];
+    let mut reached: BTreeMap<(Vec<bool>, State), Moment> = BTreeMap::new();
+    let mut best: Option<(Moment, Option<Moment>, &Item<LockAction>)> = None;
+    while let Some((placed, state, now, last)) = open.pop() {
+        if let Some(last) = last.filter(|_| placed.iter().all(|is_placed| *is_placed)) {
+            let ends = state.map(|(_, ends)| ends);
+            let free = ends.map_or(now, |ends| now.max(ends));
+            if best.is_none_or(|(known, ..)| free < known) {
+                best = Some((free, ends, last));
+            }
+            continue;
         }
-        match (rest.is_empty(), state) {
-            (false, _) => earliest_end(&rest, state, now),
-            (true, None) => Some((now, None, *item)),
-            (true, Some((_, ends))) => Some((now.max(ends), Some(ends), *item)),
+        match reached.entry((placed.clone(), state)) {
+            Entry::Occupied(entry) if *entry.get() <= now => continue,
+            Entry::Occupied(mut entry) => *entry.get_mut() = now,
+            Entry::Vacant(entry) => _ = entry.insert(now),
         }
-    });
-    ends.min_by_key(|(free, ..)| *free)
+        // The first item is on top.
+        for (index, item) in own.iter().enumerate().rev().filter(|(index, _)| !placed[*index]) {
+            let steps = search::steps(&LockModel, state, item, now.max(item.call));
+            for (state, now) in steps.collect::<Vec<_>>().into_iter().rev() {
+                let mut next = placed.clone();
+                next[index] = true;
+                let left = own.iter().zip(&next).filter(|(_, is_placed)| !**is_placed);
+                if now <= item.ret && left.map(|(item, _)| item.ret).all(|ret| ret >= now) {
+                    open.push((next, state, now, Some(*item)));
+                }
+            }
+        }
+    }
+    best
 }
 
 fn reason(
