@@ -103,16 +103,24 @@ pub fn search<M: SequentialModel>(model: &M, items: &[Item<M::Action>]) -> Legal
         if at.first == certain.len() {
             return Legality::Legal;
         }
-        match reached.entry((at.first, at.placed, at.chosen, at.state)) {
-            Entry::Occupied(entry) if *entry.get() <= at.now => continue,
-            Entry::Occupied(mut entry) => *entry.get_mut() = at.now,
-            Entry::Vacant(entry) => _ = entry.insert(at.now),
+        if !is_earliest(&mut reached, (at.first, at.placed, at.chosen, at.state), at.now) {
+            continue;
         }
         if reached.len() > LIMIT || !expand(model, &certain, &uncertain, at, &mut open) {
             return Legality::GaveUp;
         }
     }
     Legality::Illegal
+}
+
+/// Whether a configuration was not reached before at this point or an earlier one; remembers it.
+pub fn is_earliest<C: Ord>(reached: &mut BTreeMap<C, Moment>, at: C, now: Moment) -> bool {
+    match reached.entry(at) {
+        Entry::Occupied(entry) if *entry.get() <= now => return false,
+        Entry::Occupied(mut entry) => *entry.get_mut() = now,
+        Entry::Vacant(entry) => _ = entry.insert(now),
+    }
+    true
 }
 
 /// Pushes the successors of a configuration on the stack, the earliest call on top. False if more

@@ -4,7 +4,6 @@
 //! Two turns have no order if each can end only after the other must have begun. For three or more
 //! this is not the whole argument, but each figure is true. Nested grants have one turn.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::case::Case;
@@ -61,10 +60,8 @@ fn earliest_end<'a>(
             }
             continue;
         }
-        match reached.entry((placed.clone(), state)) {
-            Entry::Occupied(entry) if *entry.get() <= now => continue,
-            Entry::Occupied(mut entry) => *entry.get_mut() = now,
-            Entry::Vacant(entry) => _ = entry.insert(now),
+        if !search::is_earliest(&mut reached, (placed.clone(), state), now) {
+            continue;
         }
         // The first item is on top.
         for (index, item) in own.iter().enumerate().rev().filter(|(index, _)| !placed[*index]) {

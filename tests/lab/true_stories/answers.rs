@@ -16,44 +16,40 @@ fn is_answered(request: &Request) -> bool {
     request.legs.iter().any(|(leg, _)| *leg == Leg::Delivered)
 }
 
+/// The operation of that caller that ends now with an unknown outcome.
+fn of_unknown_fate<'a>(facts: &Facts<'a>, told: &Told) -> Result<&'a Op, String> {
+    ended(facts, told, &Outcome::Unknown)?;
+    let is_it =
+        |op: &&Op| op.caller == told.words[0] && op.ret.is_some_and(|ret| ret.instant() == told.at);
+    facts.history.ops.iter().find(is_it).ok_or_else(|| "none ends then".into())
+}
+
 pub const TEMPLATES: &[Template] = &[
     (
         "{who}'s {word} ends without an answer: its caller does not learn whether it took effect.",
         |f, t| {
-            ended(f, t, &Outcome::Unknown)?;
-            let is_it =
-                |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|r| r.instant() == t.at);
-            let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
+            let op = of_unknown_fate(f, t)?;
             let own = || f.history.requests.iter().filter(|r| r.op == op.id);
             ensure(!own().any(is_answered), "a request was answered")?;
             ensure(own().next().is_none() || own().any(is_sent), "nothing was sent")
         },
     ),
     ("{who}'s {word} finds no connection, and ends without a request.", |f, t| {
-        ended(f, t, &Outcome::Unknown)?;
-        let is_it =
-            |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|r| r.instant() == t.at);
-        let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
+        let op = of_unknown_fate(f, t)?;
         ensure(!f.history.requests.iter().any(|r| r.op == op.id && is_sent(r)), "one was sent")
     }),
     (
         "{who}'s {word} ends without an answer to its {word}: its caller does not learn whether that \
          took effect.",
         |f, t| {
-            ended(f, t, &Outcome::Unknown)?;
-            let is_it =
-                |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|r| r.instant() == t.at);
-            let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
+            let op = of_unknown_fate(f, t)?;
             let own = || f.history.requests.iter().filter(|r| r.op == op.id);
             let open = own().any(|r| !is_answered(r) && r.command == t.words[2]);
             ensure(open && own().any(is_answered), "it was answered, or nothing was")
         },
     ),
     ("{who}'s {word} ends without an answer of {list}, and its outcome is unknown.", |f, t| {
-        ended(f, t, &Outcome::Unknown)?;
-        let is_it =
-            |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|r| r.instant() == t.at);
-        let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
+        let op = of_unknown_fate(f, t)?;
         let own = || f.history.requests.iter().filter(|r| r.op == op.id);
         let silent = |node: &str| own().all(|r| r.to != node || !is_answered(r));
         for node in list(t.words[2]) {
@@ -62,10 +58,7 @@ pub const TEMPLATES: &[Template] = &[
         ensure(own().any(is_answered), "nobody answered at all")
     }),
     ("{who}'s {word} sends nothing, and returns as unknown.", |f, t| {
-        ended(f, t, &Outcome::Unknown)?;
-        let is_it =
-            |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|r| r.instant() == t.at);
-        let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
+        let op = of_unknown_fate(f, t)?;
         ensure(!f.history.requests.iter().any(|r| r.op == op.id), "it asked for something")
     }),
     ("{who}'s {word} returns with an unknown outcome.", |f, t| ended(f, t, &Outcome::Unknown)),
