@@ -380,13 +380,13 @@ pub fn threshold_words(threshold: &Threshold) -> String {
         ),
         None => String::new(),
     };
-    // A reader quotes the first figure: it is the one from which on something was seen to break.
+    // A reader quotes the first figure: none that was tried broke beyond it.
     let sooner = match (threshold.breaks_again.iter(), is_least) {
-        (again, true) => again.max_by_key(|value| value.abs()).map(|value| ("up to", value, "")),
-        (again, false) => again.min_by_key(|value| value.abs()).map(|value| ("from", value, " on")),
+        (again, true) => again.max_by_key(|value| value.abs()).map(|value| (value, "still")),
+        (again, false) => again.min_by_key(|value| value.abs()).map(|value| (value, "already")),
     };
-    let sooner = sooner.map_or_else(String::new, |(up_to, value, on)| {
-        format!("breaks in places {up_to} {}{on}; ", amount(*value))
+    let sooner = sooner.map_or_else(String::new, |(value, already)| {
+        format!("breaks at {} {already}; ", amount(*value))
     });
     let way = match threshold.instead.as_str() {
         "" => String::new(),
@@ -456,19 +456,19 @@ mod tests {
     }
 
     #[test]
-    fn the_first_figure_is_the_one_from_which_on_something_broke() {
+    fn the_first_figure_is_the_farthest_at_which_something_was_seen_to_break() {
         let with = |holds, breaks, again: [i64; 2]| {
             let breaks_again = again.to_vec();
             threshold_words(&Threshold { breaks_again, ..threshold(holds, breaks) })
         };
         let pause = with(3_052 * MS, 3_053 * MS, [1_780 * MS, 2_034 * MS]);
-        let first = "breaks in places from 1.78 s on; 3.052 s holds, 3.053 s breaks; ";
+        let first = "breaks at 1.78 s already; 3.052 s holds, 3.053 s breaks; ";
         assert!(pause.starts_with(first), "{pause}");
         let lease = with(15_442 * MS, 15_441 * MS, [20_000 * MS, 40_000 * MS]);
-        let first = "breaks in places up to 40 s; 15.442 s holds, 15.441 s breaks; ";
+        let first = "breaks at 40 s still; 15.442 s holds, 15.441 s breaks; ";
         assert!(lease.starts_with(first), "{lease}");
         let step = with(-3_052 * MS, -3_053 * MS, [-2_034 * MS, -1_780 * MS]);
-        assert!(step.starts_with("breaks in places from 1.78 s on; "), "{step}");
+        assert!(step.starts_with("breaks at 1.78 s already; "), "{step}");
     }
 
     #[test]

@@ -23,9 +23,10 @@
 use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::check::availability::Availability;
+use crate::check::availability::{Availability, Unavailable};
 use crate::check::signature::Signature;
 use crate::check::verdict::Kind;
+use crate::default::is_default;
 use crate::ledger::part::Part;
 use crate::plan::Plan;
 
@@ -300,6 +301,9 @@ pub struct ServiceLevel {
     pub requests_per_grant: Option<u64>,
     /// Refused acquires among those that returned, in thousandths.
     pub refused: u32,
+    /// The longest stretch in which the lock was unavailable, ns.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub longest_unavailable: Nanos,
 }
 
 impl ServiceLevel {
@@ -311,6 +315,7 @@ impl ServiceLevel {
             percentile_99_wait: measured.waits.percentile_99,
             requests_per_grant: measured.requests_per_grant,
             refused: measured.refused,
+            longest_unavailable: measured.unavailable.as_ref().map_or(0, Unavailable::length),
         }
     }
 }

@@ -287,7 +287,7 @@ fn stuck(witness: &Witness<'_>) -> String {
             let was_granted = ops.any(|op| matches!(op.outcome, Outcome::Granted { .. }));
             let when = match (is_granted, was_granted) {
                 (true, _) => "in time",
-                (false, true) => "any more",
+                (false, true) => "before the run ended",
                 (false, false) => "at all",
             };
             format!("Nobody held the lock, and nobody could get it {when}")

@@ -206,14 +206,15 @@ impl<'a> Witness<'a> {
     }
 
     /// The lives of the key that block others though no caller holds the lock, with their owners:
-    /// those that a leak names, and those that exist from the heal until the probe's time is over.
-    /// The keys that the probe met come first.
+    /// those that a leak names, and those that exist until the probe's time is over, from the heal
+    /// on or since a start after it put them back. The keys that the probe met come first.
     pub fn left(&self) -> impl Iterator<Item = (&KeyLife, &'a Op)> {
         let named: Vec<usize> =
             self.of_kind(Kind::Leak).flat_map(|leak| leak.keys.iter().copied()).collect();
         let stuck = self.of_kind(Kind::Stuck).next().map(|stuck| stuck.to);
         let lives = self.lives.iter().filter(move |life| {
-            let outlasts = |at| self.is_there(life, self.healed()) && self.is_there(life, at);
+            let is_early = self.is_there(life, self.healed()) || self.put_back(life).is_some();
+            let outlasts = |at| is_early && self.is_there(life, at);
             named.contains(&life.born)
                 || life.owner.is_some() && !self.is_copy(life) && stuck.is_some_and(outlasts)
         });
@@ -243,6 +244,22 @@ impl<'a> Witness<'a> {
         let mut lives = self.reading.lives.incarnations.iter();
         let life = lives.find(|own| own.born == life.born)?;
         self.reading.leaver(life)
+    }
+
+    /// The earlier key of the same acquire that a start put back on its node as this one: no
+    /// command set it then.
+    pub fn put_back(&self, life: &KeyLife) -> Option<&KeyLife> {
+        let born = &self.history().keys[life.born];
+        let had = |earlier: &&KeyLife| {
+            let is_same = earlier.owner == life.owner && earlier.node == life.node;
+            is_same && earlier.born < life.born && earlier.until <= life.from
+        };
+        let by_command =
+            |by: OpId| self.reading.commands(by, &life.node).any(|at| at.at == born.at.at);
+        let is_by_start = born.change == KeyChange::Set
+            && born.by.is_some_and(|by| !by_command(by))
+            && !leaders::follows(self.history(), &life.node, born.at);
+        self.lives.iter().rfind(had).filter(|_| is_by_start)
     }
 
     /// The release that set a key, if one did.

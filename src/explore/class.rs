@@ -5,6 +5,9 @@
 //! itself can be wrong. If a breach remains without any fault, slow links and the other initial
 //! conditions count as parts too.
 //!
+//! If nodes came back with keys forgotten, a sub-plan may also have its disks written before each
+//! reply: what such a run violates did not need the forgetting.
+//!
 //! - A kind is **in-model** if some sub-plan inside violates it: a run in which every assumption
 //!   was kept shows the bug. The plan is in-model if any sub-plan inside is violated at all; if
 //!   none of them violates a kind of the plan's own run, the kinds that they do violate are named.
@@ -24,6 +27,8 @@
 //! If there are few parts, all sub-plans are tried. Otherwise: those without parts that some run
 //! blames, the largest first, and those from which such parts are removed one by one.
 
+mod subplans;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
@@ -39,14 +44,10 @@ use crate::ledger::breach::Breach;
 use crate::ledger::part::{
     Part, Parts, Strikes, every_part_of, lasts, parts_of, strikes, subsets, without,
 };
-use crate::plan::Plan;
+use crate::plan::{Persistence, Plan};
 use crate::promise::Bounded;
 use crate::run::Lab;
 
-/// The maximum number of parts for which all sub-plans are tried.
-const MAX_PARTS: usize = 6;
-/// The maximum number of sub-plans that are tried otherwise.
-const MAX_SUBPLANS: usize = 64;
 /// The maximum number of breaches that are removed together, if there are many.
 const MAX_TOGETHER: usize = 3;
 
@@ -73,7 +74,9 @@ pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
         ends
     });
     let parts = with_leeway(parts_of(plan, &promise), &leeway);
-    let mut search = Search { reruns, plan, parts, leeway, struck, ends };
+    let forgets = plan.topology.persistence != Persistence::AofAlways
+        && own.breaches.iter().any(|breach| breach.what == Bounded::AmnesiacRestart);
+    let mut search = Search { reruns, plan, parts, leeway, struck, ends, forgets };
     if !search.bare().breaches.is_empty() {
         search.parts = with_leeway(every_part_of(plan, &lab.promise(plan)), &search.leeway);
     }
@@ -96,6 +99,8 @@ struct Search<'a, 'b> {
     struck: Strikes,
     /// When the last violation of each kind was over.
     ends: BTreeMap<Kind, Nanos>,
+    /// Whether nodes came back without what their disks could have kept.
+    forgets: bool,
 }
 
 impl Search<'_, '_> {
@@ -153,69 +158,6 @@ impl Search<'_, '_> {
             }
         }
         out
-    }
-
-    /// The sub-plans to try, the likely ones first.
-    fn candidates(&mut self) -> Vec<Parts> {
-        let chain = self.chain();
-        let among: Vec<Part> = if self.parts.len() <= MAX_PARTS {
-            self.parts.clone()
-        } else {
-            chain.last().into_iter().flatten().copied().collect()
-        };
-        let mut seen = BTreeSet::new();
-        let mut found: Vec<Parts> = chain;
-        if self.parts.len() > MAX_PARTS {
-            found.extend([
-                self.mildly(|blamed| blamed.first()),
-                self.mildly(|blamed| blamed.last()),
-            ]);
-        }
-        let all: Parts = self.parts.iter().copied().collect();
-        found.push(all.clone());
-        if self.parts.len() > MAX_PARTS {
-            // Few parts that break nothing may show a bug that the others hide.
-            let kept = [1, 2].into_iter().flat_map(|kept| subsets(&self.parts, kept));
-            found.extend(kept.map(|kept| all.difference(&kept).copied().collect()));
-        }
-        let mut size = 1;
-        while size <= among.len() && found.len() <= MAX_SUBPLANS {
-            found.extend(subsets(&among, size));
-            size += 1;
-        }
-        found.retain(|out| seen.insert(out.clone()));
-        found.truncate(MAX_SUBPLANS.max(1 << self.parts.len().min(MAX_PARTS)));
-        found
-    }
-
-    /// The sets removed step by step: each step also removes everything that breached an assumption
-    /// in the previous run, until nothing is breached or nothing is left to remove.
-    fn chain(&mut self) -> Vec<Parts> {
-        let (mut chain, mut out) = (Vec::new(), Parts::new());
-        let all = self.parts.clone();
-        loop {
-            let before = out.len();
-            for breach in self.breaches(&out) {
-                let is_known = !breach.parts.is_empty();
-                out.extend(if is_known { breach.parts } else { all.clone() });
-            }
-            if out.len() == before {
-                return chain;
-            }
-            chain.push(out.clone());
-        }
-    }
-
-    /// The set removed part by part, from those that breached an assumption in the previous run,
-    /// until nothing is breached: of pauses that exceed a bound only together, not all need to go.
-    fn mildly(&mut self, pick: impl Fn(&BTreeSet<Part>) -> Option<&Part>) -> Parts {
-        let mut out = Parts::new();
-        loop {
-            let blamed = self.breaches(&out).into_iter().flat_map(|breach| breach.parts);
-            let blamed = blamed.filter(|part| !out.contains(part)).collect::<BTreeSet<_>>();
-            let Some(part) = pick(&blamed) else { return out };
-            out.insert(*part);
-        }
     }
 
     /// The breaches of a sub-plan, each with parts to remove if any are known.

@@ -5,8 +5,8 @@ mod changes;
 mod diff;
 pub mod lease;
 
-use lockstorm_platform::fault::Target;
 use lockstorm_platform::fault::verbs::Figure;
+use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Nanos};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
@@ -19,7 +19,7 @@ use crate::explore::budget::Spending;
 use crate::explore::knob::fault;
 use crate::explore::remedy::changes::{
     changed, delayed_restart, fence, fenced, longer_lease, longer_timeout, min_replicas,
-    more_votes, own_token, slewed, wait_for_replicas, with_lease, with_lock,
+    more_votes, own_token, slewed, token_of_acquire, wait_for_replicas, with_lease, with_lock,
 };
 use crate::explore::remedy::diff::diff;
 use crate::explore::rerun::pinned;
@@ -81,9 +81,19 @@ impl ViolatedRun<'_> {
                     && matches!(&fault.target, Target::Host(host) if !nodes.contains(host))
             })
         };
+        let steps_node = |part: &Part| {
+            let stepped = part.fault().and_then(|id| fault(plan, id));
+            let is_step = stepped.is_some_and(|fault| {
+                let is_of_node =
+                    matches!(&fault.target, Target::Host(host) if plan.nodes().contains(host));
+                is_of_node && matches!(fault.verb, Verb::ClockStep { .. })
+            });
+            is_step || plan.nodes().iter().any(|node| part.has_offset_of(plan, node))
+        };
         let of_part = |part: &Part| match part {
             Part::Work(bound) if *bound > 0 => Some(How::Overworked),
             part if halts(part) => Some(How::StoodStill),
+            part if steps_node(part) => Some(How::NodeClock),
             _ => None,
         };
         [self.how].into_iter().chain(self.acting.iter().filter_map(of_part)).collect()
@@ -134,7 +144,7 @@ const FENCED: &[How] = &[
 /// The remedy whose own change is the extends.
 const EXTENDS: &str = "extends while the work lasts";
 
-static REMEDIES: [Remedy; 21] = [
+static REMEDIES: [Remedy; 22] = [
     Remedy {
         name: "a fence that the resource checks on every access",
         heals: FENCED,
@@ -252,6 +262,11 @@ static REMEDIES: [Remedy; 21] = [
             How::ReleaseFailed,
         ],
         apply: |plan, _| own_token(plan),
+    },
+    Remedy {
+        name: "a token for each acquire in place of a count for each thread",
+        heals: &[How::SameOwner, How::DeletedByOwner],
+        apply: |plan, _| token_of_acquire(plan),
     },
     Remedy {
         name: "scripts that are sent whole where the node has lost them",

@@ -326,7 +326,8 @@ impl Dial<'_> {
             (true, false) => (own.saturating_mul(2), last),
         };
         let holds_again = self.wrong((breaks, beyond), (holds, breaks), true);
-        let breaks_again = self.wrong((holds, last), (holds, breaks), false);
+        let mut breaks_again = self.wrong((holds, last), (holds, breaks), false);
+        self.reach(&mut breaks_again, (holds, last));
         Threshold {
             of,
             unit,
@@ -341,6 +342,22 @@ impl Dial<'_> {
             instead: String::new(),
             bound: None,
             later: None,
+        }
+    }
+
+    /// Adds the last value up to which something is violated from the farthest of these on, towards
+    /// the end of a way: between two that were tried, it is searched.
+    fn reach(&mut self, breaks: &mut Vec<i64>, (from, to): (i64, i64)) {
+        let far = if from < to { breaks.last() } else { breaks.first() };
+        let Some(far) = far.copied() else { return };
+        let beyond: Vec<i64> = self.spread(from, to).collect();
+        let mut beyond = beyond.into_iter().filter(|value| (far < *value) == (from < to));
+        let next = beyond.find(|value| *value != far && self.is_there(*value) == Some(false));
+        let Some(holds) = next else { return };
+        let (_, edge) = self.bisect(holds, far);
+        if !breaks.contains(&edge) {
+            breaks.push(edge);
+            breaks.sort_unstable();
         }
     }
 

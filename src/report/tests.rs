@@ -1,7 +1,9 @@
 //! Snapshot tests of every format, with hand-made findings.
 
 use insta::{assert_binary_snapshot, assert_snapshot};
+use lockstorm_platform::time::SECOND;
 
+use crate::check::signature::Signature;
 use crate::check::verdict::{Kind, Verdict};
 use crate::explain::experiment::{Experiments, Fresh, Remedied, ServiceLevel};
 use crate::explain::explanation::explain;
@@ -141,4 +143,30 @@ fn remedies_that_tested_nothing_are_not_among_those_that_do_not_heal() {
         heals(&[unknown]),
         format!("heals:  unknown: the one remedy that was tried {untested}")
     );
+}
+
+#[test]
+fn a_remedy_that_shuts_a_lock_for_longer_says_so() {
+    let mut finding = fixture::gc_pause::finding();
+    let own = ServiceLevel::of(&finding.judgement.availability).longest_unavailable;
+    let tried = |longest_unavailable| Remedied {
+        name: "a longer lease".to_owned(),
+        scenario_plan: String::new(),
+        diff: Vec::new(),
+        kinds: Vec::new(),
+        is_unknown: false,
+        service: ServiceLevel { longest_unavailable, ..ServiceLevel::default() },
+        on_fresh: Fresh { runs: 50, held: 50, unknown: 0 },
+    };
+    let mut page = |kinds: &[Kind], longest| {
+        let remedies = vec![tried(longest)];
+        finding.experiments = Some(Experiments { remedies, ..Experiments::default() });
+        let signature = Signature::of(&finding.judgement.verdict);
+        finding.signature = Some(Signature { kinds: kinds.to_vec(), ..signature });
+        let lines = text::short(&finding, &explain(&finding));
+        lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+    };
+    assert!(page(&[Kind::Leak], own + 2 * SECOND).contains("but nobody could get the lock for"));
+    assert!(!page(&[Kind::Leak], own).contains("but nobody could get the lock"));
+    assert!(!page(&[Kind::StaleHolder], own + 2 * SECOND).contains("but nobody could get"));
 }

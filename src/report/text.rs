@@ -2,12 +2,14 @@
 
 use std::fmt::Write;
 
-use crate::check::verdict::Verdict;
-use crate::explain::experiment::Remedied;
+use lockstorm_platform::time::SECOND;
+
+use crate::check::verdict::{Kind, Verdict};
+use crate::explain::experiment::{Remedied, ServiceLevel};
 use crate::explain::explanation::Explanation;
 use crate::explain::finding::Finding;
 use crate::explain::sentence::{beyond, class_words, verdict_words};
-use crate::quantity::{list, moment, rounded};
+use crate::quantity::{length, list, moment, rounded};
 use crate::report::causes;
 use crate::report::content::{self, Table};
 use crate::report::{service, settings};
@@ -124,6 +126,23 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     out.lines().map(str::to_owned).collect()
 }
 
+/// What a remedy costs that frees a lock which nobody could get: a longer time without it.
+fn price(finding: &Finding, tried: &Remedied) -> String {
+    let own = ServiceLevel::of(&finding.judgement.availability).longest_unavailable;
+    let (with, signature) = (tried.service.longest_unavailable, finding.signature.as_ref());
+    let is_shut = signature.is_some_and(|signature| {
+        [Kind::Leak, Kind::Stuck].iter().any(|kind| signature.kinds.contains(kind))
+    });
+    match is_shut && with > own.saturating_add(SECOND) {
+        true => format!(
+            ", but nobody could get the lock for {} ({} without it)",
+            length(with),
+            length(own)
+        ),
+        false => String::new(),
+    }
+}
+
 /// The remedies that were run: those that cure, that help in this run, and that leave less.
 fn remedies(out: &mut String, finding: &Finding) {
     let tried = finding.experiments.iter().flat_map(|tried| &tried.remedies);
@@ -146,7 +165,8 @@ fn remedies(out: &mut String, finding: &Finding) {
                 "helps:" => format!("here and on {fresh} fresh seeds"),
                 _ => format!("on {fresh} fresh seeds"),
             };
-            wrapped(out, &lead, &format!("{name}; it held {held}"));
+            let price = price(finding, tried);
+            wrapped(out, &lead, &format!("{name}; it held {held}{price}"));
         }
     }
     let has_healed = ["  heals:", "  helps:"].iter().any(|word| out.contains(word));

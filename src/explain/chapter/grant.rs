@@ -64,7 +64,12 @@ pub fn early_key(witness: &Witness<'_>, owner: &Op, life: &KeyLife) -> Beat {
         }
         _ => "is refused all the same".to_owned(),
     };
-    let text = format!("{}'s acquire sets the key on {}{term}; it {end}.", owner.caller, life.node);
+    let sets = match witness.history().keys[life.born].change {
+        KeyChange::Changed => "takes over",
+        _ => "sets",
+    };
+    let (who, node) = (&owner.caller, &life.node);
+    let text = format!("{who}'s acquire {sets} the key on {node}{term}; it {end}.");
     let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
     Beat::new(Weight::Crux, life.from, text, evidence)
 }

@@ -3,7 +3,7 @@
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
 
-use crate::explain::hold::op;
+use crate::explain::hold::{StoryHold, op};
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
@@ -80,33 +80,46 @@ pub fn takes(witness: &Witness<'_>, life: &KeyLife) -> bool {
 
 /// Whether a node has the key of the holder at an instant.
 pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [Evidence; 2])> {
-    // A start reports its role before the keys that it has lost, at the same time.
-    let outlasts = |life: &KeyLife| life.end.is_none() || life.until.at > at.at;
     // A key that nobody owns any more blocks others as well.
     let mut left = witness.left().filter(|(life, _)| life.node == node && life.from < at);
-    if let Some((life, owner)) = left.find(|(life, _)| witness.is_there(life, at) && outlasts(life))
-    {
+    let is_there = |life: &KeyLife| witness.is_there(life, at) && outlasts(life, at);
+    if let Some((life, owner)) = left.find(|(life, _)| is_there(life)) {
         let news = format!("it has {}'s key", owner.caller);
         return Some((news, [Evidence::Key(life.born), Evidence::Op(owner.id)]));
     }
-    let hold = witness.holds.iter().find(|hold| hold.from < at && at < hold.until)?;
+    let mut holds = witness.holds.iter().filter(|hold| hold.from < at && at < hold.until);
+    holds.find_map(|hold| news_of(witness, hold, (node, at)))
+}
+
+/// Whether a key is there after all that happens at an instant: a start reports its role before the
+/// keys that it has lost, at the same time.
+fn outlasts(life: &KeyLife, at: Instant) -> bool {
+    life.end.is_none() || life.until.at > at.at
+}
+
+/// Whether a node has the key of a holder at an instant, or another has it in its place.
+fn news_of(
+    witness: &Witness<'_>,
+    hold: &StoryHold<'_>,
+    (node, at): (&str, Instant),
+) -> Option<(String, [Evidence; 2])> {
+    let exists = |life: &KeyLife| outlasts(life, at) && witness.passes(life) > at.into();
     let owner = Some(hold.grant.id);
     let lives = || witness.lives.iter().filter(|life| life.owner == owner && life.from < at);
     let who = &hold.grant.caller;
     let (news, life) = match lives().rfind(|life| life.node == node) {
-        Some(here) if outlasts(here) && witness.passes(here) > at.into() => {
-            (format!("it has {who}'s key"), here)
-        }
+        Some(here) if exists(here) => (format!("it has {who}'s key"), here),
         Some(_) => return None,
         None => {
             let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
             let topology = &witness.finding.plan.topology;
             let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
-            let there = lives().find(|life| master(&life.node) == master(node));
+            let mut there = lives().filter(|life| exists(life));
             // The master of another slot, or of another independent group, never gets the key.
             let is_apart =
                 matches!(topology.kind, TopologyKind::Cluster | TopologyKind::Independent);
-            let there = there.or_else(|| lives().next().filter(|_| !is_apart))?;
+            let kin = there.clone().find(|life| master(&life.node) == master(node));
+            let there = kin.or_else(|| there.next().filter(|_| !is_apart))?;
             (format!("{who}'s key on {} has not come to it", there.node), there)
         }
     };

@@ -44,7 +44,38 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     });
     beats.extend(struck);
     beats.extend(prolonged(witness));
+    beats.extend(put_back(witness));
     beats
+}
+
+/// The keys of the story that a start put back after they had ended.
+fn put_back(witness: &Witness<'_>) -> Vec<Beat> {
+    let left: Vec<usize> = witness.left().map(|(life, _)| life.born).collect();
+    let lives = witness.lives.iter().filter(|life| {
+        let is_in_cast =
+            |owner| witness.cast().iter().any(|grant| witness.reading.are_one(grant.id, owner));
+        left.contains(&life.born) || life.owner.is_some_and(is_in_cast)
+    });
+    lives
+        .filter_map(|life| {
+            let earlier = witness.put_back(life)?;
+            let end = earlier.end?;
+            let had = match witness.history().keys[end].change {
+                KeyChange::Deleted => "deleted",
+                KeyChange::Set => "overwritten",
+                KeyChange::Changed => "taken over",
+                _ => return None,
+            };
+            let (node, owner) = (&life.node, op(witness.history(), life.owner?)?);
+            let text =
+                format!("{node} comes back with {}'s key, which had been {had}.", owner.caller);
+            let evidence = [earlier.born, end, life.born].map(Evidence::Key);
+            let evidence = [Evidence::Op(owner.id)].into_iter().chain(evidence).collect();
+            let is_left = left.contains(&life.born);
+            let weight = if is_left { Weight::Crux } else { Weight::Cause };
+            Some(Beat::new(weight, life.from, text, evidence))
+        })
+        .collect()
 }
 
 /// How a key began that another operation ended: a grant before that, or an acquire that had not

@@ -220,13 +220,14 @@ fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEn
 }
 
 /// When the last expiry of a key was set, for how long, and by which node's clock.
-struct ExpiryTerm {
-    at: Nanos,
-    lasts: Nanos,
-    on: String,
+pub struct ExpiryTerm {
+    pub at: Nanos,
+    pub lasts: Nanos,
+    pub on: String,
 }
 
-fn last_set(witness: &Witness<'_>, life: &KeyLife) -> Option<ExpiryTerm> {
+/// The last command that gave a key of a life its expiry.
+pub fn last_set(witness: &Witness<'_>, life: &KeyLife) -> Option<ExpiryTerm> {
     let history = witness.history();
     let keys = history.keys.get(life.born..)?.iter();
     let own = keys.take_while(|key| key.at < life.until || Some(key.at) == end_of(witness, life));

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_platform::time::Instant;
+use lockstorm_platform::time::{Instant, SECOND};
 use lockstorm_platform::trace::Leg;
 
 use crate::check::verdict::{Kind, Violation};
 use crate::explain::hold::op;
 use crate::explain::incarnation::KeyLife;
+use crate::explain::mechanism::ending::last_set;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
@@ -83,10 +84,11 @@ fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
     });
     let (life, owner, gone) = late.max_by_key(|(.., gone)| *gone)?;
     let text = format!(
-        "{} died, and its key stayed on {} until {}.",
+        "{} died, and its key stayed on {} until {}{}.",
         owner.caller,
         life.node,
-        moment(gone.at.min(history.end.at))
+        moment(gone.at.min(history.end.at)),
+        held_back(witness, life, gone)
     );
     let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
     Some(Mechanism::new(How::LeftByDead, text, evidence))
@@ -105,14 +107,27 @@ fn stayed_late(witness: &Witness<'_>) -> Option<Mechanism> {
     });
     let (life, release, gone) = late.max_by_key(|(.., gone)| *gone)?;
     let text = format!(
-        "{}'s release of {} failed, and its key stayed on {} until {}.",
+        "{}'s release of {} failed, and its key stayed on {} until {}{}.",
         release.caller,
         moment(release.call.at),
         life.node,
-        moment(gone.at.min(history.end.at))
+        moment(gone.at.min(history.end.at)),
+        held_back(witness, life, gone)
     );
     let evidence = vec![Evidence::Op(release.id), Evidence::Key(life.born)];
     Some(Mechanism::new(How::ReleaseFailed, text, evidence))
+}
+
+/// That the clock of its node held a key back, if it stayed for longer than it was to live.
+fn held_back(witness: &Witness<'_>, life: &KeyLife, gone: Moment) -> String {
+    let set = last_set(witness, life).filter(|set| set.on == life.node);
+    let due = set.map(|set| set.at.saturating_add(set.lasts));
+    match due.map(|due| gone.at.min(witness.history().end.at).saturating_sub(due)) {
+        Some(late) if late > SECOND => {
+            format!(", {} longer than it was to live: {}'s clock was late", length(late), life.node)
+        }
+        _ => String::new(),
+    }
 }
 
 /// A key of an earlier acquire of the probe that returned as unknown: its last acquire met it.

@@ -187,3 +187,9 @@ pub fn own_token(plan: &Plan) -> Option<Plan> {
         ["none", "check-then-set", "setnx", "setnx-expire", "px-constant", "token-get-del"];
     foreign.contains(&&*plan.lock.algorithm).then(|| with_lock(plan, "token-lua"))?
 }
+
+/// A lock that draws a token for each acquire, in place of one that counts the acquires of a
+/// thread: a late request of an earlier acquire then finds nothing of its own.
+pub fn token_of_acquire(plan: &Plan) -> Option<Plan> {
+    (plan.lock.algorithm == "redisson").then(|| with_lock(plan, "token-lua"))?
+}

@@ -6,7 +6,7 @@ use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use super::changes::{
     delayed_restart, fenced, longer_lease, longer_timeout, min_replicas, more_votes, own_token,
-    slewed,
+    slewed, token_of_acquire,
 };
 use super::{REMEDIES, ViolatedRun, diff};
 use crate::explain::experiment::{Threshold, Unit};
@@ -72,6 +72,26 @@ fn only_clocks_of_nodes_are_slewed() {
     let left = (50 * MILLISECOND).cast_signed();
     assert_eq!(with.faults, [step("n1", left), step("c1", by)]);
     assert_eq!(slewed(&redlock(vec![step("c1", by)])), None);
+}
+
+/// A key that a stepped clock keeps is told as that of a dead caller.
+#[test]
+fn a_clock_that_made_the_difference_is_healed_whatever_it_led_to() {
+    let step = fault("n1", Verb::ClockStep { by: -SECOND.cast_signed() }, None);
+    let (plan, struck) = (redlock(vec![step]), Strikes::new());
+    let run = |acting| ViolatedRun { how: How::LeftByDead, acting, ..of(&struck, 0) };
+    assert_eq!(run(&[Part::Fault(1)]).mechanisms(&plan), [How::LeftByDead, How::NodeClock]);
+    assert_eq!(run(&[]).mechanisms(&plan), [How::LeftByDead]);
+    let client = fault("c1", Verb::ClockStep { by: -SECOND.cast_signed() }, None);
+    assert_eq!(run(&[Part::Fault(1)]).mechanisms(&redlock(vec![client])), [How::LeftByDead]);
+}
+
+#[test]
+fn a_lock_that_counts_for_each_thread_has_a_lock_with_a_token_as_its_remedy() {
+    let counts = ground("redisson", TopologyKind::Single);
+    let with = token_of_acquire(&counts).expect("it counts");
+    assert_eq!(with.lock.algorithm, "token-lua");
+    assert_eq!(token_of_acquire(&with), None, "it has a token for each acquire");
 }
 
 #[test]

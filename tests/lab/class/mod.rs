@@ -2,7 +2,8 @@
 //!
 //! Definition. A *sub-plan* is the plan without some of its faults. It is *inside* if its own run
 //! breaches no assumption of the lock, by the second ledger in `ledger.rs`, or if no fault is left
-//! in it. A kind that the plan's own run violates is in-model if some sub-plan inside violates it;
+//! in it. If a node of the plan came back with keys forgotten, it may also write its disks before
+//! each reply. A kind that the plan's own run violates is in-model if some sub-plan inside violates it;
 //! the plan is in-model if some sub-plan inside is violated at all. Both sides try all sub-plans,
 //! so they agree if the ledgers do and if the search omits nothing. Drawn faults are anchored to no
 //! other fault, so the removal of one moves no other; `built.rs` has plans with such anchors.
@@ -25,11 +26,11 @@ use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::strategy::Alphabet;
 use lockstorm::explore::trial::{Trial, attempt};
 use lockstorm::ledger::breach::Breach;
-use lockstorm::plan::{Persistence, Plan, TopologyKind};
+use lockstorm::plan::{Files, Persistence, Plan, Topology, TopologyKind};
 use lockstorm::promise::Bounded;
 use lockstorm::run::Lab;
 use lockstorm::workload::slowest_access;
-use lockstorm_platform::fault::verbs;
+use lockstorm_platform::fault::{Fault, Verb, verbs};
 
 use crate::class::ledger::Book;
 
@@ -104,11 +105,34 @@ struct Seen {
 /// By the faults that are left out.
 type Table = BTreeMap<BTreeSet<u32>, Seen>;
 
+/// What a sub-plan's run showed, and the ledger's figures for it.
+fn seen(lab: &Lab, sub: &Plan) -> (Seen, BTreeMap<Bounded, u64>) {
+    let run = attempt(lab, sub);
+    let message = slowest_access(&sub.links);
+    let book = Book { history: &run.run.history, plan: sub, message };
+    let broken = ledger::broken(&book, &lab.promise(sub));
+    let kinds = Signature::of(&run.judgement.verdict).kinds.into_iter().collect();
+    (Seen { kinds, broken, grants: run.judgement.counts.grants }, worst_of(&run))
+}
+
+/// The same plan with disks that forget nothing, if that is another one, and a process dies in it.
+fn synced(sub: &Plan) -> Option<Plan> {
+    let dies = |fault: &Fault| {
+        let kills = [Verb::Crash, Verb::PowerLoss, Verb::Restart, Verb::FullDisk];
+        kills.contains(&fault.verb)
+    };
+    let persistence = Persistence::AofAlways;
+    let is_other = sub.topology.persistence != persistence && sub.faults.iter().any(dies);
+    let topology = Topology { persistence, files: Files::default(), ..sub.topology.clone() };
+    is_other.then(|| Plan { topology, ..sub.clone() })
+}
+
 /// Every difference between the class and the result of the subsets.
 fn disagreements(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Vec<String> {
     let mut wrong = Vec::new();
     let ids: Vec<u32> = plan.faults.iter().map(|fault| fault.id).collect();
-    let mut table = Table::new();
+    let (mut table, mut with_sync) = (Table::new(), Vec::new());
+    let is_synced = trial.breaches.iter().any(|breach| breach.what == Bounded::AmnesiacRestart);
     for mask in 0..1_u32 << ids.len() {
         let out: BTreeSet<u32> = ids
             .iter()
@@ -118,21 +142,23 @@ fn disagreements(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Vec<St
             .collect();
         let mut sub = plan.clone();
         sub.faults.retain(|fault| !out.contains(&fault.id));
-        let run = attempt(lab, &sub);
-        let message = slowest_access(&sub.links);
-        let book = Book { history: &run.run.history, plan: &sub, message };
-        let broken = ledger::broken(&book, &lab.promise(&sub));
-        let theirs = worst_of(&run);
-        if theirs != broken {
-            wrong.push(format!(
-                "without {out:?} the ledgers differ: {theirs:?}, and here {broken:?}"
-            ));
+        let synced = is_synced.then(|| synced(&sub)).flatten();
+        for (sub, is_synced) in [(Some(sub), false), (synced, true)] {
+            let Some(sub) = sub else { continue };
+            let (seen, theirs) = seen(lab, &sub);
+            if theirs != seen.broken {
+                wrong.push(format!(
+                    "without {out:?} the ledgers differ ({is_synced}): {theirs:?}, and here {:?}",
+                    seen.broken
+                ));
+            }
+            match is_synced {
+                true => with_sync.push(seen),
+                false => drop(table.insert(out.clone(), seen)),
+            }
         }
-        let kinds = Signature::of(&run.judgement.verdict).kinds.into_iter().collect();
-        let grants = run.judgement.counts.grants;
-        table.insert(out, Seen { kinds, broken, grants });
     }
-    let inside = || table.values().filter(|seen| seen.broken.is_empty());
+    let inside = || table.values().chain(&with_sync).filter(|seen| seen.broken.is_empty());
     let in_model = inside().any(|seen| !seen.kinds.is_empty());
     if class.is_in_model() != in_model {
         wrong.push(format!("in-model is {in_model}, the class says {class:?}"));

@@ -43,6 +43,7 @@ pub const TEMPLATES: &[Template] = &[
             ensure(facts.was_down(&key.node, earlier, key.at), "the node was never down")
         })
     }),
+    ("{node} comes back with {who}'s key, which had been {any}.", put_back),
     ("{list} loses {who}'s key: its master does not have it.", |f, t| {
         ended(f, t, t.words[1], t.words[0], &|_, _, key| is(key, KeyChange::LostAtFailover))
     }),
@@ -92,6 +93,36 @@ pub const TEMPLATES: &[Template] = &[
     ("{who}'s renewal{any} prolongs the key on {list}.", |f, t| renewal(f, t, false)),
     ("{who}'s {word} comes to {node} before {any} key is set there, its {word} after.", torn),
 ];
+
+/// A start brings a key back that had ended in this way: no request sets it then.
+fn put_back(facts: &Facts, told: &Told) -> Truth {
+    let (node, who) = (told.words[0], told.words[1]);
+    let is_it = |key: &Key| {
+        let owner = key.by.and_then(|by| facts.owner(by));
+        let is_theirs = owner.is_some_and(|owner| facts.caller(owner) == who);
+        key.at == told.at && key.change == KeyChange::Set && is_theirs
+    };
+    let (index, key) =
+        facts.keys_on(node).find(|(_, key)| is_it(key)).ok_or("no such key is there again")?;
+    let mut requests = facts.history.requests.iter().filter(|request| request.to == node);
+    let sets = |request: &Request| Some(request.op) == key.by && took(request, key).is_some();
+    ensure(!requests.any(sets), "a request sets it")?;
+    let owner = key.by.and_then(|by| facts.owner(by));
+    let ends = facts.keys_on(node).filter(|(at, _)| {
+        *at < index && facts.standing(node, *at).is_some_and(|(_, before)| before == owner)
+    });
+    let mut ends =
+        ends.filter(|(at, _)| facts.standing(node, at + 1).is_none_or(|(_, after)| after != owner));
+    let (_, end) = ends.next_back().ok_or("it had not ended")?;
+    ensure(facts.was_down(node, end.at, key.at), "the node was never down")?;
+    let how = match told.words[2] {
+        "deleted" => KeyChange::Deleted,
+        "overwritten" => KeyChange::Set,
+        "taken over" => KeyChange::Changed,
+        _ => return Err("in no such way".to_owned()),
+    };
+    is(end, how)
+}
 
 /// A caller changes the key of another in this way.
 fn touched(facts: &Facts, told: &Told, change: KeyChange) -> Truth {

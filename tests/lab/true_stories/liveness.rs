@@ -2,7 +2,7 @@
 
 use lockstorm::history::{Op, OpKind, Outcome, PROBE, Request};
 use lockstorm_platform::time::{Clock, MILLISECOND};
-use lockstorm_platform::trace::Leg;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::true_stories::facts::{Facts, How, Truth, ensure, is_granted, is_removal};
 use crate::true_stories::grants::is_acquire;
@@ -10,7 +10,12 @@ use crate::true_stories::pattern::{is_length, is_moment, list};
 use crate::true_stories::templates::{Template, Told};
 
 pub const TEMPLATES: &[Template] = &[
-    ("{who}'s acquire sets the key on {node}{any}; it {any}.", left_by),
+    ("{who}'s acquire sets the key on {node}{any}; it {any}.", |f, t| {
+        left_by(f, t, KeyChange::Set)
+    }),
+    ("{who}'s acquire takes over the key on {node}{any}; it {any}.", |f, t| {
+        left_by(f, t, KeyChange::Changed)
+    }),
     (
         "{who} asks while {who}'s key is on {node}: {number} {word} until {moment}, all refused.",
         |f, t| {
@@ -88,7 +93,7 @@ pub const TEMPLATES: &[Template] = &[
     ),
 ];
 
-fn left_by(facts: &Facts, told: &Told) -> Truth {
+fn left_by(facts: &Facts, told: &Told, change: KeyChange) -> Truth {
     let forever = match told.words[2] {
         "" => false,
         ", with no time to live" => true,
@@ -96,7 +101,8 @@ fn left_by(facts: &Facts, told: &Told) -> Truth {
     };
     let mut keys = facts.keys_on(told.words[1]);
     let found = keys.find(|(_, key)| {
-        key.at == told.at && key.by.is_some_and(|by| facts.caller(by) == told.words[0])
+        let is_theirs = key.by.is_some_and(|by| facts.caller(by) == told.words[0]);
+        key.at == told.at && key.change == change && is_theirs
     });
     let (_, key) = found.ok_or("no such key is set then")?;
     let op = key.by.and_then(|by| facts.op(by)).ok_or("by nobody")?;

@@ -163,7 +163,7 @@ pub static ROWS: [Row; 23] = [
     Row {
         plain: || Verb::CutReply,
         word: "cut-reply",
-        about: "what was applied is not answered: the connection breaks",
+        about: "a reply under way is lost, and its connection breaks: anchor it to `applied`",
         acts_on: ActsOn::Links,
         is_momentary: true,
         strains: Strains::Connections,
