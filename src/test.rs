@@ -355,16 +355,12 @@ fn story(finding: &Finding) -> String {
     text::page(finding, &explain(finding), false)
 }
 
-/// Saves the plan, beside another of the same name and seed; returns how to run it again.
+/// Saves the plan under its hash, so that no other is replaced; returns how to run it again.
 fn kept(finding: &Finding) -> String {
-    let (folder, name) = (Path::new(FAILURES), format!("{}-{}", finding.scenario, finding.seed));
-    let page = |name| Page { name, text: finding.plan.to_json() };
-    let mut page_of_plan = page(format!("{name}.plan.json"));
-    if output::differs(folder, &page_of_plan) {
-        page_of_plan = page(format!("{name}-{}.plan.json", finding.plan_hash));
-    }
-    let place = folder.join(&page_of_plan.name);
-    let written = output::write(folder, &[page_of_plan]);
+    let name = format!("{}-{}-{}.plan.json", finding.scenario, finding.seed, finding.plan_hash);
+    let place = Path::new(FAILURES).join(&name);
+    let page = Page { name, text: finding.plan.to_json() };
+    let written = output::write(Path::new(FAILURES), &[page]);
     let own = catalogue::find(&finding.plan.lock.algorithm).is_none();
     let again = match written {
         // The command line knows only the catalogue.

@@ -21,11 +21,6 @@ pub fn write(folder: &Path, pages: &[Page]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether a folder has a file of this name with another text.
-pub fn differs(folder: &Path, page: &Page) -> bool {
-    fs::read_to_string(folder.join(&page.name)).is_ok_and(|text| text != page.text)
-}
-
 /// Replaces a file atomically: on a full disk the old one stays.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let (new, mut file) = beside(path)?;

@@ -166,7 +166,7 @@ fn a_remedy_that_shuts_a_lock_for_longer_says_so() {
         let lines = text::short(&finding, &explain(&finding));
         lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
     };
-    assert!(page(&[Kind::Leak], own + 2 * SECOND).contains("but nobody could get the lock for"));
-    assert!(!page(&[Kind::Leak], own).contains("but nobody could get the lock"));
-    assert!(!page(&[Kind::StaleHolder], own + 2 * SECOND).contains("but nobody could get"));
+    assert!(page(&[Kind::Leak], own + 6 * SECOND).contains("but nobody could get the lock here"));
+    assert!(!page(&[Kind::Leak], own).contains("but nobody could get the lock here"));
+    assert!(!page(&[Kind::StaleHolder], own + 6 * SECOND).contains("but nobody could get"));
 }

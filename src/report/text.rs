@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use lockstorm_platform::time::SECOND;
+use lockstorm_platform::time::{Nanos, SECOND};
 
 use crate::check::verdict::{Kind, Verdict};
 use crate::explain::experiment::{Remedied, ServiceLevel};
@@ -126,6 +126,9 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     out.lines().map(str::to_owned).collect()
 }
 
+/// How much longer than this, ns, a lock has to be unavailable for a remedy to be said to cost it.
+const LONGER: Nanos = 5 * SECOND;
+
 /// What a remedy costs that frees a lock which nobody could get: a longer time without it.
 fn price(finding: &Finding, tried: &Remedied) -> String {
     let own = ServiceLevel::of(&finding.judgement.availability).longest_unavailable;
@@ -133,9 +136,9 @@ fn price(finding: &Finding, tried: &Remedied) -> String {
     let is_shut = signature.is_some_and(|signature| {
         [Kind::Leak, Kind::Stuck].iter().any(|kind| signature.kinds.contains(kind))
     });
-    match is_shut && with > own.saturating_add(SECOND) {
+    match is_shut && with > own.saturating_add(LONGER) {
         true => format!(
-            ", but nobody could get the lock for {} ({} without it)",
+            ", but nobody could get the lock here for {} ({} without it)",
             length(with),
             length(own)
         ),

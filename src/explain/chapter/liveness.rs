@@ -5,6 +5,7 @@ use lockstorm_platform::trace::Leg;
 
 use crate::check::verdict::Kind;
 use crate::explain::chapter::grant::{early_key, granted};
+use crate::explain::chapter::theft::comes_back;
 use crate::explain::hold::op;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
@@ -19,6 +20,8 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let shut = |kind: &Kind| witness.of_kind(*kind).next().is_some();
     if [Kind::Stuck, Kind::Leak].iter().any(shut) {
         beats.extend(witness.left().filter_map(|(life, owner)| left_by(witness, life, owner)));
+        let back = witness.left().filter_map(|(life, _)| comes_back(witness, life, Weight::Crux));
+        beats.extend(back);
         beats.extend(given_back(witness));
         let kept_out = kept_out(witness);
         // Told apart only where the sentence about all of them says nothing of it.

@@ -86,6 +86,10 @@ fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestM
             let again = if led.next().is_none_or(|led| led.at.at < free) { " again" } else { "" };
             format!("{node} leads{again} without its key")
         }
+        // Nobody was let in as long as the node was down.
+        None if life.until.at < wrote.at.at => {
+            format!("{node}, from which its key had gone, leads again")
+        }
         Some(KeyChange::Set | KeyChange::Changed) => format!("its key on {node} is taken over"),
         Some(_) => format!("its key on {node} is removed"),
         None => format!("its key on {node} would have been over"),

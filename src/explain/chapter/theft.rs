@@ -48,34 +48,27 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// The keys of the story that a start put back after they had ended.
+/// The keys of the story's grants that a start put back after they had ended.
 fn put_back(witness: &Witness<'_>) -> Vec<Beat> {
-    let left: Vec<usize> = witness.left().map(|(life, _)| life.born).collect();
-    let lives = witness.lives.iter().filter(|life| {
-        let is_in_cast =
-            |owner| witness.cast().iter().any(|grant| witness.reading.are_one(grant.id, owner));
-        left.contains(&life.born) || life.owner.is_some_and(is_in_cast)
-    });
-    lives
-        .filter_map(|life| {
-            let earlier = witness.put_back(life)?;
-            let end = earlier.end?;
-            let had = match witness.history().keys[end].change {
-                KeyChange::Deleted => "deleted",
-                KeyChange::Set => "overwritten",
-                KeyChange::Changed => "taken over",
-                _ => return None,
-            };
-            let (node, owner) = (&life.node, op(witness.history(), life.owner?)?);
-            let text =
-                format!("{node} comes back with {}'s key, which had been {had}.", owner.caller);
-            let evidence = [earlier.born, end, life.born].map(Evidence::Key);
-            let evidence = [Evidence::Op(owner.id)].into_iter().chain(evidence).collect();
-            let is_left = left.contains(&life.born);
-            let weight = if is_left { Weight::Crux } else { Weight::Cause };
-            Some(Beat::new(weight, life.from, text, evidence))
-        })
-        .collect()
+    let cast = witness.cast();
+    let is_in_cast = |owner| cast.iter().any(|grant| witness.reading.are_one(grant.id, owner));
+    let lives = witness.lives.iter().filter(|life| life.owner.is_some_and(is_in_cast));
+    lives.filter_map(|life| comes_back(witness, life, Weight::Cause)).collect()
+}
+
+/// That a start put a key back, and how the key had ended.
+pub fn comes_back(witness: &Witness<'_>, life: &KeyLife, weight: Weight) -> Option<Beat> {
+    let end = witness.put_back(life)?.end?;
+    let had = match witness.history().keys[end].change {
+        KeyChange::Deleted => "deleted",
+        KeyChange::Set => "overwritten",
+        KeyChange::Changed => "taken over",
+        _ => return None,
+    };
+    let (node, owner) = (&life.node, op(witness.history(), life.owner?)?);
+    let text = format!("{node} comes back with {}'s key, which had been {had}.", owner.caller);
+    let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
+    Some(Beat::new(weight, life.from, text, evidence))
 }
 
 /// How a key began that another operation ended: a grant before that, or an acquire that had not

@@ -124,7 +124,8 @@ fn held_back(witness: &Witness<'_>, life: &KeyLife, gone: Moment) -> String {
     let due = set.map(|set| set.at.saturating_add(set.lasts));
     match due.map(|due| gone.at.min(witness.history().end.at).saturating_sub(due)) {
         Some(late) if late > SECOND => {
-            format!(", {} longer than it was to live: {}'s clock was late", length(late), life.node)
+            let (late, node) = (length(late), &life.node);
+            format!(", {late} longer than it was to live: {node}'s clock lost that time meanwhile")
         }
         _ => String::new(),
     }

@@ -15,7 +15,8 @@
 //! - `client-crash`: deaths inside a stretch. `node-clock-step`, `client-clock-step`: the shift of
 //!   a wall clock between any two moments. `drift`: the maximum difference of rates at one moment.
 //! - `amnesiac-restart`: the minimum time from a death to a start after which keys were lost,
-//!   deleted ones were restored, or keys expired as before they were extended. `failover`: replicas
+//!   deleted ones were restored, or keys expired as before they were extended, unless they are as
+//!   they were when the node last replied. `failover`: replicas
 //!   that became masters, of those that could have the key. `key-removal`: keys evicted, or deleted
 //!   by a fault on a master. `leaderless`: time after the heal without a master, of the nodes that
 //!   ever followed or led one that had the key, or with too few of several that are queried; or
@@ -31,6 +32,8 @@ use lockstorm::promise::{Bounded, Promise};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Clock;
 use lockstorm_platform::trace::{KeyChange, Leg};
+
+use crate::class::unanswered::is_as_last_told;
 
 /// True time, then the position in the trace.
 type Point = (u64, u64);
@@ -492,6 +495,9 @@ impl Book<'_> {
             });
             let again = older && untouched && !self.follows(&key.node, at);
             if key.change != KeyChange::LostAtRestart && !again {
+                continue;
+            }
+            if is_as_last_told(self.history, key) {
                 continue;
             }
             // Back through overlapping outages; a process that exited on its own was up before.

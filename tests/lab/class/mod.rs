@@ -14,6 +14,7 @@ mod built;
 mod ledger;
 mod leeway;
 mod listed;
+mod unanswered;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lockstorm::history::{AccessKind, Condition, Key, Op, OpId, OpKind, Outcome, PROBE, Seen};
-use lockstorm_platform::time::Nanos;
+use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
 use crate::true_stories::facts::{Facts, Held, Truth, ensure, is_death, is_granted, is_removal};
@@ -298,11 +298,16 @@ enum Tells {
 }
 
 /// The forms of the nearest miss.
-const NEAREST: [(&str, Tells); 13] = [
+const NEAREST: [(&str, Tells); 14] = [
     ("{who} writes {length} after its key on {node} was gone; nobody else was let in", Tells::Own),
     (
         "{who} writes {length} before {node} leads again without its key, under its grant of \
          {moment}",
+        Tells::Own,
+    ),
+    (
+        "{who} writes {length} before {node}, from which its key had gone, leads again, under its \
+         grant of {moment}",
         Tells::Own,
     ),
     (
@@ -446,6 +451,7 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
         let taken = is_ended(&[KeyChange::Set, KeyChange::Changed, KeyChange::LostAtFailover]);
         ensure(is_removed || taken, "nothing removes the key then")?;
     }
+    ensure(!told.words[0].contains("had gone") || is_gone(facts, told.at, &words), "it is there")?;
     if told.words[0].contains("is removed") {
         ensure(is_removed, "nothing removes the key then")?;
     }
@@ -460,11 +466,22 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
     if told.words[0].contains("would have been over") {
         ensure(!is_removed, "something removes the key then")?;
     }
-    let wrote = facts.history.accesses.iter().any(|access| {
-        access.at == told.at
-            && access.caller == who
-            && access.kind != AccessKind::Read
-            && access.accepted
-    });
-    ensure(wrote, "it does not write then")
+    ensure(writes(facts, told.at, who), "it does not write then")
+}
+
+/// Whether a caller changes the resource now.
+fn writes(facts: &Facts, now: Instant, who: &str) -> bool {
+    let mut accesses = facts.history.accesses.iter();
+    accesses.any(|access| {
+        let changes = access.kind != AccessKind::Read && access.accepted;
+        access.at == now && access.caller == who && changes
+    })
+}
+
+/// Whether who is named has no key on the node that is named.
+fn is_gone(facts: &Facts, now: Instant, words: &[&str]) -> bool {
+    let [who, _, node, ..] = words else { return false };
+    let next = facts.keys_on(node).find(|(_, key)| key.at > now);
+    let stands = facts.standing(node, next.map_or(usize::MAX, |(index, _)| index));
+    stands.and_then(|(_, by)| by).is_none_or(|by| facts.caller(by) != *who)
 }
