@@ -9,7 +9,7 @@
 //! expires by its node's wall clock, as if its owner had sent no release. A key that another
 //! caller's command, a flush, a restart or an eviction ended counts until that end. So does a key
 //! from before the grant that is not the tenure's own, whoever set it, and though a start put it
-//! back: while it exists, nobody can be let in.
+//! back: while it exists, nobody can be let in. What is free for no time at all lets nobody in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -150,7 +150,7 @@ fn free_at<'a>(
     seats: &[Vec<Seated<'a>>],
 ) -> Option<(Moment, &'a str, bool)> {
     let start = case.tenure(grant)?.whole.start;
-    let mut moments = BTreeSet::from([start]);
+    let mut moments = BTreeSet::from([start, wrote]);
     let reigns = seats.iter().flatten().flat_map(|seated| &seated.leads);
     moments.extend(reigns.flat_map(|(_, from, to)| [*from, *to]));
     moments.extend(keys.iter().flat_map(|(key, gone)| [key.from, *gone]));
@@ -164,9 +164,15 @@ fn free_at<'a>(
     let free = |at: Moment| {
         free(at).filter(move |(_, node)| !has_key(node, at) && !case.is_halted(node, at))
     };
-    let is_free = |at: Moment| free(at).count() >= (case.terms.site.quorum as usize).max(1);
+    let is_enough = |at: Moment| free(at).count() >= (case.terms.site.quorum as usize).max(1);
     let moments: Vec<Moment> =
         moments.into_iter().filter(|at| start <= *at && *at < Moment::NEVER).collect();
+    // A start leads before it has put its keys back, at the same time: nobody comes in between.
+    let is_free = |at: Moment| {
+        let later = moments.partition_point(|other| *other < at);
+        let mut then = moments[later..].iter().take_while(|other| other.at == at.at);
+        then.all(|other| is_enough(*other))
+    };
     let then = moments.partition_point(|at| *at <= wrote);
     // The beginning of the free stretch that contains the write, if there is one.
     let before = moments[..then].iter().rev().take_while(|at| is_free(**at)).last();

@@ -249,6 +249,13 @@ impl<'a> Witness<'a> {
     /// The earlier key of the same acquire that a start put back on its node as this one: no
     /// command set it then.
     pub fn put_back(&self, life: &KeyLife) -> Option<&KeyLife> {
+        let follows = leaders::follows(self.history(), &life.node, life.from);
+        self.came_back(life).filter(|_| !follows)
+    }
+
+    /// The earlier key of the same acquire that came back on its node as this one without a
+    /// command: a start put it back, or the node has it from one that did.
+    pub fn came_back(&self, life: &KeyLife) -> Option<&KeyLife> {
         let born = &self.history().keys[life.born];
         let had = |earlier: &&KeyLife| {
             let is_same = earlier.owner == life.owner && earlier.node == life.node;
@@ -256,10 +263,8 @@ impl<'a> Witness<'a> {
         };
         let by_command =
             |by: OpId| self.reading.commands(by, &life.node).any(|at| at.at == born.at.at);
-        let is_by_start = born.change == KeyChange::Set
-            && born.by.is_some_and(|by| !by_command(by))
-            && !leaders::follows(self.history(), &life.node, born.at);
-        self.lives.iter().rfind(had).filter(|_| is_by_start)
+        let is_by_none = born.change == KeyChange::Set && born.by.is_some_and(|by| !by_command(by));
+        self.lives.iter().rfind(had).filter(|_| is_by_none)
     }
 
     /// The release that set a key, if one did.

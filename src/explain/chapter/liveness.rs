@@ -1,5 +1,7 @@
 //! Keys that block all callers, operations that never return, losses that are reported too late.
 
+use std::collections::BTreeSet;
+
 use lockstorm_platform::time::Stamp;
 use lockstorm_platform::trace::Leg;
 
@@ -10,7 +12,7 @@ use crate::explain::hold::op;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpKind, Outcome, PROBE};
+use crate::history::{Op, OpId, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};
 use crate::reading::hold::HoldEnd;
 
@@ -20,8 +22,11 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let shut = |kind: &Kind| witness.of_kind(*kind).next().is_some();
     if [Kind::Stuck, Kind::Leak].iter().any(shut) {
         beats.extend(witness.left().filter_map(|(life, owner)| left_by(witness, life, owner)));
-        let back = witness.left().filter_map(|(life, _)| comes_back(witness, life, Weight::Crux));
-        beats.extend(back);
+        // The node on which it is left may have it from one that was started.
+        let owners: BTreeSet<OpId> = witness.left().map(|(_, owner)| owner.id).collect();
+        let is_theirs = |life: &&KeyLife| life.owner.is_some_and(|owner| owners.contains(&owner));
+        let lives = witness.lives.iter().filter(is_theirs);
+        beats.extend(lives.filter_map(|life| comes_back(witness, life, Weight::Crux)));
         beats.extend(given_back(witness));
         let kept_out = kept_out(witness);
         // Told apart only where the sentence about all of them says nothing of it.

@@ -27,7 +27,10 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     }
     let own = |owner| witness.is_of(hold, owner);
     let mut lives = witness.lives.iter().filter(|life| life.node == nearest.node);
-    let life = lives.rfind(|life| life.owner.is_some_and(own) && life.from <= access.at);
+    // A start may put the key back after the write.
+    let free = access.at.at.saturating_add_signed(nearest.by);
+    let is_there = |life: &KeyLife| life.from <= access.at || life.from.at <= free;
+    let life = lives.rfind(|life| life.owner.is_some_and(own) && is_there(life));
     let node = &nearest.node;
     if let Some(life) = life {
         evidence.push(Evidence::Key(life.born));
@@ -78,17 +81,15 @@ fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestM
     let node = &nearest.node;
     let removed = removed(witness, life, wrote, nearest);
     let is_lost = matches!(removed, Some(KeyChange::LostAtRestart | KeyChange::LostAtFailover));
+    // Then nobody was let in as long as the node was down, or followed another.
+    let was_gone = removed.is_none() && life.until.at < wrote.at.at;
     match removed {
-        _ if is_lost || is_early(witness, life, wrote, nearest) => {
+        _ if is_lost || was_gone || is_early(witness, life, wrote, nearest) => {
             let free = wrote.at.at.saturating_add_signed(nearest.by);
             let sightings = witness.history().sightings.iter();
             let mut led = sightings.filter(|seen| seen.what == Seen::Leads && seen.by == *node);
             let again = if led.next().is_none_or(|led| led.at.at < free) { " again" } else { "" };
             format!("{node} leads{again} without its key")
-        }
-        // Nobody was let in as long as the node was down.
-        None if life.until.at < wrote.at.at => {
-            format!("{node}, from which its key had gone, leads again")
         }
         Some(KeyChange::Set | KeyChange::Changed) => format!("its key on {node} is taken over"),
         Some(_) => format!("its key on {node} is removed"),

@@ -58,14 +58,21 @@ fn put_back(witness: &Witness<'_>) -> Vec<Beat> {
 
 /// That a start put a key back, and how the key had ended.
 pub fn comes_back(witness: &Witness<'_>, life: &KeyLife, weight: Weight) -> Option<Beat> {
-    let end = witness.put_back(life)?.end?;
-    let had = match witness.history().keys[end].change {
+    let history = witness.history();
+    let end = &history.keys[witness.put_back(life)?.end?];
+    let by = end.by.and_then(|by| op(history, by));
+    let is_released = by.is_some_and(|by| match by.kind {
+        OpKind::Release { grant } => Some(grant) == life.owner,
+        _ => false,
+    });
+    let had = match end.change {
+        KeyChange::Set | KeyChange::Changed if is_released => "given back",
         KeyChange::Deleted => "deleted",
         KeyChange::Set => "overwritten",
         KeyChange::Changed => "taken over",
         _ => return None,
     };
-    let (node, owner) = (&life.node, op(witness.history(), life.owner?)?);
+    let (node, owner) = (&life.node, op(history, life.owner?)?);
     let text = format!("{node} comes back with {}'s key, which had been {had}.", owner.caller);
     let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
     Some(Beat::new(weight, life.from, text, evidence))

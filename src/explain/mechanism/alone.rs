@@ -178,20 +178,21 @@ fn given_back(witness: &Witness<'_>, (life, who): (&KeyLife, &str), release: &Op
     }
 }
 
-/// A key that one of these releases deleted, and that a start of its node put back.
+/// A key that one of these releases deleted, and that came back without a command.
 fn brought_back(
     witness: &Witness<'_>,
     (life, who): (&KeyLife, &str),
     releases: &[&Op],
 ) -> Option<(String, [Evidence; 2])> {
-    let end = witness.put_back(life)?.end?;
+    let end = witness.came_back(life)?.end?;
     let key = &witness.history().keys[end];
     let release = releases.iter().find(|release| key.by == Some(release.id))?;
     let (node, gone, back) = (&life.node, moment(key.at.at), moment(life.from.at));
-    let text = format!(
-        "{who}'s release deleted its key on {node} at {gone}, and a start of {node} put the key \
-         back at {back}."
-    );
+    let came = match witness.put_back(life) {
+        Some(_) => format!("a start of {node} put the key back at {back}"),
+        None => format!("the key came to {node} again at {back}"),
+    };
+    let text = format!("{who}'s release deleted its key on {node} at {gone}, and {came}.");
     let is_deleted = key.change == KeyChange::Deleted;
     is_deleted.then_some((text, [Evidence::Key(end), Evidence::Op(release.id)]))
 }

@@ -235,18 +235,20 @@ pub fn last_set(witness: &Witness<'_>, life: &KeyLife) -> Option<ExpiryTerm> {
     let sets = own.filter(|key| matches!(key.change, KeyChange::Set | KeyChange::Extended));
     let last = sets.filter(|key| key.at < life.until).last()?;
     let until = last.until_ms?.saturating_add(1).saturating_mul(MILLISECOND);
-    // A replica applies what its master set, in fewer steps: the origin is the same operation's
-    // change on a node that it followed.
+    // A replica applies what its master set, in fewer steps, and a start has it from a file: the
+    // origin is the same operation's change on a node that it followed, or an earlier one there.
     let of_master = |node: &str| {
         let sightings = history.sightings.iter();
         node == last.node
             || sightings.filter(|seen| seen.by == last.node).any(|seen| seen.master == node)
     };
+    let commands = |by: OpId| witness.reading.commands(by, &last.node);
+    let by_command = last.by.is_some_and(|by| commands(by).any(|at| at.at == last.at.at));
     let mut origins = history.keys.iter().filter(|key| {
-        let is_same = key.by == last.by && key.until_ms == last.until_ms;
-        is_same && of_master(&key.node)
+        let is_same = key.until_ms == last.until_ms && (key.by == last.by || !by_command);
+        is_same && key.key == last.key && key.at <= last.at && of_master(&key.node)
     });
-    let origin = origins.find(|_| last.by.is_some()).unwrap_or(last);
+    let origin = origins.find(|key| key.by.is_some()).unwrap_or(last);
     let wall = witness.reading.clocks.line(&origin.node, Clock::Wall, origin.at.into())?;
     let lasts = until.saturating_sub(wall.at(origin.at.at));
     Some(ExpiryTerm { at: origin.at.at, lasts, on: origin.node.clone() })

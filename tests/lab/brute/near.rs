@@ -74,8 +74,14 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
         points.retain(|at| *at >= start);
         let (before, after): (Vec<Point>, Vec<Point>) =
             points.into_iter().partition(|at| *at <= last);
-        let since = before.iter().rev().take_while(|at| is_open(**at)).last();
-        let open = since.or_else(|| after.iter().find(|at| is_open(**at)));
+        // A node that is free for no time at all lets nobody in.
+        let all: Vec<Point> = before.iter().chain(&after).copied().collect();
+        let lets_in = |at: Point| {
+            let mut then = all.iter().filter(|other| other.0 == at.0 && **other >= at);
+            then.all(|other| is_open(*other))
+        };
+        let since = before.iter().rev().take_while(|at| lets_in(**at)).last();
+        let open = since.or_else(|| after.iter().find(|at| lets_in(**at)));
         Some(open?.0 as i64 - last.0 as i64)
     });
     misses.min()

@@ -298,16 +298,11 @@ enum Tells {
 }
 
 /// The forms of the nearest miss.
-const NEAREST: [(&str, Tells); 14] = [
+const NEAREST: [(&str, Tells); 13] = [
     ("{who} writes {length} after its key on {node} was gone; nobody else was let in", Tells::Own),
     (
         "{who} writes {length} before {node} leads again without its key, under its grant of \
          {moment}",
-        Tells::Own,
-    ),
-    (
-        "{who} writes {length} before {node}, from which its key had gone, leads again, under its \
-         grant of {moment}",
         Tells::Own,
     ),
     (
@@ -451,7 +446,9 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
         let taken = is_ended(&[KeyChange::Set, KeyChange::Changed, KeyChange::LostAtFailover]);
         ensure(is_removed || taken, "nothing removes the key then")?;
     }
-    ensure(!told.words[0].contains("had gone") || is_gone(facts, told.at, &words), "it is there")?;
+    let is_without =
+        told.words[0].contains("before") && told.words[0].contains("leads again without");
+    ensure(!is_without || is_gone(facts, free, &words), "its key is there")?;
     if told.words[0].contains("is removed") {
         ensure(is_removed, "nothing removes the key then")?;
     }
@@ -478,10 +475,12 @@ fn writes(facts: &Facts, now: Instant, who: &str) -> bool {
     })
 }
 
-/// Whether who is named has no key on the node that is named.
-fn is_gone(facts: &Facts, now: Instant, words: &[&str]) -> bool {
+/// Whether who is named has no key on the node that is named, after all that happens then.
+fn is_gone(facts: &Facts, now: Nanos, words: &[&str]) -> bool {
     let [who, _, node, ..] = words else { return false };
-    let next = facts.keys_on(node).find(|(_, key)| key.at > now);
-    let stands = facts.standing(node, next.map_or(usize::MAX, |(index, _)| index));
-    stands.and_then(|(_, by)| by).is_none_or(|by| facts.caller(by) != *who)
+    let next = facts.keys_on(node).find(|(_, key)| key.at.at > now);
+    let next = next.map_or(usize::MAX, |(index, _)| index);
+    let Some((born, by)) = facts.standing(node, next) else { return true };
+    let is_over = facts.runs_out(node, born, next).is_some_and(|over| over <= now);
+    is_over || by.is_none_or(|by| facts.caller(by) != *who)
 }

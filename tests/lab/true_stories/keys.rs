@@ -115,7 +115,12 @@ fn put_back(facts: &Facts, told: &Told) -> Truth {
         ends.filter(|(at, _)| facts.standing(node, at + 1).is_none_or(|(_, after)| after != owner));
     let (_, end) = ends.next_back().ok_or("it had not ended")?;
     ensure(facts.was_down(node, end.at, key.at), "the node was never down")?;
+    let by = end.by.and_then(|by| facts.op(by)).map(|op| &op.kind);
+    let releases = matches!(by, Some(OpKind::Release { grant }) if Some(*grant) == owner);
+    let is_marked = releases && end.change != KeyChange::Deleted;
+    ensure(is_marked == (told.words[2] == "given back"), "it ended otherwise")?;
     let how = match told.words[2] {
+        "given back" => return Ok(()),
         "deleted" => KeyChange::Deleted,
         "overwritten" => KeyChange::Set,
         "taken over" => KeyChange::Changed,

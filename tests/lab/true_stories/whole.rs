@@ -77,13 +77,16 @@ pub fn title(facts: &Facts, text: &str) -> Truth {
     Ok(())
 }
 
-/// A key of this caller is on that node when the faults are healed, and the node runs.
+/// A key of this caller is on that node when the faults are healed and all that the heal starts has
+/// read its files, or when the run ends; and the node runs.
 fn left_there(facts: &Facts, who: &str, node: &str) -> Truth {
     let healed = facts.history.healed.unwrap_or(facts.history.end);
     ensure(!facts.is_down(node, healed.at), "its node is down")?;
-    let before = facts.history.keys.partition_point(|key| key.at <= healed);
-    let (_, owner) = facts.standing(node, before).ok_or("there is no key")?;
-    ensure(owner.is_some_and(|owner| facts.caller(owner) == who), "it is another's")
+    let then = facts.history.keys.partition_point(|key| key.at.at <= healed.at);
+    let owners = [then, usize::MAX].map(|before| facts.standing(node, before));
+    ensure(owners.iter().any(Option::is_some), "there is no key")?;
+    let mut owners = owners.into_iter().flatten().filter_map(|(_, owner)| owner);
+    ensure(owners.any(|owner| facts.caller(owner) == who), "it is another's")
 }
 
 /// Two of these callers hold simultaneously for at least that time, at any place.
