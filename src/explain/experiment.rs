@@ -186,7 +186,8 @@ pub struct Threshold {
     /// The tried values beyond `breaks` with which nothing is violated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds_again: Vec<i64>,
-    /// The tried values beyond `holds` with which something is violated.
+    /// The tried values beyond `holds` with which something is violated, and the last one towards
+    /// the end of the range: that is searched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breaks_again: Vec<i64>,
     /// What is violated with `breaks`, or by which mechanism, if that differs from the plan.

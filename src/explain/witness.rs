@@ -261,10 +261,9 @@ impl<'a> Witness<'a> {
             let is_same = earlier.owner == life.owner && earlier.node == life.node;
             is_same && earlier.born < life.born && earlier.until <= life.from
         };
-        let by_command =
-            |by: OpId| self.reading.commands(by, &life.node).any(|at| at.at == born.at.at);
-        let is_by_none = born.change == KeyChange::Set && born.by.is_some_and(|by| !by_command(by));
-        self.lives.iter().rfind(had).filter(|_| is_by_none)
+        let is_set_anew =
+            born.change != KeyChange::Set || born.by.is_none() || self.reading.is_by_command(born);
+        if is_set_anew { None } else { self.lives.iter().rfind(had) }
     }
 
     /// The release that set a key, if one did.

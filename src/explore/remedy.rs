@@ -6,7 +6,7 @@ mod diff;
 pub mod lease;
 
 use lockstorm_platform::fault::verbs::Figure;
-use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::fault::{Fault, Target, Verb};
 use lockstorm_platform::time::{Clock, Nanos};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
@@ -73,22 +73,18 @@ impl ViolatedRun<'_> {
 
     /// Its mechanism, and those that what made the difference stands for.
     fn mechanisms(&self, plan: &Plan) -> Vec<How> {
+        let nodes = plan.nodes();
+        let is_of_node =
+            |fault: &Fault| matches!(&fault.target, Target::Host(host) if nodes.contains(host));
+        let is_host = |fault: &Fault| matches!(fault.target, Target::Host(_));
+        let of_fault = |part: &Part| part.fault().and_then(|id| fault(plan, id));
         let halts = |part: &Part| {
-            let fault = part.fault().and_then(|id| fault(plan, id));
-            fault.is_some_and(|fault| {
-                let nodes = plan.nodes();
-                fault.verb.halts()
-                    && matches!(&fault.target, Target::Host(host) if !nodes.contains(host))
-            })
+            of_fault(part).is_some_and(|f| f.verb.halts() && is_host(f) && !is_of_node(f))
         };
+        let is_step = |fault: &Fault| matches!(fault.verb, Verb::ClockStep { .. });
         let steps_node = |part: &Part| {
-            let stepped = part.fault().and_then(|id| fault(plan, id));
-            let is_step = stepped.is_some_and(|fault| {
-                let is_of_node =
-                    matches!(&fault.target, Target::Host(host) if plan.nodes().contains(host));
-                is_of_node && matches!(fault.verb, Verb::ClockStep { .. })
-            });
-            is_step || plan.nodes().iter().any(|node| part.has_offset_of(plan, node))
+            of_fault(part).is_some_and(|fault| is_step(fault) && is_of_node(fault))
+                || nodes.iter().any(|node| part.has_offset_of(plan, node))
         };
         let of_part = |part: &Part| match part {
             Part::Work(bound) if *bound > 0 => Some(How::Overworked),

@@ -125,7 +125,7 @@ fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
         && match (key.change, key.by) {
             (KeyChange::Set, Some(by)) => {
                 own().any(|e| e.by == Some(by) && e.key == key.key)
-                    && !ledger.reading.commands(by, &key.node).any(|at| at.at == key.at.at)
+                    && !ledger.reading.is_by_command(key)
             }
             (change, by) => {
                 use KeyChange::{Changed, Extended, Set};

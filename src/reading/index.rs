@@ -114,6 +114,13 @@ impl<'a> HistoryIndex<'a> {
         own.filter_map(|request| request.at(Leg::Applied))
     }
 
+    /// Whether a command that its node executed made a change, and not a master, a start or the
+    /// node itself.
+    pub fn is_by_command(&self, key: &Key) -> bool {
+        let made = |by: OpId| self.commands(by, &key.node).any(|at| at.at == key.at.at);
+        key.by.is_some_and(made)
+    }
+
     /// Whether a node's process ended between two moments, killed or by itself.
     pub fn ended_within(&self, node: &str, from: Moment, to: Moment) -> bool {
         let mut sightings = self.history.sightings.iter();
@@ -200,8 +207,8 @@ impl<'a> HistoryIndex<'a> {
             let ret = self.op(*by).and_then(|op| op.ret);
             ret.is_some_and(|ret| Moment::from(ret) < moment)
         };
-        let is_restored = |by: &OpId| !self.commands(*by, &key.node).any(|at| at.at == key.at.at);
-        Moment::from(key.at) < moment || key.by.filter(is_over).is_some_and(|by| is_restored(&by))
+        let is_restored = key.by.as_ref().is_some_and(is_over) && !self.is_by_command(key);
+        Moment::from(key.at) < moment || is_restored
     }
 
     /// Whether an acquire was granted.

@@ -34,7 +34,9 @@ fn a_release_in_two_steps_is_found_wanting() {
 }
 
 #[test]
-#[should_panic(expected = "again: lockstorm replay target/lockstorm/gc-pause-fenced-1-")]
+#[should_panic(
+    expected = "again: lockstorm replay target/lockstorm/gc-pause-fenced-1-d340e57356063c3b.plan.json"
+)]
 fn a_failure_says_how_to_run_it_again() {
     let text = std::fs::read_to_string("scenarios/gc-pause-fenced.toml").unwrap();
     let wrong = text.replace("violated = [\"stale-holder\"]", "violated = [\"stuck\"]");

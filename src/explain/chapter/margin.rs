@@ -1,5 +1,6 @@
 //! The nearest miss of a run, as an event: the write, and what kept it safe.
 
+use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::nearest_miss::NearestMiss;
@@ -28,7 +29,7 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     let own = |owner| witness.is_of(hold, owner);
     let mut lives = witness.lives.iter().filter(|life| life.node == nearest.node);
     // A start may put the key back after the write.
-    let free = access.at.at.saturating_add_signed(nearest.by);
+    let free = free(access, nearest);
     let is_there = |life: &KeyLife| life.from <= access.at || life.from.at <= free;
     let life = lives.rfind(|life| life.owner.is_some_and(own) && is_there(life));
     let node = &nearest.node;
@@ -76,6 +77,11 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     Some(Beat::new(Weight::Crux, access.at, text, evidence))
 }
 
+/// When another could have been let in, ns.
+fn free(wrote: &Access, nearest: &NearestMiss) -> Nanos {
+    wrote.at.at.saturating_add_signed(nearest.by)
+}
+
 /// How a key let others in after a write.
 fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestMiss) -> String {
     let node = &nearest.node;
@@ -85,7 +91,7 @@ fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestM
     let was_gone = removed.is_none() && life.until.at < wrote.at.at;
     match removed {
         _ if is_lost || was_gone || is_early(witness, life, wrote, nearest) => {
-            let free = wrote.at.at.saturating_add_signed(nearest.by);
+            let free = free(wrote, nearest);
             let sightings = witness.history().sightings.iter();
             let mut led = sightings.filter(|seen| seen.what == Seen::Leads && seen.by == *node);
             let again = if led.next().is_none_or(|led| led.at.at < free) { " again" } else { "" };
@@ -99,13 +105,13 @@ fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestM
 
 /// Whether a key was over before its node let others in: the node did not lead then.
 fn is_early(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestMiss) -> bool {
-    let free = wrote.at.at.saturating_add_signed(nearest.by);
+    let free = free(wrote, nearest);
     witness.passes(life).at < free
 }
 
 /// Whether a key lasted until its node let others in: it was not lost before.
 fn was_there(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestMiss) -> bool {
-    let free = wrote.at.at.saturating_add_signed(nearest.by);
+    let free = free(wrote, nearest);
     free <= life.until.at && !is_early(witness, life, wrote, nearest)
 }
 
@@ -116,7 +122,7 @@ fn removed(
     wrote: &Access,
     nearest: &NearestMiss,
 ) -> Option<KeyChange> {
-    let free = wrote.at.at.checked_add_signed(nearest.by)?;
+    let free = free(wrote, nearest);
     let change = witness.history().keys.get(life.end?)?.change;
     (life.until.at == free && change != KeyChange::Expired).then_some(change)
 }
@@ -128,7 +134,7 @@ fn older<'b>(
     wrote: &Access,
     nearest: &NearestMiss,
 ) -> Option<&'b KeyLife> {
-    let free = wrote.at.at.checked_add_signed(nearest.by)?;
+    let free = free(wrote, nearest);
     let mut lives = witness.lives.iter().filter(|life| life.node == nearest.node);
     lives.find(|life| {
         let gone = witness.passes(life).min(life.until.into());

@@ -242,8 +242,7 @@ pub fn last_set(witness: &Witness<'_>, life: &KeyLife) -> Option<ExpiryTerm> {
         node == last.node
             || sightings.filter(|seen| seen.by == last.node).any(|seen| seen.master == node)
     };
-    let commands = |by: OpId| witness.reading.commands(by, &last.node);
-    let by_command = last.by.is_some_and(|by| commands(by).any(|at| at.at == last.at.at));
+    let by_command = witness.reading.is_by_command(last);
     let mut origins = history.keys.iter().filter(|key| {
         let is_same = key.until_ms == last.until_ms && (key.by == last.by || !by_command);
         is_same && key.key == last.key && key.at <= last.at && of_master(&key.node)

@@ -77,7 +77,8 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
         // A node that is free for no time at all lets nobody in.
         let all: Vec<Point> = before.iter().chain(&after).copied().collect();
         let lets_in = |at: Point| {
-            let mut then = all.iter().filter(|other| other.0 == at.0 && **other >= at);
+            let later = all.partition_point(|other| *other < at);
+            let mut then = all[later..].iter().take_while(|other| other.0 == at.0);
             then.all(|other| is_open(*other))
         };
         let since = before.iter().rev().take_while(|at| lets_in(**at)).last();

@@ -3,8 +3,8 @@
 //! Definition. A *sub-plan* is the plan without some of its faults. It is *inside* if its own run
 //! breaches no assumption of the lock, by the second ledger in `ledger.rs`, or if no fault is left
 //! in it. If a node of the plan came back with keys forgotten, it may also write its disks before
-//! each reply. A kind that the plan's own run violates is in-model if some sub-plan inside violates it;
-//! the plan is in-model if some sub-plan inside is violated at all. Both sides try all sub-plans,
+//! each reply. A kind that the plan's own run violates is in-model if some sub-plan inside violates
+//! it; the plan is in-model if some sub-plan inside is violated at all. Both sides try all sub-plans,
 //! so they agree if the ledgers do and if the search omits nothing. Drawn faults are anchored to no
 //! other fault, so the removal of one moves no other; `built.rs` has plans with such anchors.
 //!

@@ -5,7 +5,7 @@ use lockstorm::explain::finding::Finding;
 use lockstorm::history::{Condition, History, Key, Op, OpId, OpKind, Outcome, Seen};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
-use lockstorm_platform::trace::KeyChange;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 /// The result of a predicate: the error is why the sentence is false.
 pub type Truth = Result<(), String>;
@@ -225,6 +225,15 @@ impl<'a> Facts<'a> {
         let (node, lock) = (node.to_owned(), self.lock());
         let keys = self.history.keys.iter().enumerate();
         keys.filter(move |(_, key)| key.node == node && key.key == lock)
+    }
+
+    /// Whether a request to a node made a change there, and not a master, a start or the node.
+    pub fn is_set_by_request(&self, key: &Key) -> bool {
+        let mut requests = self.history.requests.iter().filter(|request| request.to == key.node);
+        requests.any(|request| {
+            let applied = request.at(Leg::Applied).is_some_and(|at| at.at == key.at.at);
+            Some(request.op) == key.by && applied
+        })
     }
 
     /// The life of the lock's key that exists on a node before the change at that index: its

@@ -104,9 +104,7 @@ fn put_back(facts: &Facts, told: &Told) -> Truth {
     };
     let (index, key) =
         facts.keys_on(node).find(|(_, key)| is_it(key)).ok_or("no such key is there again")?;
-    let mut requests = facts.history.requests.iter().filter(|request| request.to == node);
-    let sets = |request: &Request| Some(request.op) == key.by && took(request, key).is_some();
-    ensure(!requests.any(sets), "a request sets it")?;
+    ensure(!facts.is_set_by_request(key), "a request sets it")?;
     let owner = key.by.and_then(|by| facts.owner(by));
     let ends = facts.keys_on(node).filter(|(at, _)| {
         *at < index && facts.standing(node, *at).is_some_and(|(_, before)| before == owner)

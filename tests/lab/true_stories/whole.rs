@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use lockstorm::check::verdict::Verdict;
 use lockstorm::explain::story::{Evidence, Story};
+use lockstorm::history::OpId;
 
 use lockstorm_platform::time::{Instant, MILLISECOND};
 
@@ -77,16 +78,21 @@ pub fn title(facts: &Facts, text: &str) -> Truth {
     Ok(())
 }
 
-/// A key of this caller is on that node when the faults are healed and all that the heal starts has
-/// read its files, or when the run ends; and the node runs.
+/// A key of this caller is on that node, which runs, after all that happens as the faults are
+/// healed; or it is there at the end, and no request has set it after the heal: a start did.
 fn left_there(facts: &Facts, who: &str, node: &str) -> Truth {
     let healed = facts.history.healed.unwrap_or(facts.history.end);
     ensure(!facts.is_down(node, healed.at), "its node is down")?;
-    let then = facts.history.keys.partition_point(|key| key.at.at <= healed.at);
-    let owners = [then, usize::MAX].map(|before| facts.standing(node, before));
-    ensure(owners.iter().any(Option::is_some), "there is no key")?;
-    let mut owners = owners.into_iter().flatten().filter_map(|(_, owner)| owner);
-    ensure(owners.any(|owner| facts.caller(owner) == who), "it is another's")
+    let keys = &facts.history.keys;
+    let is_theirs =
+        |(_, owner): &(usize, Option<OpId>)| owner.is_some_and(|owner| facts.caller(owner) == who);
+    let then = keys.partition_point(|key| key.at.at <= healed.at);
+    let (at_heal, at_end) = (facts.standing(node, then), facts.standing(node, usize::MAX));
+    ensure(at_heal.is_some() || at_end.is_some(), "there is no key")?;
+    let is_put_back = |(born, _): &(usize, _)| !facts.is_set_by_request(&keys[*born]);
+    let is_left = at_heal.is_some_and(|life| is_theirs(&life))
+        || at_end.is_some_and(|life| is_theirs(&life) && is_put_back(&life));
+    ensure(is_left, "it is another's")
 }
 
 /// Two of these callers hold simultaneously for at least that time, at any place.
