@@ -19,12 +19,11 @@ use std::collections::BTreeMap;
 use lockstorm_platform::time::{Instant, Nanos, SECOND};
 use serde::{Deserialize, Serialize};
 
-use crate::check::availability::reason::Reason;
+use crate::check::availability::reason::Share;
 use crate::check::availability::wait::{Wait, clients_acquires, waits};
 use crate::check::case::Case;
 use crate::check::counts;
-use crate::default::is_default;
-use crate::history::{History, OpId, Outcome, PROBE};
+use crate::history::{History, Outcome, PROBE};
 use crate::reading::moment::Moment;
 
 /// How well callers were served. Fields in thousandths are marked as such.
@@ -57,11 +56,8 @@ pub struct Unavailable {
     pub from: Instant,
     /// Its end.
     pub to: Instant,
-    /// Why no caller acquired it.
-    pub reason: Reason,
-    /// The acquire whose key blocked longest, if a key is the reason.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub owner: Option<OpId>,
+    /// Why no caller acquired it, what took most of the callers' time first.
+    pub reasons: Vec<Share>,
 }
 
 impl Unavailable {
@@ -193,9 +189,9 @@ fn unavailable(case: &Case, waits: &[Wait], until: Moment) -> Option<Unavailable
     let stretches = stretches(case, waits, until).into_iter().rev();
     let longest = stretches.max_by_key(|(from, to)| to.at - from.at);
     let (from, to) = longest.filter(|(from, to)| from.at < to.at)?;
-    let (reason, owner) = reason::reason(case, waits, from, to);
+    let reasons = reason::reasons(case, waits, from, to);
     let (from, to) = (from.instant(case.history), to.instant(case.history));
-    Some(Unavailable { from, to, reason, owner })
+    Some(Unavailable { from, to, reasons })
 }
 
 /// Every stretch in which the lock was unavailable, in order.

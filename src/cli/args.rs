@@ -88,7 +88,13 @@ pub struct RunArguments {
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
     /// Time limit for explaining each scenario; skipped work is reported
-    #[arg(long, value_name = "LENGTH", default_value = BUDGET, value_parser = length)]
+    #[arg(
+        long,
+        value_name = "LENGTH",
+        default_value = BUDGET,
+        value_parser = length,
+        allow_hyphen_values = true
+    )]
     pub budget: Option<Nanos>,
     /// Whether lockstorm was started without arguments.
     #[arg(skip)]
@@ -143,7 +149,13 @@ pub struct ExplainArguments {
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
     /// Time limit for the search for thresholds and remedies; skipped work is reported
-    #[arg(long, value_name = "LENGTH", default_value = BUDGET, value_parser = length)]
+    #[arg(
+        long,
+        value_name = "LENGTH",
+        default_value = BUDGET,
+        value_parser = length,
+        allow_hyphen_values = true
+    )]
     pub budget: Nanos,
 }
 
@@ -229,7 +241,13 @@ pub struct HuntArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// Time limit for explaining what is found; skipped work is reported
-    #[arg(long, value_name = "LENGTH", default_value = BUDGET, value_parser = length)]
+    #[arg(
+        long,
+        value_name = "LENGTH",
+        default_value = BUDGET,
+        value_parser = length,
+        allow_hyphen_values = true
+    )]
     pub budget: Nanos,
     /// Folder for the plan that is found, and for its report
     #[arg(long, value_name = "DIR", default_value = REPORTS)]

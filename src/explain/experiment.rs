@@ -286,6 +286,11 @@ impl Fresh {
         let holds = with.decided() > 0 && u64::from(with.held) == with.decided();
         holds && violated * with.decided() >= 3 * self.decided()
     }
+
+    /// Whether a smaller share of the runs with a verdict holds with a remedy than without it.
+    pub fn is_harmed_by(self, with: Fresh) -> bool {
+        u64::from(with.held) * self.decided() < u64::from(self.held) * with.decided()
+    }
 }
 
 /// How callers were served, as far as remedies are compared by it.

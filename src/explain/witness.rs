@@ -345,6 +345,23 @@ impl<'a> Witness<'a> {
         tries[..earlier].iter().any(|attempt| makes(attempt, born) && makes(attempt, end))
     }
 
+    /// Whether the release of its own grant ended a key while that grant's tenure went on: its
+    /// caller still held another grant.
+    pub fn is_given_back_inside(&self, life: &KeyLife) -> bool {
+        let end = life.end.and_then(|end| self.history().keys.get(end)?.by);
+        let release = end.and_then(|by| op(self.history(), by)).filter(|by| match by.kind {
+            OpKind::Release { grant } => Some(grant) == life.owner,
+            _ => false,
+        });
+        let mut tenures = self.tenures.iter();
+        let is_inside = |release: &Op| {
+            let own =
+                |hold: &&StoryHold<'_>| grant_of(release).is_some_and(|g| self.is_of(hold, g));
+            tenures.find(own).is_some_and(|hold| release.call.instant() < hold.until)
+        };
+        release.is_some_and(is_inside)
+    }
+
     /// What of an operation was answered, if only with errors.
     pub fn answers(&self, op: &Op) -> Answers<'a> {
         let requests = &self.reading.history.requests;

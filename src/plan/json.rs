@@ -35,7 +35,7 @@ impl Plan {
     pub fn from_json_with(locks: &Locks, name: &str, text: &str) -> Result<Plan, Refusal> {
         let refuse = |refusal: Refusal| refusal.in_file(name, text);
         let head: Head =
-            serde_json::from_str(text).map_err(|error| refuse(no_plan(text, &error)))?;
+            serde_json::from_str(text).map_err(|error| refuse(no_head(name, text, &error)))?;
         if head.format != u64::from(FORMAT) {
             return Err(refuse(another_version(text, head.format)));
         }
@@ -66,6 +66,19 @@ fn another_version(text: &str, format: u64) -> Refusal {
     );
     let label = "run it with the version that wrote it, or run its scenario again";
     Refusal::at(start..start + "\"format\"".len(), what, label)
+}
+
+/// Another file than a plan: a scenario, the report of a finding, or anything else.
+fn no_head(name: &str, text: &str, error: &serde_json::Error) -> Refusal {
+    let refusal = no_plan(text, error);
+    let is_report = text.trim_start().starts_with('{') && text.contains("\"written_by\"");
+    match name.rsplit_once('.') {
+        Some((_, "toml")) => refusal.help(format!("'lockstorm run {name}' runs a scenario")),
+        Some((stem, "json")) if is_report => {
+            refusal.help(format!("it is a report; its plan is '{stem}.plan.json', beside it"))
+        }
+        _ => refusal,
+    }
 }
 
 /// The place that serde_json reports, as bytes of the text.

@@ -1,6 +1,8 @@
 //! How well callers were served, as a table of what the checks measured.
 
-use crate::check::availability::reason::Reason;
+use lockstorm_platform::time::Nanos;
+
+use crate::check::availability::reason::{Reason, Share};
 use crate::check::availability::{CallerWaits, Unavailable, Waits};
 use crate::explain::finding::Finding;
 use crate::plan::TopologyKind;
@@ -41,17 +43,33 @@ fn stretch(finding: &Finding, out: &Unavailable) -> String {
     format!("{}, from {from} to {to}: {}", length(out.length()), why(finding, out))
 }
 
-/// Why no caller acquired the lock, in words.
+/// Why no caller acquired the lock, in words: each reason that took a thousandth of the callers'
+/// time.
 fn why(finding: &Finding, out: &Unavailable) -> String {
-    let owner = out.owner.and_then(|owner| finding.history.ops.get(owner as usize));
+    let all: Nanos = out.reasons.iter().map(|share| share.spent).sum();
+    let each = out.reasons.iter().filter_map(|share| {
+        let words = words(finding, share);
+        // Rounded down: only what took all of the time is said of all of it.
+        match u128::from(share.spent) * 1_000 / u128::from(all.max(1)) {
+            0 => None,
+            1_000 => Some(words),
+            part => Some(format!("{words} ({} %)", thousandths(part as u64 * 100))),
+        }
+    });
+    let said = each.collect::<Vec<_>>().join("; ");
+    if out.reasons.len() > 1 { format!("{said}, in shares of the callers' time") } else { said }
+}
+
+fn words(finding: &Finding, share: &Share) -> String {
+    let owner = share.owner.and_then(|owner| finding.history.ops.get(owner as usize));
     let owner = owner.map(|op| op.caller.as_str());
-    match (out.reason, owner) {
+    match (share.reason, owner) {
         (Reason::DeadHolder, Some(who)) => format!("the key of {who}, whose process had died"),
         (Reason::DeadHolder, None) => "the key of a process that had died".to_owned(),
         (Reason::Unowned, Some(who)) => format!("a key that {who} had set and no longer owned"),
+        (Reason::Unowned, None) => "a key that nobody owned".to_owned(),
         (Reason::Releasing, Some(who)) => format!("the key of {who}, whose release was under way"),
         (Reason::Releasing, None) => "a key whose release was under way".to_owned(),
-        (Reason::Unowned, None) => "a key that nobody owned".to_owned(),
         (Reason::NoMaster, _) => match finding.plan.topology.kind {
             TopologyKind::Independent => "fewer nodes led than a quorum".to_owned(),
             TopologyKind::Cluster => "no node led the slot of the lock".to_owned(),
@@ -59,7 +77,7 @@ fn why(finding: &Finding, out: &Unavailable) -> String {
         },
         (Reason::Declined, _) => "nodes answered with an error".to_owned(),
         (Reason::NoQuorum, _) if finding.plan.topology.kind != TopologyKind::Independent => {
-            "no request was answered".to_owned()
+            "requests were not answered".to_owned()
         }
         (Reason::NoQuorum, _) => "too few nodes answered".to_owned(),
         (Reason::SplitVotes, Some(who)) => {
@@ -68,14 +86,12 @@ fn why(finding: &Finding, out: &Unavailable) -> String {
         (Reason::SplitVotes, None) => "keys of tries that were under way: split votes".to_owned(),
         (Reason::HaltedOwner, Some(who)) => format!("the key of {who}'s try, which stood still"),
         (Reason::HaltedOwner, None) => "the key of a try whose caller stood still".to_owned(),
-        (Reason::Pending, Some(who)) => format!("the key of {who}'s try, which had no reply yet"),
-        (Reason::Pending, None) => "the key of a try that had no reply yet".to_owned(),
+        (Reason::Pending, Some(who)) => format!("the key of {who}'s try, which was under way"),
+        (Reason::Pending, None) => "the key of a try that was under way".to_owned(),
         (Reason::Unacknowledged, _) => "too few replicas acknowledged".to_owned(),
         (Reason::Halted, _) => "the callers that wanted it stood still".to_owned(),
         (Reason::Waiting, _) => {
-            "no key stood in the way; callers were refused all the same, waited before they asked \
-             again, or for an answer"
-                .to_owned()
+            "callers waited for an answer, or before they asked again".to_owned()
         }
     }
 }

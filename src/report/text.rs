@@ -165,6 +165,9 @@ fn remedies(out: &mut String, finding: &Finding) {
                 _ if tried.on_fresh.unknown == tried.on_fresh.runs => {
                     "here; no fresh seed tests it".to_owned()
                 }
+                "helps:" if without.is_some_and(|it| it.is_harmed_by(tried.on_fresh)) => {
+                    format!("here, but on no more than {fresh} fresh seeds: fewer than without it")
+                }
                 "helps:" => format!("here and on {fresh} fresh seeds"),
                 _ => format!("on {fresh} fresh seeds"),
             };

@@ -277,7 +277,6 @@ fn kinds(expect: &Section) -> Result<BTreeSet<Kind>, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::{Expectation, ExpectedClass, ExpectedVerdict, Fulfilled, Limits};
-    use crate::check::availability::reason::Reason;
     use crate::check::availability::{Availability, CallerWaits, Unavailable, Waits};
     use crate::check::counts::Counts;
     use crate::check::judge::Judgement;
@@ -323,8 +322,7 @@ mod tests {
         let longest = 7 * SECOND;
         let callers = vec![CallerWaits { caller: "c2".into(), longest, from, grants: 1 }];
         let waits = Waits { longest: 7 * SECOND, callers, ..Waits::default() };
-        let reason = Reason::Waiting;
-        let unavailable = Some(Unavailable { from, to, reason, owner: None });
+        let unavailable = Some(Unavailable { from, to, reasons: Vec::new() });
         let availability =
             Availability { grants_per_minute: 30, unavailable, waits, ..Availability::default() };
         let (counts, verdict) = (Counts::default(), Verdict::Holds);

@@ -139,11 +139,15 @@ fn details(story: &Story, judgement: &Judgement) -> Result<(), String> {
     same("struck_in_hold", story.struck_in_hold.as_ref(), &judgement.counts.struck_in_hold)
 }
 
-/// The longest time without the lock and its reason, in the notation of a file, or empty.
+/// The longest time without the lock, and how much of the callers' time each reason took, in ms in
+/// the notation of a file, or empty.
 fn unavailable(judgement: &Judgement) -> String {
     let Some(out) = &judgement.availability.unavailable else { return String::new() };
-    let reason = serde_json::to_value(out.reason).expect("a reason has a word");
-    format!("{} {}", out.length() / MILLISECOND, reason.as_str().expect("a word is text"))
+    let each = out.reasons.iter().map(|share| {
+        let reason = serde_json::to_value(share.reason).expect("a reason has a word");
+        format!(" {} {}", reason.as_str().expect("a word is text"), share.spent / MILLISECOND)
+    });
+    format!("{}:{}", out.length() / MILLISECOND, each.collect::<String>())
 }
 
 fn turn(turn: &Turn) -> String {

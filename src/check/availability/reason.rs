@@ -9,11 +9,12 @@
 //! acknowledged, or a reply never arrived. Otherwise the reason is what blocked most of the other
 //! nodes. A key is a reason for as long as it exists; the rest of the try's time is waiting. Time
 //! in which a caller's process was halted has its own reason, and counts only where no other
-//! caller ran: whoever runs and is not granted the lock has another reason. The reason of the
-//! stretch is the one that takes most of its callers' time; of equals, the first in the order of
-//! [`Reason`].
+//! caller ran: whoever runs and is not granted the lock has another reason. A stretch has every
+//! reason that takes some of its callers' time, the one that takes most of it first; of equals, the
+//! first in the order of [`Reason`].
 
 use std::cell::OnceCell;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::time::Nanos;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::availability::wait::Wait;
 use crate::check::case::Case;
+use crate::default::is_default;
 use crate::history::{Op, OpId, Outcome, Request};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::index::{Halt, standing};
@@ -44,11 +46,11 @@ pub enum Reason {
     Declined,
     /// Too few nodes replied.
     NoQuorum,
-    /// Keys of other pending tries: the votes were split.
+    /// Keys of other pending tries, none of them on a quorum of nodes: the votes were split.
     SplitVotes,
     /// The key of a try whose caller was halted.
     HaltedOwner,
-    /// The key of a try that had not got its reply.
+    /// The key of a try that had not returned.
     Pending,
     /// Too few replicas acknowledged what a try had set.
     Unacknowledged,
@@ -56,6 +58,19 @@ pub enum Reason {
     Halted,
     /// Nothing: callers waited before they retried, or for a reply that arrived.
     Waiting,
+}
+
+/// A reason, and how much of the callers' time it took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Why no caller acquired the lock then.
+    pub reason: Reason,
+    /// The acquire whose key blocked longest, if a key is the reason: of several callers' keys only
+    /// where votes were split.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub owner: Option<OpId>,
+    /// For how long, ns, added up over the callers that wanted the lock.
+    pub spent: Nanos,
 }
 
 /// What a try met.
@@ -67,8 +82,8 @@ struct Obstacle {
     until: Moment,
 }
 
-/// Why no caller acquired the lock between two moments, and the acquire whose key blocked longest.
-pub fn reason(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> (Reason, Option<OpId>) {
+/// Why no caller acquired the lock between two moments: what took most of their time first.
+pub fn reasons(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> Vec<Share> {
     let tries = tries(waits, from, to);
     let requests = requests(case, &tries);
     let waited = waited(case);
@@ -93,11 +108,19 @@ pub fn reason(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> (Reason,
             *owners.entry((met.reason, owner)).or_default() += blocked;
         }
     }
-    // `max_by_key` returns the last of equals; reversed, that is the first in the order of reasons.
-    let longest = spent.into_iter().rev().max_by_key(|(_, spent)| *spent);
-    let reason = longest.map_or(Reason::Waiting, |(reason, _)| reason);
-    let own = owners.into_iter().rev().filter(|((why, _), _)| *why == reason);
-    (reason, own.max_by_key(|(_, spent)| *spent).map(|((_, owner), _)| owner))
+    // `max_by_key` returns the last of equals; reversed, that is the first.
+    let owner = |reason: Reason| {
+        let own = || owners.iter().rev().filter(|((why, _), _)| *why == reason);
+        let callers: BTreeSet<usize> = own().map(|((_, owner), _)| case.caller(*owner)).collect();
+        let is_named = callers.len() == 1 || reason == Reason::SplitVotes;
+        let longest = own().max_by_key(|(_, spent)| **spent).filter(|_| is_named);
+        longest.map(|((_, owner), _)| *owner)
+    };
+    let shares = spent.into_iter().filter(|(_, spent)| *spent > 0);
+    let mut shares: Vec<Share> =
+        shares.map(|(reason, spent)| Share { reason, owner: owner(reason), spent }).collect();
+    shares.sort_by_key(|share| Reverse(share.spent));
+    shares
 }
 
 /// The tries that count between two moments, each with the part of it that counts.
@@ -175,9 +198,22 @@ fn met(
     }
     let most = blocked.into_iter().rev().max_by_key(|(_, nodes)| nodes.len());
     let Some((reason, keys)) = most.filter(|(_, nodes)| !nodes.is_empty()) else { return waits };
-    let last = keys.into_iter().flatten().max_by_key(|key| key.to);
+    let last = keys.iter().flatten().max_by_key(|key| key.to);
     let owner = last.and_then(|key| case.owner(key.by?));
+    let reason = match reason {
+        Reason::SplitVotes if is_of_one(case, &keys) => Reason::Pending,
+        other => other,
+    };
     Obstacle { reason, owner, until: last.map_or(Moment::NEVER, |key| key.to) }
+}
+
+/// Whether one acquire has as many of these keys as a quorum needs.
+fn is_of_one(case: &Case, keys: &[Option<&Incarnation>]) -> bool {
+    let mut owned: BTreeMap<OpId, usize> = BTreeMap::new();
+    for owner in keys.iter().flatten().filter_map(|key| case.owner(key.by?)) {
+        *owned.entry(owner).or_default() += 1;
+    }
+    owned.values().any(|keys| *keys >= case.terms.site.quorum as usize)
 }
 
 /// What a try met on one node from a moment on, and the key that blocked it, if any.

@@ -173,5 +173,9 @@ fn nested(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Beat> {
     let often = count(inner.len() as u64, "time");
     let text = format!("{} takes the lock again while it has it, {often}.", hold.grant.caller);
     let evidence = inner.iter().map(|hold| Evidence::Op(hold.grant.id)).collect();
-    Some(Beat::new(Weight::Detail, first.from, text, evidence))
+    // With a key of its own, it may be given back while the outer one is held.
+    let mut owners = witness.lives.iter().filter_map(|life| life.owner);
+    let has_key = owners.any(|owner| inner.iter().any(|hold| hold.grant.id == owner));
+    let weight = if has_key { Weight::Cause } else { Weight::Detail };
+    Some(Beat::new(weight, first.from, text, evidence))
 }

@@ -252,8 +252,9 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
     }
     let at: Instant = lives.iter().map(|life| life.until).min()?;
     evidence.extend(ending.by().map(Evidence::Op));
+    let is_inside = |life: &&KeyLife| witness.is_given_back_inside(life);
     let weight = match ending {
-        KeyEnd::Own(_) if sent.is_none() => Weight::Minor,
+        KeyEnd::Own(_) if sent.is_none() && !lives.iter().any(is_inside) => Weight::Minor,
         _ if at > witness.primary?.from => Weight::Effect,
         KeyEnd::DeletedBy(_) | KeyEnd::OverwrittenBy(_) if !is_by_its_caller => Weight::Crux,
         _ => Weight::Cause,

@@ -216,7 +216,8 @@ fn set_by<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<(usize, &'a Ke
 }
 
 /// The last life of a tenure's key on a node before another key was set there: a key that its
-/// grant set, or found as its own.
+/// grant set, or found as its own. A key of a grant inside it, which that grant gave back, kept
+/// nobody out for the grant that went on, unless it took the place of that one's key.
 fn life_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, key: &Key) -> Option<&'b KeyLife> {
     let history = witness.history();
     let entered = |index: usize| {
@@ -232,7 +233,13 @@ fn life_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, key: &Key) -> Opt
         let is_there = life.node == key.node && life.from < key.at && !witness.is_given_back(life);
         is_there && (is_set() || entered(*index))
     };
-    witness.lives.iter().enumerate().rfind(is_own).map(|(_, life)| life)
+    let own = || witness.lives.iter().enumerate().filter(is_own).map(|(_, life)| life);
+    let took_place = |life: &KeyLife| {
+        let before = own().rfind(|earlier| earlier.born < life.born);
+        let end = before.and_then(|earlier| history.keys.get(earlier.end?)?.by);
+        end.is_some_and(|by| Some(by) == life.owner)
+    };
+    own().rfind(|life| !witness.is_given_back_inside(life) || took_place(life))
 }
 
 /// The second did not set a new key: the first one's key admitted it.
