@@ -21,9 +21,9 @@
 //! a hold; but one over which another acquire set its own was bounded by what its value says, as by
 //! a time to live, and one that a release with an unknown outcome deleted in the end was bounded by
 //! that: such a release may take effect at any time after its call. One of a lock with a lease that
-//! a fault removed before a lease had passed may have been bounded by its value: nobody can tell
-//! any more. A request frees a key only if it may name it: one that names no key, or other keys
-//! alone, does not, once it was answered.
+//! a fault removed before a lease had passed, or one that was released and for which nobody asked
+//! after that, may have been bounded by its value: nobody can tell. A request frees a key only if
+//! it may name it: one that names no key, or other keys alone, does not, once it was answered.
 //!
 //! While another caller holds the lock within its lease, a key without an owner that was set over
 //! the holder's keeps nobody out: the holder's would have.

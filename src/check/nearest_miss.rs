@@ -6,10 +6,12 @@
 //! group of nodes that replicate each other. It is free while its master (of several, the most
 //! recently promoted one) runs and has no such key: one that is halted lets nobody in. So a
 //! replica's keys count from its promotion on, and not earlier. A key counts until its lease
-//! expires by its node's wall clock, as if its owner had sent no release. A key that another
-//! caller's command, a flush, a restart or an eviction ended counts until that end. So does a key
-//! from before the grant that is not the tenure's own, whoever set it, and though a start put it
-//! back: while it exists, nobody can be let in. What is free for no time at all lets nobody in.
+//! expires by its node's wall clock, as if its owner had not sent the release that ended its hold.
+//! A key that anything else ended counts until that end: another caller's command, a flush, a
+//! restart, an eviction, an acquire that gives up a try, the release of a grant inside a longer
+//! hold. So does a key from before the grant that is not the tenure's own, whoever set it, and
+//! though a start put it back: while it exists, nobody can be let in. What is free for no time at
+//! all lets nobody in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::case::Case;
 use crate::check::leak;
 use crate::default::is_default;
-use crate::history::{AccessKind, OpId, OpKind};
+use crate::history::{AccessKind, Op, OpId, OpKind};
 use crate::reading::incarnation::Incarnation;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
@@ -199,19 +201,22 @@ fn leader<'a>(seat: &[Seated<'a>], at: Moment) -> Option<(Moment, &'a str)> {
     seat.iter().filter_map(reign).max().map(|(_, since, node)| (since, node))
 }
 
-/// When a key would have expired or been lost if its owner had sent no release.
+/// When a key would have expired or been lost without the release that ended its owner's hold.
 fn gone_at(case: &Case, (life, key): (usize, &Incarnation), owner: OpId) -> Moment {
     let by_time = case.passes(key);
     let Some(end) = key.ended else { return by_time };
-    let by = end.by.and_then(|by| case.op(by)).map(|op| match op.kind {
-        OpKind::Release { grant } | OpKind::Extend { grant, .. } => case.outermost(grant),
-        _ => case.outermost(op.id),
-    });
-    let by_owner = by == Some(owner);
+    let hold_end = case.tenure(owner).map_or(Moment::NEVER, |tenure| tenure.whole.end);
+    let ends_hold = |by: &Op| match by.kind {
+        OpKind::Release { grant } => {
+            case.outermost(grant) == owner && hold_end <= Moment::from(by.call)
+        }
+        _ => false,
+    };
+    // A flush deletes by nobody's operation.
+    let by_release = end.by.and_then(|by| case.op(by)).is_some_and(ends_hold);
     match end.change {
         KeyChange::Expired => by_time,
-        // A flush deletes by nobody's operation.
-        KeyChange::Deleted | KeyChange::Set if by_owner => by_time,
+        KeyChange::Deleted | KeyChange::Set if by_release => by_time,
         // Its release had said that it is free.
         KeyChange::Changed if leak::marked_at(case, life, owner).is_some() => by_time,
         _ => by_time.min(key.to),

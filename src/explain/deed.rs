@@ -10,10 +10,12 @@ use crate::history::Condition;
 use crate::ledger::part::Part;
 use crate::promise::Bounded;
 use crate::quantity::{count, figure, length, list, rate, signed};
+use crate::reading::index::HistoryIndex;
 use crate::workload::{first_request, usual_message, work};
 
 /// The faults that breached an assumption.
 pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
+    let index = HistoryIndex::of(&finding.history, &finding.plan.lock.key);
     let condition = |id: &u32| finding.history.conditions.iter().find(|c| c.fault == *id);
     let faults = broken.faults.iter().filter_map(condition);
     let faults: Vec<&Condition> = faults.collect();
@@ -24,7 +26,9 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
             1 => String::new(),
             _ => format!(" (fault {})", condition.fault),
         };
-        deed(broken, condition, (&which, on_it().count()))
+        let over = index.is_over_at(condition);
+        let lasted = condition.to.map(|_| over.at.saturating_sub(condition.from.at));
+        deed(broken, (condition, lasted), (&which, on_it().count()))
     });
     let mut deeds: Vec<String> = each.collect();
     if broken.what == Bounded::AmnesiacRestart {
@@ -96,16 +100,15 @@ fn unanswered(finding: &Finding) -> Option<String> {
     Some(format!("{takes}, and the time-out is {}", length(timeout)))
 }
 
-/// A fault that breached the assumption, in the past tense: its number, if several of its kind
-/// struck its target, and how many of any kind did.
+/// A fault that breached the assumption, in the past tense: how long it lasted for its target, its
+/// number, if several of its kind struck its target, and how many of any kind did.
 fn deed(
     broken: &BrokenAssumption,
-    condition: &Condition,
+    (condition, lasted): (&Condition, Option<Nanos>),
     (which, strikes): (&str, usize),
 ) -> String {
     let who = &condition.target;
     let word = &format!("{}{which}", condition.verb.word());
-    let lasted = condition.to.map(|to| to.at.saturating_sub(condition.from.at));
     match broken.what {
         Bounded::ClientPause if matches!(who, Target::Links { .. }) => format!("{word} on {who}"),
         Bounded::ClientPause => {

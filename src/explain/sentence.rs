@@ -414,8 +414,10 @@ pub fn bound(what: Bounded, bound: u64) -> String {
         (Bounded::NodeClockStep, _) => format!("no node's clock steps by more than {most}"),
         (Bounded::ClientClockStep, 0) => "no client's clock steps".to_owned(),
         (Bounded::ClientClockStep, _) => format!("no client's clock steps by more than {most}"),
-        (Bounded::Drift, 0) => "no two clocks run at different rates".to_owned(),
-        (Bounded::Drift, _) => format!("no two clocks drift apart by more than {most}"),
+        (Bounded::Drift, 0) => "no clock runs fast or slow".to_owned(),
+        (Bounded::Drift, _) => {
+            format!("all clocks keep within {most} of each other and of true time")
+        }
         (Bounded::AmnesiacRestart, _) => {
             format!("no node that forgets keys is back before {most} have passed")
         }

@@ -17,9 +17,9 @@
 //!   the kind remains when, of all breaches that are not necessary by themselves, only the parts of
 //!   that one are kept; otherwise more than one is needed, and no single one is necessary. "Without
 //!   a breach" means without its parts. The one exception is a node that was back too early with
-//!   keys forgotten: the kind also has to disappear if it stays down for long enough instead,
-//!   unless that breaches something new. A crash may break a second assumption, by a failover, and
-//!   this tells the two apart.
+//!   keys forgotten: the kind also has to disappear if it stays down for long enough instead, and
+//!   if its disk is written before each reply, unless that breaches something new. A crash may
+//!   break a second assumption, by a failover, and this tells the two apart.
 //! - A kind that remains in every sub-plan that was tried is caused by none of the breaches:
 //!   in-model too. The exception is a breach that remains in all of them: what cannot be removed
 //!   cannot be cleared either, so it is listed and the kind is out-of-model.
@@ -400,8 +400,31 @@ impl Search<'_, '_> {
             let later = self.outcome_with_late_returns(&set, more);
             later.is_none_or(|later| !later.kinds.contains(&kind))
         });
-        // Both ways: a node that stays down for long may have nothing left that can be violated.
-        goes_later && !self.outcome(&out).kinds.contains(&kind)
+        let synced = self.outcome_with_synced_disks(&set);
+        let goes_synced = synced.is_none_or(|synced| !synced.kinds.contains(&kind));
+        // In every way: a node that stays down for long may have nothing left that can be violated.
+        goes_later && goes_synced && !self.outcome(&out).kinds.contains(&kind)
+    }
+
+    /// The outcome without these breaches, with disks that forget nothing instead of nodes that are
+    /// never down: `None` if none of them forgot, or if it breaches what the plan does not.
+    fn outcome_with_synced_disks(&mut self, breaches: &[Breach]) -> Option<RunOutcome> {
+        let is_early = |breach: &&Breach| breach.what == Bounded::AmnesiacRestart;
+        let (early, others): (Vec<&Breach>, Vec<&Breach>) = breaches.iter().partition(is_early);
+        if early.is_empty() || !self.forgets {
+            return None;
+        }
+        let mut out: Parts =
+            others.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
+        out.insert(Part::Persistence);
+        let own = self.own_breaches();
+        let outcome = self.outcome(&out);
+        tells(outcome, &own).then(|| outcome.clone())
+    }
+
+    /// What the plan's own run breaches.
+    fn own_breaches(&mut self) -> BTreeSet<Bounded> {
+        self.outcome(&Parts::new()).breaches.iter().map(|breach| breach.what).collect()
     }
 
     /// The outcome without these breaches, with nodes down for so much longer than the bound
@@ -430,13 +453,15 @@ impl Search<'_, '_> {
         if !is_later {
             return None;
         }
-        let own: BTreeSet<Bounded> =
-            self.outcome(&Parts::new()).breaches.iter().map(|breach| breach.what).collect();
+        let own = self.own_breaches();
         let outcome = self.reruns.outcome(&plan);
-        let is_new = |breach: &Breach| {
-            breach.what == Bounded::AmnesiacRestart || !own.contains(&breach.what)
-        };
-        let tells = !outcome.is_unknown && !outcome.breaches.iter().any(is_new);
-        tells.then(|| outcome.clone())
+        tells(outcome, &own).then(|| outcome.clone())
     }
+}
+
+/// Whether a run in which nodes forget nothing has a verdict, and breaches nothing but this.
+fn tells(outcome: &RunOutcome, own: &BTreeSet<Bounded>) -> bool {
+    let is_new =
+        |breach: &Breach| breach.what == Bounded::AmnesiacRestart || !own.contains(&breach.what);
+    !outcome.is_unknown && !outcome.breaches.iter().any(is_new)
 }

@@ -2,13 +2,15 @@
 //!
 //! Steps and freezes of one host add up, since they may affect the same lease: what counts is the
 //! largest deviation of its wall clock between any two moments. While several freezes last, a clock
-//! stands still once. Rates are compared at each moment, including those at the start of the run.
+//! stands still once. Rates are compared with each other and with true time at each moment,
+//! including those at the start of the run. The probe's clock is no client's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::{Clock, Nanos};
 
+use crate::history::PROBE;
 use crate::ledger::breach::Breach;
 use crate::ledger::breach::Ledger;
 use crate::ledger::breach::above;
@@ -21,8 +23,8 @@ use crate::reading::moment::Moment;
 /// The breaches of the assumptions about clocks.
 pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     let nodes: BTreeSet<&str> = ledger.site.nodes.iter().map(String::as_str).collect();
-    let clients: BTreeSet<&str> =
-        ledger.reading.history.ops.iter().map(|op| op.process.as_str()).collect();
+    let clients = ledger.reading.history.ops.iter().map(|op| op.process.as_str());
+    let clients: BTreeSet<&str> = clients.filter(|process| *process != PROBE).collect();
     let mut found = Vec::new();
     for (hosts, what) in [(&nodes, Bounded::NodeClockStep), (&clients, Bounded::ClientClockStep)] {
         found.extend(hosts.iter().filter_map(|host| moved(ledger, host, what)));
@@ -75,7 +77,7 @@ fn stood_until(freezes: &[(Nanos, Nanos)], moment: Nanos) -> Nanos {
     stood
 }
 
-/// The maximum difference of rates between two hosts at one moment.
+/// The maximum difference of rates between two hosts, or a host and true time, at one moment.
 fn drift(ledger: &Ledger, hosts: &BTreeSet<&str>) -> Option<Breach> {
     let bound = bound_of(&ledger.site.assumes, Bounded::Drift)?;
     // No fault stops the boot clock, so its rate is that of the whole host.
@@ -89,8 +91,8 @@ fn drift(ledger: &Ledger, hosts: &BTreeSet<&str>) -> Option<Breach> {
         if pieces.peek().is_some_and(|next| next.from.at == piece.from.at) {
             continue;
         }
-        let (least, most) = (rates.values().min().copied(), rates.values().max().copied());
-        let (least, most) = (least.unwrap_or(0), most.unwrap_or(0));
+        let (least, most) =
+            rates.values().fold((0, 0), |(a, b), rate| (a.min(*rate), b.max(*rate)));
         let apart = u64::from(most.abs_diff(least));
         worst = worst.max(apart);
         if apart > bound {

@@ -62,7 +62,8 @@ pub enum Bounded {
     NodeClockStep,
     /// The same for a client's wall clock, ns.
     ClientClockStep,
-    /// Relative rate error between any two nodes or clients at one moment, ppm.
+    /// Relative rate error between any two nodes or clients at one moment, or between one of them
+    /// and true time, in which all other bounds are stated, ppm.
     Drift,
     /// A node restarts without keys that it had acknowledged, with keys that were deleted, or with
     /// the expiry before a renewal. The bound is the down time from which on that is harmless, ns.

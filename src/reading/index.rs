@@ -4,12 +4,17 @@
 use std::collections::BTreeMap;
 
 use lockstorm_platform::fault::{Target, Verb};
-use lockstorm_platform::time::{Instant, Nanos};
+use lockstorm_platform::time::{Clock, Instant, Nanos};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
-use crate::history::{Condition, History, Key, Op, OpId, OpKind, Outcome, Seen, Sighting};
+use crate::history::{
+    ClockPiece, Condition, History, Key, Op, OpId, OpKind, Outcome, Seen, Sighting,
+};
 use crate::reading::clocks::Clocks;
 use crate::reading::moment::Moment;
+
+/// The rate of a clock that stands still.
+const STOPPED: i32 = -1_000_000;
 
 /// See the module documentation.
 #[derive(Clone, Debug)]
@@ -172,6 +177,25 @@ impl<'a> HistoryIndex<'a> {
             _ => None,
         };
         (from, death.map_or(to, |death| death.at.min(to)))
+    }
+
+    /// When a fault was over for its target: a suspension once its machine has no power or its
+    /// clocks go on, though a process died meanwhile.
+    pub fn is_over_at(&self, condition: &Condition) -> Moment {
+        let (from, over) = self.lasts(condition);
+        let host = match &condition.target {
+            Target::Host(host) if condition.verb == Verb::Suspend => host,
+            _ => return over,
+        };
+        let is_off = |c: &Condition| c.verb == Verb::PowerLoss && Moment::from(c.from) == over;
+        if self.history.conditions.iter().any(|c| c.strikes(host) && is_off(c)) {
+            return over;
+        }
+        let runs =
+            |piece: &&&ClockPiece| Moment::from(piece.from) > from && piece.line.rate_ppm > STOPPED;
+        let mut pieces = self.clocks.pieces(host, Clock::Monotonic).iter();
+        let until = Moment::from(condition.until(self.history.end));
+        pieces.find(runs).map_or(over, |piece| Moment::from(piece.from).min(until))
     }
 
     /// When a fault acts: its interval, or from the first to the last effect of its command.

@@ -17,6 +17,7 @@ use crate::lock::catalogue;
 use crate::plan::{Persistence, TopologyKind};
 use crate::quantity::{count, length, list, mark, moment, three_digits};
 use crate::reading::history::Reading;
+use crate::reading::index::HistoryIndex;
 
 /// A table: a head, and rows with the same number of cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,12 +138,14 @@ pub fn more_violations(finding: &Finding) -> Option<String> {
 
 /// The planned faults, and when they struck.
 pub fn faults(finding: &Finding) -> Table {
+    let index = HistoryIndex::of(&finding.history, &finding.plan.lock.key);
     let row = |fault: &Fault| {
         let conditions = finding.history.conditions.iter().filter(|c| c.fault == fault.id);
         let struck: Vec<String> = conditions
             .map(|condition| match condition.to {
                 Some(to) if to.at > condition.from.at => {
-                    format!("{} to {}", moment(condition.from.at), moment(to.at))
+                    let over = index.is_over_at(condition);
+                    format!("{} to {}", moment(condition.from.at), moment(over.at))
                 }
                 Some(_) => {
                     let late = order::late(condition);

@@ -1,10 +1,10 @@
 //! Keys without an owner that are none of the lock's doing: see [`crate::check::leak`].
 
-use lockstorm_platform::trace::KeyChange;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::case::Case;
 use crate::check::leak::leftover::Leftover;
-use crate::history::{Key, Op, OpId, OpKind, Outcome};
+use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::incarnation::{Incarnation, LifeEnd};
 use crate::reading::moment::Moment;
 
@@ -22,7 +22,8 @@ pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> 
     let is_bounded = has_ttl(case, leftover.key, moment)
         || is_taken_over(case, leftover.key, leftover.owner)
         || was_released_late(case, leftover.key, leftover.owner)
-        || was_removed_within_its_lease(case, leftover.key);
+        || was_removed_within_its_lease(case, leftover.key)
+        || was_not_asked_for_after_its_lease(case, leftover);
     if !is_bounded {
         return holds.next().is_some();
     }
@@ -126,6 +127,30 @@ fn was_removed_within_its_lease(case: &Case, key: &Incarnation) -> bool {
         let removed = died.filter(|died| last.at.at <= *died).unwrap_or(key.to.at);
         removed <= last.at.at.saturating_add(ttl)
     })
+}
+
+/// Whether the run ended before anybody asked for a key of a lock with a lease once a lease had
+/// passed since its last change, though its owner had released it.
+fn was_not_asked_for_after_its_lease(case: &Case, leftover: &Leftover) -> bool {
+    let key = leftover.key;
+    let mut own = case.ops_of(leftover.owner).chain(case.releases(leftover.owner));
+    if !own.any(|op| matches!(op.kind, OpKind::Release { .. })) {
+        return false;
+    }
+    let Some(ttl) = case.terms.ttl.filter(|_| key.ended.is_none()) else { return false };
+    let Some(last) = last_change(case, key, |_| true) else { return false };
+    let due = last.at.at.saturating_add(ttl);
+    let is_acquire = |id: OpId| case.op(id).is_some_and(|op| op.kind == OpKind::Acquire);
+    let asks = |request: &Request| {
+        let is_late = request.at(Leg::Applied).is_some_and(|at| due <= at.at);
+        is_late && request.to == key.node && is_acquire(request.op)
+    };
+    // Without requests, nobody knows when an acquire asked.
+    let calls = |op: &Op| is_acquire(op.id) && op.ret.is_none_or(|ret| due <= ret.at);
+    match case.history.requests.is_empty() {
+        true => !case.history.ops.iter().any(calls),
+        false => !case.history.requests.iter().any(asks),
+    }
 }
 
 /// Whether a release of its owner with an unknown outcome deleted a key.

@@ -137,7 +137,7 @@ fn prolonged(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Beat> {
         // An extend that takes effect after the last release extends nothing of its own.
         let in_time = |key: &Key| key.by == Some(op.id) && key.at < hold.until;
         let has_effect = || witness.history().keys.iter().any(in_time);
-        is_of && matches!(op.outcome, Outcome::Kept { .. }) && has_effect()
+        is_of && is_kept(witness, op) && has_effect()
     });
     let kept: Vec<&Op> = kept.collect();
     let (first, last) = (kept.first()?, kept.last()?);
@@ -149,6 +149,15 @@ fn prolonged(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Beat> {
     let text = format!("{}'s lease is prolonged{on} {often}.", hold.grant.caller);
     let evidence = kept.iter().map(|op| Evidence::Op(op.id)).collect();
     Some(Beat::new(Weight::Cause, first.ret?.instant(), text, evidence))
+}
+
+/// Whether an extend had time left when it returned.
+fn is_kept(witness: &Witness<'_>, op: &Op) -> bool {
+    let Outcome::Kept { deadline } = op.outcome else { return false };
+    let over = deadline.and_then(|(clock, deadline)| {
+        witness.reading.clocks.reaches(&op.process, clock, op.call.into(), deadline)
+    });
+    over.is_none_or(|over| op.ret.is_some_and(|ret| ret.at < over.at))
 }
 
 /// The one node that served these operations, if nodes took the lead from each other.

@@ -6,7 +6,7 @@ use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::chapter::strike::{acted_at, described, outages};
-use crate::explain::chapter::{access, margin, role};
+use crate::explain::chapter::{access, margin, role, theft};
 use crate::explain::hold::StoryHold;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
@@ -20,6 +20,8 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats: Vec<Beat> = grants(witness).into_iter().collect();
     beats.extend(faults(witness));
     beats.extend(returns(witness));
+    let back = |life| theft::comes_back(witness, life, Weight::Cause);
+    beats.extend(witness.lives.iter().filter_map(back));
     beats.extend(role::calm(witness));
     beats.extend(spared(witness));
     beats.extend(overrun(witness));

@@ -4,7 +4,7 @@ use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
-use crate::explain::hold::StoryHold;
+use crate::explain::hold::{StoryHold, op};
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::{Answers, Witness};
@@ -17,9 +17,25 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats: Vec<Beat> =
         witness.cast().into_iter().filter_map(|grant| granted(witness, grant)).collect();
     beats.extend(overlap(witness));
+    beats.extend(of_harm(witness));
     beats.extend(fences(witness));
     beats.extend(gives_up(witness));
     beats
+}
+
+/// The grants under which accesses of the told corruption were made, if no other beat tells them:
+/// the first overlap need not be the one that loses an update.
+fn of_harm(witness: &Witness<'_>) -> Vec<Beat> {
+    let accesses = witness.harm().map_or(&[][..], |harm| &harm.accesses);
+    let grants = accesses.iter().filter_map(|access| witness.history().accesses[*access].grant);
+    let cast = witness.cast();
+    let is_told = |grant: OpId| cast.iter().any(|told| witness.reading.are_one(told.id, grant));
+    let mut untold: Vec<OpId> = grants.filter(|grant| !is_told(*grant)).collect();
+    untold.sort_unstable();
+    untold.dedup();
+    let ops = untold.into_iter().filter_map(|grant| op(witness.history(), grant));
+    let told = ops.filter_map(|grant| granted(witness, grant));
+    told.map(|beat| Beat { weight: Weight::Cause, ..beat }).collect()
 }
 
 /// The sentence for one grant: on which nodes, and until when it is valid.

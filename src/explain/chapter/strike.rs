@@ -69,9 +69,9 @@ pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
     outages
 }
 
-/// When a condition ended. The death of its process ends a halt.
+/// When a condition ended. The death of its process ends a pause.
 fn until(witness: &Witness<'_>, condition: &Condition) -> Option<Instant> {
-    let (_, to) = witness.reading.lasts(condition);
+    let to = witness.reading.is_over_at(condition);
     let is_cut = to < Moment::from(condition.until(witness.history().end));
     if is_cut { Some(to.instant(witness.history())) } else { condition.to }
 }

@@ -7,7 +7,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
 use crate::explain::chapter::{grant, lost, order};
-use crate::explain::hold::{grant_of, op};
+use crate::explain::hold::{StoryHold, grant_of, op};
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
@@ -252,7 +252,12 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
     }
     let at: Instant = lives.iter().map(|life| life.until).min()?;
     evidence.extend(ending.by().map(Evidence::Op));
-    let is_inside = |life: &&KeyLife| witness.is_given_back_inside(life);
+    // What its owner deletes while it relies on it lets others in.
+    let is_inside = |life: &&KeyLife| {
+        let holds = |hold: &&StoryHold<'_>| witness.is_of(hold, owner);
+        let hold = witness.tenures.iter().find(holds);
+        hold.is_some_and(|hold| hold.from < life.until && life.until < hold.until)
+    };
     let weight = match ending {
         KeyEnd::Own(_) if sent.is_none() && !lives.iter().any(is_inside) => Weight::Minor,
         _ if at > witness.primary?.from => Weight::Effect,

@@ -199,6 +199,9 @@ fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEn
         return KeyEnding::RanOut;
     }
     let gone = witness.passes(life).min(life.until.into());
+    if outlived(witness, owner, gone) {
+        return KeyEnding::RanOut;
+    }
     let whose = witness.caller(owner).unwrap_or("somebody");
     let early = length(due.saturating_sub(gone.at));
     let node = &life.node;
@@ -219,6 +222,18 @@ fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEn
     KeyEnding::Taken(Mechanism::new(how, text, evidence))
 }
 
+/// Whether the lease of an acquire was over on its caller's clock when its key was gone: the node's
+/// clock took nothing from it.
+fn outlived(witness: &Witness<'_>, owner: OpId, gone: Moment) -> bool {
+    let Some(hold) = witness.tenures.iter().find(|hold| witness.is_of(hold, owner)) else {
+        return false;
+    };
+    match hold.covered.iter().rfind(|(from, _)| *from <= gone.at) {
+        Some((_, to)) => *to <= gone.at && *to < hold.until.at,
+        None => hold.lease.is_some_and(|lease| lease <= gone.at),
+    }
+}
+
 /// When the last expiry of a key was set, for how long, and by which node's clock.
 pub struct ExpiryTerm {
     pub at: Nanos,
@@ -236,18 +251,22 @@ pub fn last_set(witness: &Witness<'_>, life: &KeyLife) -> Option<ExpiryTerm> {
     let last = sets.filter(|key| key.at < life.until).last()?;
     let until = last.until_ms?.saturating_add(1).saturating_mul(MILLISECOND);
     // A replica applies what its master set, in fewer steps, and a start has it from a file: the
-    // origin is the same operation's change on a node that it followed, or an earlier one there.
+    // origin is the same operation's change on a node that it followed, or else the last one of its
+    // acquire there.
     let of_master = |node: &str| {
         let sightings = history.sightings.iter();
         node == last.node
             || sightings.filter(|seen| seen.by == last.node).any(|seen| seen.master == node)
     };
-    let by_command = witness.reading.is_by_command(last);
-    let mut origins = history.keys.iter().filter(|key| {
-        let is_same = key.until_ms == last.until_ms && (key.by == last.by || !by_command);
-        is_same && key.key == last.key && key.at <= last.at && of_master(&key.node)
-    });
-    let origin = origins.find(|key| key.by.is_some()).unwrap_or(last);
+    let origins = || {
+        history.keys.iter().filter(|key| {
+            let is_same = key.until_ms == last.until_ms && key.key == last.key;
+            is_same && key.by.is_some() && key.at <= last.at && of_master(&key.node)
+        })
+    };
+    let is_own = |key: &&Key| key.by.and_then(|by| witness.reading.owner(by)) == life.owner;
+    let of_acquire = || origins().rfind(is_own).filter(|_| !witness.reading.is_by_command(last));
+    let origin = origins().find(|key| key.by == last.by).or_else(of_acquire).unwrap_or(last);
     let wall = witness.reading.clocks.line(&origin.node, Clock::Wall, origin.at.into())?;
     let lasts = until.saturating_sub(wall.at(origin.at.at));
     Some(ExpiryTerm { at: origin.at.at, lasts, on: origin.node.clone() })

@@ -486,7 +486,13 @@ fn is_left_at(
         return false;
     }
     let is_taken = || taken_over(table, born, owner.id) || deleted_late(table, born, owner.id);
-    let is_open = || cut_off_within_a_lease(table, born);
+    let is_release = |op: &&Op| matches!(op.kind, OpKind::Release { .. });
+    let is_released =
+        of_grant.iter().any(is_release) || table.history.ops.iter().any(|op| gives(op, owner.id));
+    let is_open = || {
+        let is_met_early = is_released && is_met_within_a_lease(table, born);
+        cut_off_within_a_lease(table, born) || is_met_early
+    };
     let lasts = last.is_some_and(|last| last.until_ms.is_none() && !is_taken() && !is_open());
     let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
     let mut own = own.filter(|op| table.holds(op, moment));
@@ -552,6 +558,23 @@ fn cut_off_within_a_lease(table: &Table, born: usize) -> bool {
         gone = if is_death && is_between { condition.from.at } else { gone };
     }
     is_fault && gone <= last.at.at + ttl
+}
+
+/// Whether a key stays, and the last acquire that came to its node did so before a lease had gone by.
+fn is_met_within_a_lease(table: &Table, born: usize) -> bool {
+    let (keys, Some(ttl)) = (&table.history.keys, table.terms.ttl) else { return false };
+    let is_own = |key: &&Key| key.node == keys[born].node && key.key == table.terms.lock_key;
+    let changed = keys[born..].iter().rfind(is_own).map_or(0, |key| key.at.at);
+    let acquires = table.history.ops.iter().filter(|op| op.kind == OpKind::Acquire);
+    let last = acquires.filter_map(|op| {
+        if table.history.requests.is_empty() {
+            return Some(op.ret.map_or(u64::MAX, |ret| ret.at));
+        }
+        let own = table.history.requests.iter().filter(|request| request.op == op.id);
+        let here = own.filter(|request| request.to == keys[born].node);
+        here.filter_map(|request| leg(request, Leg::Applied)).map(|at| at.at).max()
+    });
+    end_of(table, born).is_none() && last.max().unwrap_or(0) < changed + ttl
 }
 
 /// When the first of these operations returned.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm::history::{Access, AccessKind, Condition, OpKind};
+use lockstorm::history::{Access, AccessKind, Condition, Op, OpKind};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::MILLISECOND;
 use lockstorm_platform::trace::{KeyChange, Leg};
@@ -138,8 +138,13 @@ fn gone(table: &Table, began: u32, born: usize) -> Point {
             OpKind::Acquire => table.began(op.id),
             _ => op.id,
         });
-        // A flush deletes by nobody's operation.
-        let foreign = whose != Some(began);
+        // A flush deletes by nobody's operation, and some grants end inside a longer hold.
+        let is_last = |op: &Op| {
+            let grants = table.tenure(began);
+            let lasts = grants.iter().any(|grant| table.holds(grant, stamp(op.call)));
+            matches!(op.kind, OpKind::Release { .. }) && !lasts
+        };
+        let foreign = whose != Some(began) || !by.is_some_and(is_last);
         let is_there = stays(table, born, index);
         match keys[index].change {
             _ if is_there => (until, set) = (keys[index].until_ms, index),

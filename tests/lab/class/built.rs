@@ -254,6 +254,17 @@ fn clocks_that_are_set_apart_are_taken_out_like_a_fault() {
     assert_eq!(class.broken[0].initial, [Part::Clocks]);
 }
 
+/// Near the heal there is no time for a later return: a disk that forgets nothing tells the same.
+#[test]
+fn a_node_that_forgets_near_the_heal_is_not_to_blame_for_the_lack_of_a_leader() {
+    let text =
+        include_str!("../../mechanisms/a-crash-near-the-heal-that-forgets-nothing-needed.toml");
+    let scenario = Scenario::parse("near", text).expect("a scenario");
+    let (_, class) = run(&scenario.plan(1));
+    let what: Vec<Bounded> = class.broken.iter().map(|broken| broken.what).collect();
+    assert_eq!(what, [Bounded::Failover, Bounded::Leaderless]);
+}
+
 /// Work that takes too long is not the lock's fault, however long its requests may take.
 #[test]
 fn work_that_outlasts_a_lease_of_long_time_outs_is_out_of_the_model() {

@@ -13,7 +13,8 @@
 //!   late breaches `access-delay` by itself. `access-delay`: late alone, or the worst single arrival
 //!   above one message.
 //! - `client-crash`: deaths inside a stretch. `node-clock-step`, `client-clock-step`: the shift of
-//!   a wall clock between any two moments. `drift`: the maximum difference of rates at one moment.
+//!   a wall clock between any two moments. `drift`: the maximum difference of rates at one moment,
+//!   true time's being one of them.
 //! - `amnesiac-restart`: the minimum time from a death to a start after which keys were lost,
 //!   deleted ones were restored, or keys expired as before they were extended, unless they are as
 //!   they were when the node last replied. `failover`: replicas
@@ -461,7 +462,8 @@ impl Book<'_> {
         };
         let moments = self.history.clocks.iter().map(|piece| (piece.from.at, u64::MAX));
         let apart = moments.map(|at| {
-            let rates: Vec<i64> = hosts.iter().map(|host| rate(host, at)).collect();
+            let mut rates: Vec<i64> = hosts.iter().map(|host| rate(host, at)).collect();
+            rates.push(0);
             rates.iter().max().unwrap_or(&0).abs_diff(*rates.iter().min().unwrap_or(&0))
         });
         apart.max().unwrap_or(0)

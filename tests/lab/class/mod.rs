@@ -172,6 +172,21 @@ fn disagreements(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Vec<St
         }
     }
     wrong.extend(blame(class, &table));
+    // All faults, and disks that forget nothing.
+    let own = &table[&BTreeSet::new()].broken;
+    let keeps_all = with_sync.first().filter(|seen| {
+        let mut broken = seen.broken.keys();
+        broken.all(|what| *what != Bounded::AmnesiacRestart && own.contains_key(what))
+    });
+    for broken in class.broken.iter().filter(|broken| broken.what == Bounded::AmnesiacRestart) {
+        let mut goes = broken.goes.iter();
+        let stays = goes.find(|kind| keeps_all.is_some_and(|seen| seen.kinds.contains(kind)));
+        wrong.extend(
+            stays.map(|kind| {
+                format!("{}: stays though nothing is forgotten: {class:?}", kind.word())
+            }),
+        );
+    }
     wrong.extend(missing(class, &trial.breaches, &table));
     wrong
 }

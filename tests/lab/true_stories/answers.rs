@@ -123,6 +123,15 @@ fn ended(facts: &Facts, told: &Told, outcome: &Outcome) -> Truth {
     ensure(found, "no such operation ends so then")
 }
 
+/// Whether an extend was kept, and returned before its new deadline.
+fn has_time(facts: &Facts, op: &Op) -> bool {
+    let (Outcome::Kept { deadline }, Some(ret)) = (&op.outcome, op.ret) else { return false };
+    deadline.is_none_or(|(clock, reading)| {
+        let over = facts.comes_to(&op.process, clock, op.call.at, reading);
+        over.is_none_or(|over| ret.at < over)
+    })
+}
+
 fn prolonged(facts: &Facts, told: &Told) -> Truth {
     let kept = |op: &&Op| {
         let is_own = op.caller == told.words[0] && matches!(op.kind, OpKind::Extend { .. });
@@ -131,7 +140,7 @@ fn prolonged(facts: &Facts, told: &Told) -> Truth {
         let in_time = |at: Instant| until.is_some_and(|until| at < until);
         let mut keys = facts.history.keys.iter();
         let mut has_effect = || keys.any(|key| key.by == Some(op.id) && in_time(key.at));
-        is_own && matches!(op.outcome, Outcome::Kept { .. }) && has_effect()
+        is_own && has_time(facts, op) && has_effect()
     };
     let kept = facts.history.ops.iter().filter(kept);
     let times: Vec<_> =

@@ -446,8 +446,8 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
         let taken = is_ended(&[KeyChange::Set, KeyChange::Changed, KeyChange::LostAtFailover]);
         ensure(is_removed || taken, "nothing removes the key then")?;
     }
-    let is_without =
-        told.words[0].contains("before") && told.words[0].contains("leads again without");
+    let is_without = told.words[0].contains("before")
+        && [" leads again without", " leads without"].iter().any(|it| told.words[0].contains(it));
     ensure(!is_without || is_gone(facts, free, &words), "its key is there")?;
     if told.words[0].contains("is removed") {
         ensure(is_removed, "nothing removes the key then")?;
@@ -462,6 +462,8 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
     }
     if told.words[0].contains("would have been over") {
         ensure(!is_removed, "something removes the key then")?;
+        let runs_out = words.get(2).is_some_and(|node| runs_out_at(facts, node, free));
+        ensure(runs_out, "no key would run out then")?;
     }
     ensure(writes(facts, told.at, who), "it does not write then")
 }

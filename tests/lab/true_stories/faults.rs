@@ -98,12 +98,16 @@ fn is_told(
 fn over(facts: &Facts, condition: &Condition) -> Option<Instant> {
     let Target::Host(host) = &condition.target else { return condition.to };
     if matches!(condition.verb, Verb::Pause | Verb::Suspend) {
-        // A process that is killed while it stands still does not stand still any more.
+        // A process that is killed while it stands still does not stand still any more. Its machine
+        // sleeps on, until it has no power or starts another.
         let deaths = facts.struck(host).filter(|other| is_death(&other.verb));
-        let deaths = deaths.map(|death| death.from).filter(|at| *at > condition.from);
-        let death = deaths.min().filter(|at| condition.to.is_none_or(|to| *at < to));
-        if death.is_some() {
-            return death;
+        let ends = deaths.filter(|death| death.from > condition.from).filter_map(|death| {
+            let is_off = condition.verb == Verb::Pause || death.verb == Verb::PowerLoss;
+            if is_off { Some(death.from) } else { death.to }
+        });
+        let end = ends.min().filter(|at| condition.to.is_none_or(|to| *at < to));
+        if end.is_some() {
+            return end;
         }
     }
     let alike = |other: &Condition| {
