@@ -4,11 +4,11 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::nearest_miss::NearestMiss;
-use crate::explain::hold::{StoryHold, op};
+use crate::explain::hold::StoryHold;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Access, AccessKind, OpKind, Seen};
+use crate::history::{Access, AccessKind, Seen, Sighting};
 use crate::quantity::{moment, rounded};
 
 /// The write that the checks measured; nothing if it is not in the history.
@@ -87,19 +87,17 @@ fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestM
     let node = &nearest.node;
     let removed = removed(witness, life, wrote, nearest);
     let is_lost = matches!(removed, Some(KeyChange::LostAtRestart | KeyChange::LostAtFailover));
-    // Then nobody was let in as long as the node was down, or followed another. What the release at
-    // the end of the hold deletes counts as if it were there.
-    let by = life.end.and_then(|end| witness.history().keys.get(end)?.by);
-    let by = by.and_then(|by| op(witness.history(), by));
-    let is_released = by.is_some_and(|by| matches!(by.kind, OpKind::Release { .. }))
-        && !witness.is_given_back_inside(life);
-    let was_gone = removed.is_none() && life.until.at < free(wrote, nearest) && !is_released;
+    // Then nobody was let in as long as the node was down, or followed another.
+    let free = free(wrote, nearest);
+    let sightings = witness.history().sightings.iter();
+    let led = || {
+        let leads = |seen: &&Sighting| seen.what == Seen::Leads && seen.by == *node;
+        sightings.clone().filter(leads)
+    };
+    let was_gone = removed.is_none() && life.until.at < free && led().any(|led| led.at.at == free);
     match removed {
         _ if is_lost || was_gone || is_early(witness, life, wrote, nearest) => {
-            let free = free(wrote, nearest);
-            let sightings = witness.history().sightings.iter();
-            let mut led = sightings.filter(|seen| seen.what == Seen::Leads && seen.by == *node);
-            let again = if led.next().is_none_or(|led| led.at.at < free) { " again" } else { "" };
+            let again = if led().next().is_none_or(|led| led.at.at < free) { " again" } else { "" };
             format!("{node} leads{again} without its key")
         }
         Some(KeyChange::Set | KeyChange::Changed) => format!("its key on {node} is taken over"),
