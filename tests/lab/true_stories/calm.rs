@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lockstorm::history::{AccessKind, Condition, Key, Op, OpId, OpKind, Outcome, PROBE, Seen};
-use lockstorm_platform::time::{Instant, Nanos};
+use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
 use crate::true_stories::facts::{Facts, Held, Truth, ensure, is_death, is_granted, is_removal};
@@ -363,6 +363,16 @@ fn runs_out_at(facts: &Facts, node: &str, at: Nanos) -> bool {
     })
 }
 
+/// Whether a key on a node was given a time to live that is over at that true time, though somebody
+/// may have changed the key since.
+fn is_due_at(facts: &Facts, node: &str, at: Nanos) -> bool {
+    facts.keys_on(node).any(|(_, key)| {
+        let reading = key.until_ms.map(|until| until.saturating_add(1).saturating_mul(MILLISECOND));
+        let over = |reading| facts.comes_to(node, Clock::Wall, key.at.at, reading);
+        !is_removal(key.change) && reading.and_then(over) == Some(at)
+    })
+}
+
 /// Whether a node leads at a true time and none of these grants has a valid key on it, right before
 /// that if it resumes then.
 fn lacks(facts: &Facts, node: &str, (at, resumes): (Nanos, bool), grants: &[OpId]) -> Truth {
@@ -462,8 +472,8 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
     }
     if told.words[0].contains("would have been over") {
         ensure(!is_removed, "something removes the key then")?;
-        let runs_out = words.get(2).is_some_and(|node| runs_out_at(facts, node, free));
-        ensure(runs_out, "no key would run out then")?;
+        let is_due = words.get(2).is_some_and(|node| is_due_at(facts, node, free));
+        ensure(is_due, "no key was to run out then")?;
     }
     ensure(writes(facts, told.at, who), "it does not write then")
 }
