@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use lockstorm_platform::fault::{Target, Verb};
-use lockstorm_platform::time::{Clock, Instant, Nanos};
+use lockstorm_platform::time::{Clock, Instant, Nanos, STILL};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::history::{
@@ -12,9 +12,6 @@ use crate::history::{
 };
 use crate::reading::clocks::Clocks;
 use crate::reading::moment::Moment;
-
-/// The rate of a clock that stands still.
-const STOPPED: i32 = -1_000_000;
 
 /// See the module documentation.
 #[derive(Clone, Debug)]
@@ -192,7 +189,7 @@ impl<'a> HistoryIndex<'a> {
             return over;
         }
         let runs =
-            |piece: &&&ClockPiece| Moment::from(piece.from) > from && piece.line.rate_ppm > STOPPED;
+            |piece: &&&ClockPiece| Moment::from(piece.from) > from && piece.line.rate_ppm > STILL;
         let mut pieces = self.clocks.pieces(host, Clock::Monotonic).iter();
         let until = Moment::from(condition.until(self.history.end));
         pieces.find(runs).map_or(over, |piece| Moment::from(piece.from).min(until))

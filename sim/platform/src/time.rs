@@ -164,7 +164,7 @@ pub struct HostClocks {
 }
 
 /// The rate of a stopped clock, in parts per million fast.
-const STILL: i32 = -1_000_000;
+pub const STILL: i32 = -1_000_000;
 
 impl HostClocks {
     /// The clocks of a host that boots at true time zero.
