@@ -184,15 +184,15 @@ impl<'a> HistoryIndex<'a> {
             Target::Host(host) if condition.verb == Verb::Suspend => host,
             _ => return over,
         };
-        let is_off = |c: &Condition| c.verb == Verb::PowerLoss && Moment::from(c.from) == over;
-        if self.history.conditions.iter().any(|c| c.strikes(host) && is_off(c)) {
-            return over;
-        }
+        let own = self.history.conditions.iter().filter(|c| c.strikes(host));
+        let offs = own.filter(|c| c.verb == Verb::PowerLoss).map(|c| Moment::from(c.from));
+        let off = offs.filter(|off| *off >= over).min();
         let runs =
             |piece: &&&ClockPiece| Moment::from(piece.from) > from && piece.line.rate_ppm > STILL;
         let mut pieces = self.clocks.pieces(host, Clock::Monotonic).iter();
+        let resumed = pieces.find(runs).map(|piece| Moment::from(piece.from));
         let until = Moment::from(condition.until(self.history.end));
-        pieces.find(runs).map_or(over, |piece| Moment::from(piece.from).min(until))
+        [off, resumed].into_iter().flatten().min().map_or(over, |end| end.min(until))
     }
 
     /// When a fault acts: its interval, or from the first to the last effect of its command.

@@ -23,11 +23,12 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// The grants under which accesses of the told corruption were made, if no other beat tells them:
-/// the first overlap need not be the one that loses an update.
+/// The grants of the last two accesses of the told corruption, if no other beat tells them: what
+/// was undone, and what undid it. The first overlap need not be the one that loses an update.
 fn of_harm(witness: &Witness<'_>) -> Vec<Beat> {
     let accesses = witness.harm().map_or(&[][..], |harm| &harm.accesses);
-    let grants = accesses.iter().filter_map(|access| witness.history().accesses[*access].grant);
+    let last = accesses.iter().rev().take(2);
+    let grants = last.filter_map(|access| witness.history().accesses[*access].grant);
     let cast = witness.cast();
     let is_told = |grant: OpId| cast.iter().any(|told| witness.reading.are_one(told.id, grant));
     let mut untold: Vec<OpId> = grants.filter(|grant| !is_told(*grant)).collect();

@@ -79,10 +79,13 @@ fn until(witness: &Witness<'_>, condition: &Condition) -> Option<Instant> {
 /// The outages that affected the headline violation, one sentence each.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = span(witness) else { return Vec::new() };
+    // A fault that made a difference later led to the harm that is told.
+    let harmed = witness.harm().map_or(to, |harm| harm.to.max(to));
     let met = |outage: &Outage<'_>| {
         let at = acted_at(outage);
         let lasts = outage.to.is_none_or(|end| end.max(at) >= from);
-        at <= to && (lasts || trial(witness, outage) == Some(true))
+        let acts = trial(witness, outage) == Some(true);
+        if acts { at <= harmed } else { at <= to && lasts }
     };
     outages(witness)
         .into_iter()

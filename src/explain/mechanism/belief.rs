@@ -6,7 +6,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{StoryHold, grant_of};
 use crate::explain::incarnation::KeyLife;
-use crate::explain::mechanism::clock::disturbed;
+use crate::explain::mechanism::clock::{Known, disturbed, known, ops};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::{became_master, took_over};
 use crate::explain::story::Evidence;
@@ -59,11 +59,6 @@ pub fn belief(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Mechan
         }
         (false, _) => Mechanism::unclear(),
     })
-}
-
-fn ops<'a>(witness: &'a Witness<'_>, hold: &StoryHold<'_>) -> Vec<&'a Op> {
-    let all = witness.reading.together(hold.grant.id);
-    all.into_iter().flat_map(|grant| witness.reading.ops_of(grant)).collect()
 }
 
 /// Whether the last renewal between two moments returned as kept but extended nothing.
@@ -163,24 +158,10 @@ fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<
 /// every deadline by that moment.
 fn clock(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
     let process = &hold.grant.process;
-    let grants = witness.reading.together(hold.grant.id);
-    let mut known = ops(witness, hold);
-    known.extend(grants.into_iter().filter_map(|grant| witness.reading.op(grant)));
-    let known = known.iter().filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) <= at));
-    let named = known.filter_map(|op| match op.outcome {
-        Outcome::Granted { deadline, .. } | Outcome::Kept { deadline } => {
-            Some((Moment::from(op.call), deadline))
-        }
-        _ => None,
-    });
-    let due = named.map(|(call, deadline)| {
-        let (clock, deadline) = deadline?;
-        let reading = witness.reading.clocks.line(process, clock, call)?.at(call.at);
-        Some((call, call.at.saturating_add(deadline.saturating_sub(reading))))
-    });
-    let due: Vec<(Moment, Nanos)> = due.collect::<Option<_>>()?;
-    let first = due.iter().map(|(call, _)| *call).min()?;
-    if due.iter().any(|(_, due)| *due > at.at) {
+    let known = known(witness, hold, at)?;
+    let first = known.iter().map(|known| known.call).min()?;
+    let lasts = |known: &Known| known.deadline.saturating_sub(known.line.at(known.call.at));
+    if known.iter().any(|known| known.call.at.saturating_add(lasts(known)) > at.at) {
         return None;
     }
     let who = &hold.grant.caller;

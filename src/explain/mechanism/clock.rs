@@ -1,8 +1,11 @@
-//! The fault behind a clock that went wrong.
+//! The deadlines that a holder knew, and the fault behind a clock that went wrong.
 
+use lockstorm_platform::time::{Line, Nanos};
+
+use crate::explain::hold::StoryHold;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::Condition;
+use crate::history::{Condition, Op, Outcome};
 use crate::reading::moment::Moment;
 
 /// What disturbed the clocks of a host between two moments.
@@ -18,4 +21,39 @@ pub fn disturbed(
     };
     let mut own = conditions.filter(|(_, c)| c.strikes(host) && c.verb.disturbs_clocks());
     own.find(|(_, condition)| is_between(condition)).map(|(index, _)| Evidence::Condition(index))
+}
+
+/// The extends, releases and losses of a tenure.
+pub fn ops<'a>(witness: &'a Witness<'_>, hold: &StoryHold<'_>) -> Vec<&'a Op> {
+    let all = witness.reading.together(hold.grant.id);
+    all.into_iter().flat_map(|grant| witness.reading.ops_of(grant)).collect()
+}
+
+/// A deadline of which a holder knew, and its clock at the call that brought it.
+pub struct Known {
+    pub call: Moment,
+    pub line: Line,
+    pub deadline: Nanos,
+}
+
+/// The deadlines of which the holder of a tenure knew at a moment. None if it was told one that has
+/// no time.
+pub fn known(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Vec<Known>> {
+    let process = &hold.grant.process;
+    let grants = witness.reading.together(hold.grant.id);
+    let mut told = ops(witness, hold);
+    told.extend(grants.into_iter().filter_map(|grant| witness.reading.op(grant)));
+    let told = told.iter().filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) <= at));
+    let named = told.filter_map(|op| match op.outcome {
+        Outcome::Granted { deadline, .. } | Outcome::Kept { deadline } => {
+            Some((Moment::from(op.call), deadline))
+        }
+        _ => None,
+    });
+    let known = named.map(|(call, deadline)| {
+        let (clock, deadline) = deadline?;
+        let line = witness.reading.clocks.line(process, clock, call)?;
+        Some(Known { call, line, deadline })
+    });
+    known.collect()
 }

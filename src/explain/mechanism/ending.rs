@@ -7,7 +7,7 @@ use crate::check::verdict::Kind;
 use crate::explain::hold::{grant_of, op};
 use crate::explain::incarnation::KeyLife;
 use crate::explain::mechanism::belief::lied;
-use crate::explain::mechanism::clock::disturbed;
+use crate::explain::mechanism::clock::{Known, disturbed, known};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::story::Evidence;
@@ -222,16 +222,19 @@ fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEn
     KeyEnding::Taken(Mechanism::new(how, text, evidence))
 }
 
-/// Whether the lease of an acquire was over on its caller's clock when its key was gone: the node's
-/// clock took nothing from it.
+/// Whether the lease of an acquire was over on its caller's clock when its key was gone, and would
+/// have been if that clock had gone on as it went: the node's clock took nothing from it.
 fn outlived(witness: &Witness<'_>, owner: OpId, gone: Moment) -> bool {
     let Some(hold) = witness.tenures.iter().find(|hold| witness.is_of(hold, owner)) else {
         return false;
     };
-    match hold.covered.iter().rfind(|(from, _)| *from <= gone.at) {
+    let is_due = |known: &Known| known.line.reaches(known.deadline).is_some_and(|at| at <= gone.at);
+    let is_due = || known(witness, hold, gone).is_some_and(|all| all.iter().all(is_due));
+    let is_over = match hold.covered.iter().rfind(|(from, _)| *from <= gone.at) {
         Some((_, to)) => *to <= gone.at && *to < hold.until.at,
         None => hold.lease.is_some_and(|lease| lease <= gone.at),
-    }
+    };
+    is_over && is_due()
 }
 
 /// When the last expiry of a key was set, for how long, and by which node's clock.

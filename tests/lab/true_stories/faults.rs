@@ -138,6 +138,19 @@ fn tail(facts: &Facts, condition: &Condition, text: &str) -> Truth {
             words[2]
         }
     };
+    let rest = match rest.split_once("; its machine loses power at ") {
+        Some((rest, at)) => {
+            let Target::Host(host) = &condition.target else {
+                return Err("links have none".into());
+            };
+            let mut losses = facts.struck(host).filter(|other| other.verb == Verb::PowerLoss);
+            let is_then =
+                losses.any(|loss| condition.from < loss.from && is_moment(at, loss.from.at));
+            ensure(is_then, "it loses none then")?;
+            rest
+        }
+        None => rest,
+    };
     if rest.is_empty() {
         return Ok(());
     }

@@ -175,7 +175,7 @@ fn stories_of_plans_say_what_happened_and_are_true() {
         let path = file.expect("a file").path();
         let text = fs::read_to_string(&path).expect("a scenario");
         let scenario = Scenario::parse(&path.to_string_lossy(), &text).expect("a scenario");
-        let finding = examine::classified(&Lab::default(), &scenario.plan(scenario.seeds()[0]));
+        let finding = with_causes(&scenario);
         let explanation = explain(&finding);
         let mut told: Vec<String> = all_lines(&explanation.story).map(shown).collect();
         told.push(explanation.verdict);
