@@ -1,19 +1,24 @@
 //! Scenarios of which some parts made no difference: those are not listed as broken assumptions.
 
-use lockstorm::explain::finding::BrokenAssumption;
+use lockstorm::explain::finding::{BrokenAssumption, Class};
 use lockstorm::explore::class::classify;
 use lockstorm::explore::trial::attempt;
+use lockstorm::ledger::part::Part;
 use lockstorm::promise::Bounded;
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 
-fn check(text: &str, expected: &[(Bounded, &[u32])]) {
+fn class_of(text: &str) -> Class {
     let text = format!("name = \"listed\"\nask = \"?\"\nexpect = {{ holds = true }}\n{text}");
     let scenario = Scenario::parse("listed", &text).expect("a scenario");
     let (lab, plan) = (Lab::default(), scenario.plan(scenario.seeds()[0]));
     let trial = attempt(&lab, &plan);
     assert!(trial.is_violated());
-    let class = classify(&lab, &plan, &trial);
+    classify(&lab, &plan, &trial)
+}
+
+fn check(text: &str, expected: &[(Bounded, &[u32])]) {
+    let class = class_of(text);
     let listed = |broken: &BrokenAssumption| (broken.what, broken.faults.clone());
     let found: Vec<_> = class.broken.iter().map(listed).collect();
     let expected: Vec<_> = expected.iter().map(|(what, ids)| (*what, ids.to_vec())).collect();
@@ -72,13 +77,14 @@ fn restarts_are_listed_beside_an_eviction() {
     );
 }
 
+/// The disk is said to forget nothing, so that only the time of the return excuses the power-loss.
 #[test]
 fn a_return_after_the_violation_is_not_listed() {
     check(
         r#"
-        topology = { kind = "replicated", nodes = 2 }
+        topology = { kind = "replicated", nodes = 2, persistence = "aof-always" }
         lock = { algorithm = "setnx" }
-        workload = { kind = "counter", clients = 2, hold = "1s" }
+        workload = { kind = "counter", clients = 2, hold = "2s" }
         [[fault]]
         kind = "replica-lag"
         target = "n2"
@@ -86,7 +92,12 @@ fn a_return_after_the_violation_is_not_listed() {
         extra = "5s"
         for = "30s"
         [[fault]]
-        kind = "crash"
+        kind = "lying-disk"
+        target = "n1"
+        at = "0s"
+        for = "30s"
+        [[fault]]
+        kind = "power-loss"
         target = "n1"
         after = { event = "acquired", by = "c1", nth = 2, plus = "100ms" }
         for = "20s"
@@ -95,6 +106,28 @@ fn a_return_after_the_violation_is_not_listed() {
         target = "n2"
         after = { event = "acquired", by = "c1", nth = 2, plus = "400ms" }
         "#,
-        &[(Bounded::Failover, &[3])],
+        &[(Bounded::Failover, &[4])],
     );
+}
+
+#[test]
+fn a_bug_that_needs_no_forgetting_is_shown_on_a_disk_that_forgets_nothing() {
+    let class = class_of(
+        r#"
+        topology = { kind = "single", persistence = "aof-everysec" }
+        lock = { algorithm = "px-constant", ttl = "10s" }
+        workload = { kind = "counter", clients = 3, rounds = 1, hold = "3s" }
+        [[fault]]
+        kind = "pause"
+        target = "n1"
+        at = "3s"
+        for = "400ms"
+        [[fault]]
+        kind = "power-loss"
+        target = "n1"
+        after = { event = "replied", from = "c1", to = "n1", command = "DEL", nth = 1 }
+        for = "100ms"
+        "#,
+    );
+    assert_eq!((class.out_of_model, class.without), (Vec::new(), vec![Part::Persistence]));
 }
