@@ -25,8 +25,8 @@
 //! after that, may have been bounded by its value: nobody can tell. A request frees a key only if
 //! it may name it: one that names no key, or other keys alone, does not, once it was answered.
 //!
-//! While another caller holds the lock within its lease, a key without an owner that was set over
-//! the holder's keeps nobody out: the holder's would have.
+//! While a caller holds the lock within its lease, a key of another tenure, without an owner, that
+//! was set over the holder's keeps nobody else out: the holder's would have.
 //!
 //! If several callers may hold the lock, they can share one key: then nothing is judged.
 //!

@@ -8,8 +8,9 @@
 //!   with several, such an outcome says nothing of the one node that the extend reached late, or
 //! - the extend creates the key although fewer nodes than grant the lock still had it.
 //!
-//! While a tenure lasts, a release of one of its grants makes nothing late. Keys of other tenures
-//! are not checked here: an extend of another caller's key is a foreign extend.
+//! While a tenure lasts, a release of one of its grants makes nothing late. Keys of other callers
+//! are not checked here: an extend of another caller's key is a foreign extend. One that prolongs
+//! the key of its own caller's later tenure does no harm; one that sets the key over that is late.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +37,11 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         }
         let at = change.at.into();
         let is_late = match met.get(&index) {
-            Some(met) => is_of(case, *met, grant) && is_over(case, extend, grant, at),
+            Some(met) => {
+                let is_own = is_of(case, *met, grant)
+                    || change.change == KeyChange::Set && is_of_caller(case, *met, grant);
+                is_own && is_over(case, extend, grant, at)
+            }
             None if change.change == KeyChange::Extended => false,
             None => is_over(case, extend, grant, at) || is_lost(case, grant, at),
         };
@@ -57,6 +62,12 @@ fn extend<'a>(case: &Case<'a>, by: Option<OpId>) -> Option<(&'a Op, OpId)> {
 fn is_of(case: &Case, life: usize, grant: OpId) -> bool {
     let owner = case.leaver(&case.lives.incarnations[life]);
     owner.is_some_and(|owner| case.are_one(owner, grant))
+}
+
+/// Whether a key belongs to any tenure of a grant's caller.
+fn is_of_caller(case: &Case, life: usize, grant: OpId) -> bool {
+    let owner = case.leaver(&case.lives.incarnations[life]);
+    owner.is_some_and(|owner| case.caller(owner) == case.caller(grant))
 }
 
 /// Whether the operation's own request can have made a change, rather than a restart of the node

@@ -309,11 +309,15 @@ fn harm(witness: &Witness<'_>) -> String {
 
 /// What protected the resource, as the end of a sentence.
 fn spared(witness: &Witness<'_>) -> Option<String> {
-    witness.overlap()?;
-    if let Some(hold) = witness.idle() {
+    let (from, to) = witness.overlap()?;
+    let mut accesses = witness.finding.history.accesses.iter();
+    let was_idle = |who: &str| {
+        let mut own = accesses.clone().filter(|access| access.caller == who);
+        !own.any(|access| from <= access.at && access.at <= to)
+    };
+    if let Some(hold) = witness.idle().filter(|hold| was_idle(&hold.grant.caller)) {
         return Some(format!("; {} made no access in that time", hold.grant.caller));
     }
-    let mut accesses = witness.finding.history.accesses.iter();
     let refused = accesses.find(|access| {
         !access.accepted && access.grant.is_some_and(|grant| witness.is_actor(grant))
     })?;

@@ -33,6 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
+use crate::check::case::Case;
 use crate::check::verdict::Kind;
 use crate::explain::finding::{BrokenAssumption, Class, Either};
 use crate::explain::witness::violations;
@@ -46,6 +47,7 @@ use crate::ledger::part::{
 };
 use crate::plan::{Persistence, Plan};
 use crate::promise::Bounded;
+use crate::reading::leaders;
 use crate::run::Lab;
 
 /// The maximum number of breaches that are removed together, if there are many.
@@ -76,7 +78,10 @@ pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
     let parts = with_leeway(parts_of(plan, &promise), &leeway);
     let forgets = plan.topology.persistence != Persistence::AofAlways
         && own.breaches.iter().any(|breach| breach.what == Bounded::AmnesiacRestart);
-    let mut search = Search { reruns, plan, parts, leeway, struck, ends, forgets };
+    let terms = lab.terms(plan);
+    let case = Case::new(&trial.run.history, &terms);
+    let promoted = leaders::promoted(&case).first().map(|led| led.at.at);
+    let mut search = Search { reruns, plan, parts, leeway, struck, ends, forgets, promoted };
     if !search.bare().breaches.is_empty() {
         search.parts = with_leeway(every_part_of(plan, &lab.promise(plan)), &search.leeway);
     }
@@ -101,6 +106,8 @@ struct Search<'a, 'b> {
     ends: BTreeMap<Kind, Nanos>,
     /// Whether nodes came back without what their disks could have kept.
     forgets: bool,
+    /// When the first replica was promoted.
+    promoted: Option<Nanos>,
 }
 
 impl Search<'_, '_> {
@@ -312,9 +319,13 @@ impl Search<'_, '_> {
         self.smallest_by(all, |search, set| search.goes(breaches, set, kind))
     }
 
-    /// Whether a node that came back without its keys did so only after the last violation.
+    /// Whether a node came back without its keys, or the first replica was promoted, only after the
+    /// last violation.
     fn is_later(&self, breach: &Breach, kind: Kind) -> bool {
         let Some(end) = self.ends.get(&kind) else { return false };
+        if breach.what == Bounded::Failover {
+            return self.promoted.is_some_and(|promoted| promoted > *end);
+        }
         let back = breach.parts.iter().map(|part| {
             let fault = self.plan.faults.iter().find(|fault| Some(fault.id) == part.fault())?;
             let lasts = lasts(self.plan, fault, &self.struck);

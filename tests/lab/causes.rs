@@ -163,6 +163,30 @@ fn a_fault_without_which_others_wait_in_vain_says_which() {
     assert!(said.contains("n1's restart never strike, and stuck is not violated"), "{said}");
 }
 
+/// What lost the update is in the story, though the overlap that it is about needed it not.
+#[test]
+fn a_fault_that_lost_an_update_is_told() {
+    let mut text = "name = 'x'\nask = 'x'\nexpect = { holds = true }\n\
+        [topology]\nkind = 'single'\n[lock]\nalgorithm = 'token-lua'\nttl = '10s'\n\
+        [workload]\nkind = 'counter'\nclients = 2\nhold = '3s'\nrounds = 3\n"
+        .to_owned();
+    let faults = [
+        ("evict", "n1", "c1', nth = 1, plus = '1s'", "key = 'lock'"),
+        ("crash", "c1", "c1', nth = 1, plus = '2s'", "for = '1s'"),
+        ("evict", "n1", "c2', nth = 2, plus = '1500ms'", "key = 'lock'"),
+    ];
+    for (kind, target, by, more) in faults {
+        text += &format!("[[fault]]\nkind = '{kind}'\ntarget = '{target}'\n{more}\n");
+        text += &format!("after = {{ event = 'acquired', by = '{by} }}\n");
+    }
+    let plan = Scenario::parse("x", &text).expect("a scenario").plan(1);
+    let lab = Lab::default();
+    let finding = examine::explained(&lab, None, &[], examine::classified(&lab, &plan));
+    let story = explain(&finding).story;
+    let told: Vec<&str> = story.lines.iter().map(|line| line.text.as_str()).collect();
+    assert!(told.iter().any(|line| line.contains("n1 evicts c2's key")), "{told:#?}");
+}
+
 /// A flush needs the failover back if there was one; a setting beside a fault makes no second way.
 #[test]
 fn who_does_it_without_all_other_faults_is_said_of_several_faults_alone() {

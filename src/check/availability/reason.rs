@@ -9,9 +9,10 @@
 //! acknowledged, or a reply never arrived. Otherwise the reason is what blocked most of the other
 //! nodes. A key is a reason for as long as it exists; the rest of the try's time is waiting. Time
 //! in which a caller's process was halted has its own reason, and counts only where no other
-//! caller ran: whoever runs and is not granted the lock has another reason. A stretch has every
-//! reason that takes some of its callers' time, the one that takes most of it first; of equals, the
-//! first in the order of [`Reason`].
+//! caller ran: whoever runs and is not granted the lock has another reason. If the owner of a key
+//! dies or gives it back, or its try or its release returns, the key is another reason from then
+//! on. A stretch has every reason that takes some of its callers' time, the one that takes most of
+//! it first; of equals, the first in the order of [`Reason`].
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -80,6 +81,8 @@ struct Obstacle {
     owner: Option<OpId>,
     /// When it stopped blocking the try.
     until: Moment,
+    /// When the owner of a key that blocked it next did what makes the key another reason.
+    turns: Option<Moment>,
 }
 
 /// Why no caller acquired the lock between two moments: what took most of their time first.
@@ -93,19 +96,27 @@ pub fn reasons(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> Vec<Sha
     let running = OnceCell::new();
     for (op, begin, end) in tries.iter().copied() {
         let requests = requests.get(&op.id).map_or(&[][..], Vec::as_slice);
-        let met = met(case, requests, (&leaderless, &waited), (op, begin));
-        let turn = met.until.clamp(begin, end);
         let halts: Vec<Halt> = case.halts(&op.process).collect();
         let awake = |from: Moment, to: Moment| to.at - from.at - standing(&halts, (from, to));
-        let blocked = awake(begin, turn);
-        *spent.entry(met.reason).or_default() += blocked;
-        *spent.entry(Reason::Waiting).or_default() += awake(turn, end);
+        let mut from = begin;
+        while from < end {
+            let met = met(case, requests, (&leaderless, &waited), (op, from));
+            let until = met.until.clamp(from, end);
+            let turn = met.turns.map_or(until, |turns| turns.min(until));
+            let blocked = awake(from, turn);
+            *spent.entry(met.reason).or_default() += blocked;
+            if let Some(owner) = met.owner {
+                *owners.entry((met.reason, owner)).or_default() += blocked;
+            }
+            if turn == until {
+                *spent.entry(Reason::Waiting).or_default() += awake(until, end);
+                break;
+            }
+            from = turn;
+        }
         if awake(begin, end) < end.at - begin.at {
             let running = running.get_or_init(|| running_of(case, &tries));
             *spent.entry(Reason::Halted).or_default() += alone(&halts, (begin, end), running);
-        }
-        if let Some(owner) = met.owner {
-            *owners.entry((met.reason, owner)).or_default() += blocked;
         }
     }
     // `max_by_key` returns the last of equals; reversed, that is the first.
@@ -167,7 +178,7 @@ fn met(
     (op, begin): (&Op, Moment),
 ) -> Obstacle {
     if let Some((_, until)) = leaderless.iter().find(|(from, to)| *from <= begin && begin < *to) {
-        return Obstacle { reason: Reason::NoMaster, owner: None, until: *until };
+        return Obstacle { reason: Reason::NoMaster, owner: None, until: *until, turns: None };
     }
     let mut nodes: BTreeMap<&str, Vec<&Request>> = BTreeMap::new();
     for request in requests {
@@ -182,7 +193,8 @@ fn met(
         blocked.entry(reason).or_default().push(key);
     }
     let free = blocked.remove(&Reason::Waiting).map_or(0, |nodes| nodes.len());
-    let waits = Obstacle { reason: Reason::Waiting, owner: None, until: Moment::NEVER };
+    let waits =
+        Obstacle { reason: Reason::Waiting, owner: None, until: Moment::NEVER, turns: None };
     if free >= case.terms.site.quorum as usize {
         let has_set = case.lives.incarnations.iter().any(|key| key.by == Some(op.id));
         let is_answered = requests.iter().all(|request| request.is_answered());
@@ -204,7 +216,22 @@ fn met(
         Reason::SplitVotes if is_of_one(case, &keys) => Reason::Pending,
         other => other,
     };
-    Obstacle { reason, owner, until: last.map_or(Moment::NEVER, |key| key.to) }
+    let turns = keys.iter().flatten().filter_map(|key| turns_after(case, key, begin)).min();
+    Obstacle { reason, owner, until: last.map_or(Moment::NEVER, |key| key.to), turns }
+}
+
+/// When the owner of a key next did what makes the key another reason: it died, its try or one of
+/// its releases returned, or its tenure began or ended.
+fn turns_after(case: &Case, key: &Incarnation, at: Moment) -> Option<Moment> {
+    let owner = case.op(case.owner(key.by?)?)?;
+    let whole = case.tenure(owner.id).map(|tenure| &tenure.whole);
+    let own =
+        [owner.ret.map(Moment::from), whole.map(|hold| hold.start), whole.map(|hold| hold.end)];
+    let dies = |op: &Op| case.death_after(&op.process, op.call.into()).map(|death| death.at);
+    let releases = case.releases(owner.id);
+    let given = releases.flat_map(|op| [Some(op.call.into()), op.ret.map(Moment::from), dies(op)]);
+    let all = own.into_iter().chain([dies(owner)]).chain(given).flatten();
+    all.filter(|turn| *turn > at).min()
 }
 
 /// Whether one acquire has as many of these keys as a quorum needs.

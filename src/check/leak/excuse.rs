@@ -10,7 +10,7 @@ use crate::reading::moment::Moment;
 
 /// Whether a key without an owner is none of the lock's doing when an acquire meets it.
 pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
-    if is_held_by_another(case, leftover, op, moment) {
+    if is_held_in_another_tenure(case, leftover, op, moment) {
         return true;
     }
     let owner = case.caller(leftover.owner);
@@ -75,11 +75,13 @@ fn last_change<'a>(
     changes.filter(|it| it.node == key.node && it.key == case.terms.lock_key).last()
 }
 
-/// Whether a caller other than the key's owner and the one that meets it holds the lock, within its
-/// lease, by a key over which this one was set: that key would have kept the others out as well.
-fn is_held_by_another(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
-    let two = [leftover.owner, op.id].map(|acquire| case.caller(acquire));
-    let mut others = case.holds.iter().filter(|hold| !two.contains(&hold.owner));
+/// Whether a caller other than the one that meets the key holds the lock, within its lease and in
+/// another tenure than that of the key, by a key over which this one was set: that key would have
+/// kept the others out as well.
+fn is_held_in_another_tenure(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
+    let mut others = case.holds.iter().filter(|hold| {
+        hold.owner != case.caller(op.id) && !case.are_one(hold.grant, leftover.owner)
+    });
     others.any(|hold| {
         let is_held = hold.start <= moment && moment < hold.end;
         let is_covered = hold.covered.iter().any(|(from, to)| *from <= moment && moment < *to);

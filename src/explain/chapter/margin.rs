@@ -94,7 +94,8 @@ fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestM
         let leads = |seen: &&Sighting| seen.what == Seen::Leads && seen.by == *node;
         sightings.clone().filter(leads)
     };
-    let was_gone = removed.is_none() && life.until.at < free && led().any(|led| led.at.at == free);
+    // What a start puts back when its lease is over is over at once.
+    let was_gone = removed.is_none() && life.until.at <= free && led().any(|led| led.at.at == free);
     match removed {
         _ if is_lost || was_gone || is_early(witness, life, wrote, nearest) => {
             let again = if led().next().is_none_or(|led| led.at.at < free) { " again" } else { "" };

@@ -4,6 +4,7 @@ use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Instant;
 
+use crate::check::verdict::Kind;
 use crate::explain::chapter::order;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
@@ -84,7 +85,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let met = |outage: &Outage<'_>| {
         let at = acted_at(outage);
         let lasts = outage.to.is_none_or(|end| end.max(at) >= from);
-        let acts = trial(witness, outage) == Some(true);
+        let acts = trial(witness, outage) == Some(true) || harms(witness, outage);
         if acts { at <= harmed } else { at <= to && lasts }
     };
     outages(witness)
@@ -131,12 +132,26 @@ fn acts(witness: &Witness<'_>, condition: &Condition) -> Option<bool> {
     Some(causes.acting().contains(&Part::Fault(condition.fault)))
 }
 
+/// Whether the update that the story tells was lost by the outage, though the headline violation
+/// was not: without it nothing is corrupted.
+fn harms(witness: &Witness<'_>, outage: &Outage<'_>) -> bool {
+    let effects = witness.finding.experiments.iter().flat_map(|tried| &tried.other_effects);
+    let mut spared = effects.filter(|effect| !effect.without.kinds.contains(&Kind::Corruption));
+    let is_of = |fault: u32| {
+        let mut own = outage.indices.iter().map(|index| &witness.history().conditions[*index]);
+        own.any(|condition| condition.fault == fault)
+    };
+    witness.harm().is_some() && spared.any(|effect| is_of(effect.fault))
+}
+
 /// Parts that made the difference by trial come first; without trials, those that could have.
 fn weight(witness: &Witness<'_>, outage: &Outage<'_>) -> Weight {
     let condition = outage.first;
     match trial(witness, outage) {
         Some(true) => return Weight::Crux,
-        Some(false) if lets_in(witness, condition) => return Weight::Cause,
+        Some(false) if lets_in(witness, condition) || harms(witness, outage) => {
+            return Weight::Cause;
+        }
         Some(false) => return Weight::Minor,
         None => {}
     }

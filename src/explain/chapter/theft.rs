@@ -273,7 +273,7 @@ fn hand(witness: &Witness<'_>, id: OpId, lives: &[&KeyLife]) -> (String, Option<
     let late = lives.iter().find_map(|life| {
         let key = witness.history().keys.get(life.end?)?;
         let requests = witness.history().requests.iter().enumerate();
-        let mut theirs = requests.filter(|(_, r)| r.op == id && r.to == life.node);
+        let mut theirs = requests.filter(|(_, r)| r.op == id && r.to == life.node && !r.other_keys);
         theirs.find_map(|(index, request)| {
             let (sent, applied) = (request.at(Leg::Sent)?, request.at(Leg::Applied)?);
             let took = applied.at.saturating_sub(sent.at);

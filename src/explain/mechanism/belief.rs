@@ -1,7 +1,7 @@
 //! Why a holder continued although its key had expired at its own time.
 
 use lockstorm_platform::fault::Verb;
-use lockstorm_platform::time::Nanos;
+use lockstorm_platform::time::{Clock, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{StoryHold, grant_of};
@@ -229,7 +229,8 @@ struct Term<'a> {
     late: Vec<(&'a Op, Nanos)>,
     /// The same of accesses that began when others could be let in already, in all.
     later: Nanos,
-    /// How long the plan makes a caller work under one lease, if that is more than the lock allows.
+    /// How long the plan makes a caller work under one lease, if that is more than the lock allows:
+    /// true time, as the holder's clock went at its grant.
     planned: Nanos,
     /// The first renewal that failed in it.
     failed: Option<&'a Op>,
@@ -270,7 +271,11 @@ impl<'a> Term<'a> {
             failed: known.iter().find(has_failed).copied(),
             late: late(witness, hold, &halts, (call, at)),
             later: late(witness, hold, &halts, (at, Moment::NEVER)).iter().map(|(_, ns)| ns).sum(),
-            planned: overwork.map_or(0, |overwork| overwork.actual),
+            planned: overwork.map_or(0, |overwork| {
+                let line = witness.reading.clocks.line(process, Clock::Monotonic, from);
+                let end = line.map(|line| line.reaches(line.at(from.at) + overwork.actual));
+                end.flatten().map_or(overwork.actual, |end| end.saturating_sub(from.at))
+            }),
             from,
             lease,
             until,

@@ -199,7 +199,7 @@ fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEn
         return KeyEnding::RanOut;
     }
     let gone = witness.passes(life).min(life.until.into());
-    if outlived(witness, owner, gone) {
+    if outlived(witness, owner, (gone, due)) {
         return KeyEnding::RanOut;
     }
     let whose = witness.caller(owner).unwrap_or("somebody");
@@ -223,8 +223,9 @@ fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEn
 }
 
 /// Whether the lease of an acquire was over on its caller's clock when its key was gone, and would
-/// have been if that clock had gone on as it went: the node's clock took nothing from it.
-fn outlived(witness: &Witness<'_>, owner: OpId, gone: Moment) -> bool {
+/// have been if that clock had gone on as it went, or its caller still held on when the key was
+/// due: the node's clock took nothing from it.
+fn outlived(witness: &Witness<'_>, owner: OpId, (gone, due): (Moment, Nanos)) -> bool {
     let Some(hold) = witness.tenures.iter().find(|hold| witness.is_of(hold, owner)) else {
         return false;
     };
@@ -234,7 +235,7 @@ fn outlived(witness: &Witness<'_>, owner: OpId, gone: Moment) -> bool {
         Some((_, to)) => *to <= gone.at && *to < hold.until.at,
         None => hold.lease.is_some_and(|lease| lease <= gone.at),
     };
-    is_over && is_due()
+    is_over && (hold.until.at >= due || is_due())
 }
 
 /// When the last expiry of a key was set, for how long, and by which node's clock.

@@ -473,8 +473,9 @@ fn is_left_at(
     let last = keys.iter().rfind(|key| {
         point(key.at) <= moment && key.node == *node && key.key == table.terms.lock_key
     });
-    let third = |op: &Op| ![&owner.caller, &victim.caller].contains(&&op.caller);
-    let grants = table.grants().into_iter().filter(|op| third(op));
+    let is_apart =
+        |op: &Op| op.caller != victim.caller && table.began(op.id) != table.began(owner.id);
+    let grants = table.grants().into_iter().filter(|op| is_apart(op));
     let (mut below, mut under) = (born, Vec::new());
     while let Some(earlier) = alive_before(table, node, below) {
         under.extend(creator(table, earlier).and_then(|by| owner_of(table, by)));
@@ -849,7 +850,13 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
         let owns =
             |born: usize| left_by(table, born).map(|owner| table.began(owner)) == Some(began);
         let wrong = match alive_before(table, &key.node, index) {
-            Some(born) => late && owns(born),
+            Some(born) => {
+                let is_callers = || {
+                    let owner = left_by(table, born).map(|owner| &table.op(owner).caller);
+                    key.change == KeyChange::Set && owner == Some(&table.op(grant).caller)
+                };
+                late && (owns(born) || is_callers())
+            }
             None if key.change == KeyChange::Extended => false,
             None => {
                 let nodes = ["n1", "n2", "n3"].into_iter();

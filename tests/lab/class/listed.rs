@@ -131,3 +131,24 @@ fn a_bug_that_needs_no_forgetting_is_shown_on_a_disk_that_forgets_nothing() {
     );
     assert_eq!((class.out_of_model, class.without), (Vec::new(), vec![Part::Persistence]));
 }
+
+#[test]
+fn a_promotion_after_the_violation_is_not_listed() {
+    check(
+        r#"
+        seed = 900046
+        drawn = true
+        heal_at = "12s"
+        until = "24s"
+        topology = { kind = "sentinel", nodes = 3, down_after = "1s", failover_timeout = "10s" }
+        lock = { algorithm = "token-lua-renewed", ttl = "2s" }
+        workload = { rounds = 4, hold = "500ms", rest = "100ms", stagger = "20ms" }
+        [[fault]]
+        kind = "crash"
+        target = "n1"
+        after = { event = "replied", from = "c2", to = "n1", nth = 4, plus = "962ms" }
+        for = "100ms"
+        "#,
+        &[(Bounded::AmnesiacRestart, &[1])],
+    );
+}

@@ -369,7 +369,7 @@ fn is_due_at(facts: &Facts, node: &str, at: Nanos) -> bool {
     facts.keys_on(node).any(|(_, key)| {
         let reading = key.until_ms.map(|until| until.saturating_add(1).saturating_mul(MILLISECOND));
         let over = |reading| facts.comes_to(node, Clock::Wall, key.at.at, reading);
-        !is_removal(key.change) && reading.and_then(over) == Some(at)
+        !is_removal(key.change) && reading.and_then(over) == Some(at) && key.at.at < at
     })
 }
 
