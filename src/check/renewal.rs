@@ -58,16 +58,19 @@ fn extend<'a>(case: &Case<'a>, by: Option<OpId>) -> Option<(&'a Op, OpId)> {
     matches!(op.kind, OpKind::Extend { .. }).then_some((op, case.owner(op.id)?))
 }
 
+/// The acquire to which a key belongs.
+fn owner(case: &Case, life: usize) -> Option<OpId> {
+    case.leaver(&case.lives.incarnations[life])
+}
+
 /// Whether a key belongs to a grant's tenure.
 fn is_of(case: &Case, life: usize, grant: OpId) -> bool {
-    let owner = case.leaver(&case.lives.incarnations[life]);
-    owner.is_some_and(|owner| case.are_one(owner, grant))
+    owner(case, life).is_some_and(|owner| case.are_one(owner, grant))
 }
 
 /// Whether a key belongs to any tenure of a grant's caller.
 fn is_of_caller(case: &Case, life: usize, grant: OpId) -> bool {
-    let owner = case.leaver(&case.lives.incarnations[life]);
-    owner.is_some_and(|owner| case.caller(owner) == case.caller(grant))
+    owner(case, life).is_some_and(|owner| case.caller(owner) == case.caller(grant))
 }
 
 /// Whether the operation's own request can have made a change, rather than a restart of the node
