@@ -223,8 +223,8 @@ fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEn
 }
 
 /// Whether the lease of an acquire was over on its caller's clock when its key was gone, and would
-/// have been if that clock had gone on as it went, or its caller still held on when the key was
-/// due: the node's clock took nothing from it.
+/// have been if that clock had gone on as it went, or the overlap that is told lasted until the key
+/// was due: the node's clock took nothing from it.
 fn outlived(witness: &Witness<'_>, owner: OpId, (gone, due): (Moment, Nanos)) -> bool {
     let Some(hold) = witness.tenures.iter().find(|hold| witness.is_of(hold, owner)) else {
         return false;
@@ -235,7 +235,8 @@ fn outlived(witness: &Witness<'_>, owner: OpId, (gone, due): (Moment, Nanos)) ->
         Some((_, to)) => *to <= gone.at && *to < hold.until.at,
         None => hold.lease.is_some_and(|lease| lease <= gone.at),
     };
-    is_over && (hold.until.at >= due || is_due())
+    let lasts = witness.overlap().is_some_and(|(_, to)| to.at >= due);
+    is_over && (lasts || is_due())
 }
 
 /// When the last expiry of a key was set, for how long, and by which node's clock.
