@@ -309,13 +309,8 @@ fn harm(witness: &Witness<'_>) -> String {
 
 /// What protected the resource, as the end of a sentence.
 fn spared(witness: &Witness<'_>) -> Option<String> {
-    let (from, to) = witness.overlap()?;
     let mut accesses = witness.finding.history.accesses.iter();
-    let was_idle = |who: &str| {
-        let mut own = accesses.clone().filter(|access| access.caller == who);
-        !own.any(|access| from <= access.at && access.at <= to)
-    };
-    if let Some(hold) = witness.idle().filter(|hold| was_idle(&hold.grant.caller)) {
+    if let Some(hold) = witness.idle() {
         return Some(format!("; {} made no access in that time", hold.grant.caller));
     }
     let refused = accesses.find(|access| {

@@ -131,16 +131,20 @@ impl<'a> Witness<'a> {
         holds.find(|hold| hold.bare_from().is_some_and(|bare| bare < to.at))
     }
 
-    /// The stale hold, if there was no access under it since another caller was granted the lock.
+    /// The stale hold, if there was no access under it since another caller was granted the lock,
+    /// nor one by its caller while both held it.
     pub fn idle(&self) -> Option<&StoryHold<'a>> {
-        self.overlap()?;
+        let (from, to) = self.overlap()?;
         let hold = self.stale()?;
         let others = self.holds.iter().filter(|other| other.grant.caller != hold.grant.caller);
         let within =
             others.map(|other| other.from).filter(|at| hold.from < *at && *at < hold.until);
         let since = within.min()?;
         let mut accesses = self.history().accesses.iter();
-        let used = accesses.any(|a| a.grant == Some(hold.grant.id) && a.at > since);
+        let used = accesses.any(|a| {
+            let is_of_hold = a.grant == Some(hold.grant.id) && a.at > since;
+            is_of_hold || a.caller == hold.grant.caller && from <= a.at && a.at <= to
+        });
         (!used).then_some(hold)
     }
 
@@ -272,6 +276,23 @@ impl<'a> Witness<'a> {
         matches!(by.kind, OpKind::Release { .. }).then_some(by)
     }
 
+    /// The change by which a release that its owner had called before a key was set counted that
+    /// key down, and the release, if another operation removed it.
+    pub fn counted_down(&self, life: &KeyLife) -> Option<(usize, &'a Op)> {
+        let keys = self.history().keys.iter().enumerate();
+        let inside = keys.filter(|(_, key)| {
+            let is_there = life.from < key.at && key.at < life.until;
+            is_there && key.node == life.node && key.key == self.reading.lock_key
+        });
+        let end = life.end.and_then(|end| self.history().keys.get(end)).and_then(|key| key.by);
+        let changes = inside.filter(|(_, key)| key.change == KeyChange::Changed);
+        changes.filter(|(_, key)| key.by != end).find_map(|(index, key)| {
+            let by = op(self.history(), key.by?)?;
+            let is_old = matches!(by.kind, OpKind::Release { .. }) && by.call.instant() < life.from;
+            (is_old && self.caller(life.owner?) == Some(&*by.caller)).then_some((index, by))
+        })
+    }
+
     /// How many nodes have to grant: with several independent nodes, of those that one acquire
     /// queried. A node and the one that took its place are one of them.
     pub fn quorum(&self) -> u32 {
@@ -387,6 +408,11 @@ impl<'a> Witness<'a> {
         let lives = &self.reading.lives.incarnations;
         let own = lives.iter().find(|own| own.born == life.born);
         own.map_or(Moment::NEVER, |own| self.reading.passes(own))
+    }
+
+    /// When a key was removed or had expired.
+    pub fn gone(&self, life: &KeyLife) -> Moment {
+        self.passes(life).min(life.until.into())
     }
 
     /// The stretch in which more than the allowed number hold the lock, if that is the told

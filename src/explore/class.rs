@@ -78,9 +78,13 @@ pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
     let parts = with_leeway(parts_of(plan, &promise), &leeway);
     let forgets = plan.topology.persistence != Persistence::AofAlways
         && own.breaches.iter().any(|breach| breach.what == Bounded::AmnesiacRestart);
-    let terms = lab.terms(plan);
-    let case = Case::new(&trial.run.history, &terms);
-    let promoted = leaders::promoted(&case).first().map(|led| led.at.at);
+    let fails_over = own.breaches.iter().any(|breach| breach.what == Bounded::Failover);
+    let promoted = fails_over.then(|| {
+        let terms = lab.terms(plan);
+        let case = Case::new(&trial.run.history, &terms);
+        leaders::promoted(&case).first().map(|led| led.at.at)
+    });
+    let promoted = promoted.flatten();
     let mut search = Search { reruns, plan, parts, leeway, struck, ends, forgets, promoted };
     if !search.bare().breaches.is_empty() {
         search.parts = with_leeway(every_part_of(plan, &lab.promise(plan)), &search.leeway);

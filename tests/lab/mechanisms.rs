@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use lockstorm::cli::act;
 use lockstorm::explain::cause::sentences;
 use lockstorm::explain::finding::{Class, Finding};
 use lockstorm::explain::mechanism::by_kind::mechanism;
@@ -47,6 +48,17 @@ fn scenarios_are_explained_by_what_happened_in_them() {
         assert_eq!(found, expected, "LOCKSTORM_GOLDEN=write writes the table anew");
     }
     assert!(!found.contains("unclear"));
+}
+
+#[test]
+fn a_key_that_an_older_release_counted_down_is_drawn_and_told() {
+    let text = include_str!("../mechanisms/a-key-that-an-older-release-counted-down.toml");
+    let scenario = Scenario::parse("counted-down", text).expect("a scenario");
+    let finding = examine::judged(&Lab::default(), &scenario, scenario.seeds()[0]);
+    let pages: String = act::report(&finding).into_iter().map(|page| page.text).collect();
+    assert!(pages.contains("c1's EVAL, 12.602 s on its way, counts down its own newer key on n1."));
+    assert!(pages.contains("deleted by c1's release<"), "the picture");
+    assert!(!pages.contains("old release"), "the newest one deleted it");
 }
 
 /// A file of `tests/mechanisms/` is a scenario whose first comments name what its mechanism must

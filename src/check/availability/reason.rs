@@ -10,9 +10,9 @@
 //! nodes. A key is a reason for as long as it exists; the rest of the try's time is waiting. Time
 //! in which a caller's process was halted has its own reason, and counts only where no other
 //! caller ran: whoever runs and is not granted the lock has another reason. If the owner of a key
-//! dies or gives it back, or its try or its release returns, the key is another reason from then
-//! on. A stretch has every reason that takes some of its callers' time, the one that takes most of
-//! it first; of equals, the first in the order of [`Reason`].
+//! dies, is halted, goes on or gives it back, or its try or its release returns, the key is another
+//! reason from then on. A stretch has every reason that takes some of its callers' time, the one
+//! that takes most of it first; of equals, the first in the order of [`Reason`].
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -220,8 +220,8 @@ fn met(
     Obstacle { reason, owner, until: last.map_or(Moment::NEVER, |key| key.to), turns }
 }
 
-/// When the owner of a key next did what makes the key another reason: it died, its try or one of
-/// its releases returned, or its tenure began or ended.
+/// When the owner of a key next did what makes the key another reason: it died, was halted or went
+/// on, its try or one of its releases returned, or its tenure began or ended.
 fn turns_after(case: &Case, key: &Incarnation, at: Moment) -> Option<Moment> {
     let owner = case.op(case.owner(key.by?)?)?;
     let whole = case.tenure(owner.id).map(|tenure| &tenure.whole);
@@ -230,7 +230,8 @@ fn turns_after(case: &Case, key: &Incarnation, at: Moment) -> Option<Moment> {
     let dies = |op: &Op| case.death_after(&op.process, op.call.into()).map(|death| death.at);
     let releases = case.releases(owner.id);
     let given = releases.flat_map(|op| [Some(op.call.into()), op.ret.map(Moment::from), dies(op)]);
-    let all = own.into_iter().chain([dies(owner)]).chain(given).flatten();
+    let halts = case.halts(&owner.process).flat_map(|halt| [halt.from, halt.to]);
+    let all = own.into_iter().chain([dies(owner)]).chain(given).flatten().chain(halts);
     all.filter(|turn| *turn > at).min()
 }
 

@@ -141,7 +141,7 @@ fn older<'b>(
     let free = free(wrote, nearest);
     let mut lives = witness.lives.iter().filter(|life| life.node == nearest.node);
     lives.find(|life| {
-        let gone = witness.passes(life).min(life.until.into());
+        let gone = witness.gone(life);
         let is_others = life.owner.is_some_and(|owner| !witness.is_of(hold, owner));
         let set = &witness.history().keys[life.born];
         let is_older = witness.reading.is_from_before(set, hold.from.into());

@@ -45,14 +45,14 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats.extend(struck);
     beats.extend(prolonged(witness));
     beats.extend(put_back(witness));
+    beats.extend(witness.lives.iter().filter_map(|life| counted_down(witness, life)));
     beats
 }
 
 /// The keys of the story's grants that a start put back after they had ended.
 fn put_back(witness: &Witness<'_>) -> Vec<Beat> {
-    let cast = witness.cast();
-    let is_in_cast = |owner| cast.iter().any(|grant| witness.reading.are_one(grant.id, owner));
-    let lives = witness.lives.iter().filter(|life| life.owner.is_some_and(is_in_cast));
+    let is_told = |life: &&KeyLife| life.owner.is_some_and(|owner| is_in_cast(witness, owner));
+    let lives = witness.lives.iter().filter(is_told);
     lives.filter_map(|life| comes_back(witness, life, Weight::Cause)).collect()
 }
 
@@ -76,6 +76,24 @@ pub fn comes_back(witness: &Witness<'_>, life: &KeyLife, weight: Weight) -> Opti
     let text = format!("{node} comes back with {}'s key, which had been {had}.", owner.caller);
     let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
     Some(Beat::new(weight, life.from, text, evidence))
+}
+
+/// That an older release of a grant's own caller counted its key down.
+fn counted_down(witness: &Witness<'_>, life: &KeyLife) -> Option<Beat> {
+    let owner = life.owner.filter(|owner| is_in_cast(witness, *owner))?;
+    let (change, release) = witness.counted_down(life)?;
+    let key = &witness.history().keys[change];
+    let (hand, sent) = hand(witness, release.id, [key]);
+    let text = format!("{hand} counts down its own newer key on {}.", life.node);
+    let ops = [owner, release.id].map(Evidence::Op).into_iter();
+    let keys = [life.born, change].map(Evidence::Key);
+    let evidence = ops.chain(sent.map(Evidence::Request)).chain(keys).collect();
+    Some(Beat::new(Weight::Cause, key.at, text, evidence))
+}
+
+/// Whether a grant of the story took an acquire in.
+fn is_in_cast(witness: &Witness<'_>, owner: OpId) -> bool {
+    witness.cast().iter().any(|grant| witness.reading.are_one(grant.id, owner))
 }
 
 /// How a key began that another operation ended: a grant before that, or an acquire that had not
@@ -142,7 +160,7 @@ fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
         grant_of_id(witness, by).is_some_and(|grant| witness.reading.are_one(grant, owner))
     };
     let foreign = key.by.filter(|by| !is_own(*by));
-    let is_in_cast = witness.cast().iter().any(|grant| witness.reading.are_one(grant.id, owner));
+    let is_in_cast = is_in_cast(witness, owner);
     if order::takes(witness, life) || lost::tells(witness, life) {
         return None;
     }
@@ -210,7 +228,10 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
     let on = list(&nodes);
     let is_one = nodes.len() == 1;
     let mut evidence = vec![Evidence::Op(owner)];
-    let (hand, sent) = ending.by().map_or_else(Default::default, |id| hand(witness, id, lives));
+    let (hand, sent) = ending.by().map_or_else(Default::default, |id| {
+        let ends = lives.iter().filter_map(|life| witness.history().keys.get(life.end?));
+        hand(witness, id, ends)
+    });
     evidence.extend(sent.map(Evidence::Request));
     let is_by_its_caller = ending.by().is_some_and(|id| witness.caller(id) == Some(whose));
     let what = match ending {
@@ -267,13 +288,16 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
     Some(Beat::new(weight, at, text, evidence))
 }
 
-/// The caller that ended a key, and its command if that was in flight for long.
-fn hand(witness: &Witness<'_>, id: OpId, lives: &[&KeyLife]) -> (String, Option<usize>) {
+/// The caller that changed keys, and its command if that was in flight for long.
+fn hand<'k>(
+    witness: &Witness<'_>,
+    id: OpId,
+    changes: impl IntoIterator<Item = &'k Key>,
+) -> (String, Option<usize>) {
     let who = witness.caller(id).unwrap_or("somebody");
-    let late = lives.iter().find_map(|life| {
-        let key = witness.history().keys.get(life.end?)?;
+    let late = changes.into_iter().find_map(|key| {
         let requests = witness.history().requests.iter().enumerate();
-        let mut theirs = requests.filter(|(_, r)| r.op == id && r.to == life.node && !r.other_keys);
+        let mut theirs = requests.filter(|(_, r)| r.op == id && r.to == key.node && !r.other_keys);
         theirs.find_map(|(index, request)| {
             let (sent, applied) = (request.at(Leg::Sent)?, request.at(Leg::Applied)?);
             let took = applied.at.saturating_sub(sent.at);

@@ -277,7 +277,7 @@ pub fn unanswered(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
 pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let grant = violation.ops.iter().find_map(|id| grant_of(op(witness.history(), *id)?))?;
     let tenure = witness.tenures.iter().find(|hold| witness.is_of(hold, grant))?;
-    let found = belief(witness, tenure, violation.to.into());
+    let found = belief(witness, tenure, (Moment::default(), violation.to.into()));
     let mut halts = witness.reading.halts(&tenure.grant.process);
     let (lost, told) = (witness.lost_at(grant)?, Moment::from(violation.to));
     let ran = !halts.any(|halt| halt.from < told && lost < halt.to);
@@ -303,7 +303,9 @@ pub fn lost(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let life = witness.lives.iter().find(|life| life.end == Some(*index))?;
     match ending(witness, life, life.owner?, Moment::from(life.until)) {
         KeyEnding::Taken(mechanism) => Some(mechanism),
-        KeyEnding::RanOut => Some(belief(witness, tenure, violation.from.into())),
+        KeyEnding::RanOut => {
+            Some(belief(witness, tenure, (witness.gone(life), violation.from.into())))
+        }
         KeyEnding::There => None,
     }
 }
@@ -352,7 +354,7 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
         let ids = || violation.ops.iter().copied();
         return undone(witness, ids()).or_else(|| denied(witness, ids()));
     };
-    Some(belief(witness, past, Moment::from(past.until)))
+    Some(belief(witness, past, (Moment::default(), past.until.into())))
 }
 
 /// A release that deleted the key of an older acquire of its caller, and returned as if the key of

@@ -6,7 +6,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{StoryHold, grant_of};
 use crate::explain::incarnation::KeyLife;
-use crate::explain::mechanism::clock::{Known, disturbed, known, ops};
+use crate::explain::mechanism::clock::{Known, Told, disturbed, known, ops, told};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::{became_master, took_over};
 use crate::explain::story::Evidence;
@@ -21,13 +21,18 @@ use crate::reading::index::{Halt, standing};
 use crate::reading::moment::Moment;
 
 /// Why the holder of a tenure believed at a moment that it held the lock, though its keys were
-/// gone. Of a grant that arrives later, it is asked at its arrival: nobody believes in it before.
-pub fn belief(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Mechanism {
+/// gone by the first moment. Of a grant that arrives later, it is asked at its arrival: nobody
+/// believes in it before.
+pub fn belief(
+    witness: &Witness<'_>,
+    hold: &StoryHold<'_>,
+    (gone, at): (Moment, Moment),
+) -> Mechanism {
     let at = at.max(Moment::from(hold.from));
     let covers = witness.reading.tenure(hold.grant.id).is_some_and(|whole| whole.covers(at));
     // A process that died did not outlast its lease: it counted on it as long as it lived.
     let died = matches!(hold.end, HoldEnd::Died(_)) && hold.until.at < at.at;
-    let term = Term::of(witness, hold, at);
+    let term = Term::of(witness, hold, (gone, at));
     let lease = term.as_ref().map(|term| term.lease).max(hold.lease);
     let is_covered = covers || died && lease.is_some_and(|lease| at.at < lease);
     let found = match is_covered {
@@ -221,6 +226,9 @@ struct Term<'a> {
     from: Moment,
     /// When the holder's clock reached its end.
     lease: Nanos,
+    /// When it had ended and the holder's key was gone: work that ends before does no harm. One
+    /// that extends has to do so within the lease.
+    over: Nanos,
     /// When the holder was done with it. One that extends had until the end of the lease to do so.
     until: Moment,
     /// The halts that took something from it.
@@ -237,20 +245,19 @@ struct Term<'a> {
 }
 
 impl<'a> Term<'a> {
-    fn of(witness: &Witness<'a>, hold: &StoryHold<'_>, at: Moment) -> Option<Term<'a>> {
+    fn of(
+        witness: &Witness<'a>,
+        hold: &StoryHold<'_>,
+        (gone, at): (Moment, Moment),
+    ) -> Option<Term<'a>> {
         let process = &hold.grant.process;
         let acquires = witness.reading.together(hold.grant.id);
         let mut known: Vec<&'a Op> =
             acquires.iter().filter_map(|id| witness.reading.op(*id)).collect();
         known.extend(acquires.iter().flat_map(|id| witness.reading.ops_of(*id)));
-        let gives = |op: &&'a Op| match op.outcome {
-            Outcome::Granted { deadline, .. } | Outcome::Kept { deadline } => {
-                Some((Moment::from(op.ret?), Moment::from(op.call), deadline?))
-            }
-            _ => None,
-        };
-        let given = known.iter().filter_map(gives).filter(|(ret, ..)| *ret <= at);
-        let (from, call, (clock, deadline)) = given.max_by_key(|(_, call, _)| *call)?;
+        let last = told(witness, hold, at).into_iter().filter(|told| told.deadline.is_some());
+        let Told { ret: from, call, deadline } = last.max_by_key(|told| told.call)?;
+        let (clock, deadline) = deadline?;
         let lease = witness.reading.clocks.reaches(process, clock, call, deadline)?.at;
         let extends = |op: &&&'a Op| matches!(op.kind, OpKind::Extend { .. });
         let is_extended = witness.finding.plan.workload.extend != Extend::Never
@@ -278,6 +285,7 @@ impl<'a> Term<'a> {
             }),
             from,
             lease,
+            over: if is_extended { lease } else { lease.max(gone.at) },
             until,
             halts,
         })
@@ -296,14 +304,15 @@ impl<'a> Term<'a> {
         self.ran().saturating_sub(late)
     }
 
-    /// Whether the lease would have sufficed for this long, and for what the plan makes callers do.
+    /// Whether the lease, or the key that outlived it, would have sufficed for this long, and for
+    /// what the plan makes callers do.
     fn fits(&self, busy: Nanos) -> bool {
-        self.busy_until(busy) <= self.lease
+        self.busy_until(busy) <= self.over
     }
 
-    /// Whether its holder worked for as long as the lease lasted, without what delayed it.
+    /// Whether its holder worked for as long as lease and key lasted, without what delayed it.
     fn is_outworked(&self) -> bool {
-        self.busy_until(self.worked()) >= self.lease
+        self.busy_until(self.worked()) >= self.over
     }
 
     /// When work of this length ends, or what the plan makes callers do.

@@ -1,6 +1,6 @@
 //! The deadlines that a holder knew, and the fault behind a clock that went wrong.
 
-use lockstorm_platform::time::{Line, Nanos};
+use lockstorm_platform::time::{Clock, Line, Nanos};
 
 use crate::explain::hold::StoryHold;
 use crate::explain::story::Evidence;
@@ -29,6 +29,27 @@ pub fn ops<'a>(witness: &'a Witness<'_>, hold: &StoryHold<'_>) -> Vec<&'a Op> {
     all.into_iter().flat_map(|grant| witness.reading.ops_of(grant)).collect()
 }
 
+/// A grant or a renewal of a tenure that its holder was told, and its deadline if it names one.
+pub struct Told {
+    pub ret: Moment,
+    pub call: Moment,
+    pub deadline: Option<(Clock, Nanos)>,
+}
+
+/// The grants and renewals of which the holder of a tenure knew at a moment.
+pub fn told(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Vec<Told> {
+    let grants = witness.reading.together(hold.grant.id);
+    let mut all = ops(witness, hold);
+    all.extend(grants.into_iter().filter_map(|grant| witness.reading.op(grant)));
+    let told = all.into_iter().filter_map(|op| match op.outcome {
+        Outcome::Granted { deadline, .. } | Outcome::Kept { deadline } => {
+            Some(Told { ret: op.ret?.into(), call: op.call.into(), deadline })
+        }
+        _ => None,
+    });
+    told.filter(|told| told.ret <= at).collect()
+}
+
 /// A deadline of which a holder knew, and its clock at the call that brought it.
 pub struct Known {
     pub call: Moment,
@@ -40,20 +61,10 @@ pub struct Known {
 /// no time.
 pub fn known(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Vec<Known>> {
     let process = &hold.grant.process;
-    let grants = witness.reading.together(hold.grant.id);
-    let mut told = ops(witness, hold);
-    told.extend(grants.into_iter().filter_map(|grant| witness.reading.op(grant)));
-    let told = told.iter().filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) <= at));
-    let named = told.filter_map(|op| match op.outcome {
-        Outcome::Granted { deadline, .. } | Outcome::Kept { deadline } => {
-            Some((Moment::from(op.call), deadline))
-        }
-        _ => None,
-    });
-    let known = named.map(|(call, deadline)| {
-        let (clock, deadline) = deadline?;
-        let line = witness.reading.clocks.line(process, clock, call)?;
-        Some(Known { call, line, deadline })
+    let known = told(witness, hold, at).into_iter().map(|told| {
+        let (clock, deadline) = told.deadline?;
+        let line = witness.reading.clocks.line(process, clock, told.call)?;
+        Some(Known { call: told.call, line, deadline })
     });
     known.collect()
 }

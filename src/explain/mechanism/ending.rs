@@ -56,10 +56,6 @@ pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) ->
     }
     let taken =
         |how, sentence: String, evidence| KeyEnding::Taken(Mechanism::new(how, sentence, evidence));
-    let is_own = |id: OpId| {
-        let grant = op(reading.history, id).and_then(grant_of);
-        grant.is_some_and(|grant| reading.are_one(grant, owner))
-    };
     match (key.change, key.by.and_then(|by| op(reading.history, by))) {
         (KeyChange::Expired, _) => time(witness, life, owner, by),
         // By then nobody relied on it.
@@ -92,16 +88,29 @@ pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) ->
         (KeyChange::Evicted, _) | (_, None) => {
             taken(How::Removed, format!("{node} removed {whose}'s key."), evidence)
         }
-        (change, Some(by)) => {
-            evidence.push(Evidence::Op(by.id));
-            let (how, text) = hand(change, by, (is_own(by.id), life), whose);
-            let exact = (how == How::DeletedByAnother).then(|| stolen(witness, index, owner));
-            match exact.flatten() {
-                Some(exact) => KeyEnding::Taken(exact),
-                None => taken(how, text, evidence),
-            }
-        }
+        (_, Some(by)) => KeyEnding::Taken(by_hand(witness, life, (owner, whose), index, by)),
     }
+}
+
+/// A key that an operation ended: set, or deleted.
+fn by_hand(
+    witness: &Witness<'_>,
+    life: &KeyLife,
+    (owner, whose): (OpId, &str),
+    index: usize,
+    by: &Op,
+) -> Mechanism {
+    let is_own = grant_of(by).is_some_and(|grant| witness.reading.are_one(grant, owner));
+    let worn = witness.counted_down(life).filter(|_| by.caller == whose);
+    let (how, text) = match worn {
+        Some((_, old)) => twice(old, by, life),
+        None => hand(witness.history().keys[index].change, by, (is_own, life), whose),
+    };
+    let exact = (how == How::DeletedByAnother).then(|| stolen(witness, index, owner));
+    let keys = [life.born, index].into_iter().chain(worn.map(|(change, _)| change));
+    let ops = [owner, by.id].map(Evidence::Op).into_iter();
+    let evidence = || ops.chain(keys.map(Evidence::Key)).collect();
+    exact.flatten().unwrap_or_else(|| Mechanism::new(how, text, evidence()))
 }
 
 /// Whether a key that was removed would have run out by a moment in any case: nothing of its owner
@@ -190,6 +199,19 @@ fn hand(
     }
 }
 
+/// A key that its owner's older release had counted down when its own one came.
+fn twice(old: &Op, by: &Op, life: &KeyLife) -> (How, String) {
+    let text = format!(
+        "{}'s release of {} counted down its own newer key on {}, and its {} of {} deleted it.",
+        old.caller,
+        moment(old.call.at),
+        life.node,
+        by.kind.noun(),
+        moment(by.call.at)
+    );
+    (How::DeletedByOwner, text)
+}
+
 /// A key that expired: whether at its own time, or by a clock's error.
 fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEnding {
     let Some(set) = last_set(witness, life) else { return KeyEnding::RanOut };
@@ -198,7 +220,7 @@ fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEn
     if due <= by.at {
         return KeyEnding::RanOut;
     }
-    let gone = witness.passes(life).min(life.until.into());
+    let gone = witness.gone(life);
     if outlived(witness, owner, (gone, due)) {
         return KeyEnding::RanOut;
     }

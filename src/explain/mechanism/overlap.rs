@@ -60,7 +60,7 @@ fn of_several(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism>
         violation.kind != Kind::DoubleGrant && hold.from.at <= at.at && !covers(hold, at)
     };
     if let Some(past) = named.clone().find(is_past) {
-        return Some(belief(witness, past, at));
+        return Some(belief(witness, past, (Moment::default(), at)));
     }
     let (index, key) = *set_by(witness, last).first()?;
     if key.change != KeyChange::Set {
@@ -77,7 +77,7 @@ fn of_several(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism>
         KeyEnding::Taken(mechanism) => Some(mechanism),
         _ => {
             let whose = named.find(|hold| witness.is_of(hold, owner))?;
-            Some(belief(witness, whose, at))
+            Some(belief(witness, whose, (witness.gone(gone), at)))
         }
     }
 }
@@ -163,7 +163,7 @@ fn opened(
             let lied = lied(witness, first, (gone, second.from.into()));
             lied.or(Some(mechanism))
         }
-        Some(_) => Some(belief(witness, first, second.from.into())),
+        Some((gone, _)) => Some(belief(witness, first, (gone, second.from.into()))),
         None => apart(witness, first, second, &set),
     }
 }
@@ -179,7 +179,7 @@ fn decisive(
     let freed = |(_, key): &(usize, &Key)| {
         let life = life_of(witness, first, key)?;
         let ending = ending(witness, life, life.owner?, key.at.into());
-        let gone = Moment::from(life.until).min(witness.passes(life));
+        let gone = witness.gone(life);
         (ending != KeyEnding::There).then_some((gone, ending))
     };
     let mut freed: Vec<Option<(Moment, KeyEnding)>> = set.iter().map(freed).collect();

@@ -78,7 +78,7 @@ fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
         if releases.any(|ret| Moment::from(ret) < died.at) {
             return None;
         }
-        let gone = witness.passes(life).min(life.until.into());
+        let gone = witness.gone(life);
         let stayed = died.at < gone && witness.is_there(life, healed);
         (stayed && witness.kept_out_probe(life)).then_some((life, owner, gone))
     });
@@ -100,7 +100,7 @@ fn stayed_late(witness: &Witness<'_>) -> Option<Mechanism> {
     let late = witness.lives.iter().filter_map(|life| {
         let owner = op(history, life.owner?).filter(|owner| owner.process != PROBE)?;
         let release = witness.reading.releases(owner.id).last()?;
-        let gone = witness.passes(life).min(life.until.into());
+        let gone = witness.gone(life);
         let failed = !matches!(release.outcome, Outcome::Released);
         let stayed = failed && witness.is_there(life, healed) && witness.kept_out_probe(life);
         stayed.then_some((life, release, gone))

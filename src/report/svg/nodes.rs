@@ -76,12 +76,14 @@ fn ending(
     }
     let owner = life.owner.and_then(|owner| witness.caller(owner));
     let by = key.by.and_then(|by| witness.caller(by));
-    let grant = key.by.and_then(|by| grant_of(op(witness.history(), by)?));
-    let foreign = by.filter(|_| grant != life.owner);
+    let command = key.by.and_then(|by| op(witness.history(), by));
+    let foreign = by.filter(|_| command.and_then(grant_of) != life.owner);
+    let is_older = command.is_some_and(|command| command.call.instant() < life.from);
     let (text, fill) = match (key.change, foreign) {
         (KeyChange::Deleted, None) => ("released".to_owned(), GREY),
         (KeyChange::Deleted, Some(by)) if Some(by) == owner => {
-            (format!("deleted by {by}'s old release"), ALARM_TEXT)
+            let old = if is_older { "old " } else { "" };
+            (format!("deleted by {by}'s {old}release"), ALARM_TEXT)
         }
         (KeyChange::Deleted, Some(by)) => (format!("deleted by {by}"), ALARM_TEXT),
         (KeyChange::Set, Some(_)) if life.owner.is_none() => return,
