@@ -201,7 +201,12 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
             "{} prolonged a lock that was not its own",
             thief(witness, violation).unwrap_or(first)
         ),
-        Kind::Leak => "A key that nobody owned kept others out".to_owned(),
+        Kind::Leak => match &who[..] {
+            [own] if violation.ops.len() > 1 => {
+                format!("A key that nobody owned kept {own} itself out")
+            }
+            _ => "A key that nobody owned kept others out".to_owned(),
+        },
         Kind::RenewalAfterRelease => match witness.release(violation).is_some() {
             true => format!("{first}'s renewal took effect after its release had returned"),
             false => format!("{first}'s renewal set the key again after it had ended"),

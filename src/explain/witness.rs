@@ -215,7 +215,9 @@ impl<'a> Witness<'a> {
     pub fn left(&self) -> impl Iterator<Item = (&KeyLife, &'a Op)> {
         let named: Vec<usize> =
             self.of_kind(Kind::Leak).flat_map(|leak| leak.keys.iter().copied()).collect();
-        let stuck = self.of_kind(Kind::Stuck).next().map(|stuck| stuck.to);
+        // No key keeps out whom no node answers.
+        let is_reached = !self.is_unreached();
+        let stuck = self.of_kind(Kind::Stuck).next().filter(|_| is_reached).map(|stuck| stuck.to);
         let lives = self.lives.iter().filter(move |life| {
             let is_early = self.is_there(life, self.healed()) || self.put_back(life).is_some();
             let outlasts = |at| is_early && self.is_there(life, at);
@@ -235,6 +237,15 @@ impl<'a> Witness<'a> {
         requests.any(|request| {
             life.is_met_by(request) && op(self.history(), request.op).is_some_and(of_probe)
         })
+    }
+
+    /// Whether the probe sent requests and got no reply to any.
+    fn is_unreached(&self) -> bool {
+        let is_by_probe = |request: &&Request| {
+            op(self.history(), request.op).is_some_and(|op| op.process == PROBE)
+        };
+        let mut requests = self.history().requests.iter().filter(is_by_probe).peekable();
+        requests.peek().is_some() && !requests.any(|request| request.is_answered())
     }
 
     /// Whether the node of a key follows another from the heal on, and so lets nobody in.
@@ -276,8 +287,8 @@ impl<'a> Witness<'a> {
         matches!(by.kind, OpKind::Release { .. }).then_some(by)
     }
 
-    /// The change by which a release that its owner had called before a key was set counted that
-    /// key down, and the release, if another operation removed it.
+    /// The change by which a release that its caller had called before counted a key down, and the
+    /// release, if another operation removed the key.
     pub fn counted_down(&self, life: &KeyLife) -> Option<(usize, &'a Op)> {
         let keys = self.history().keys.iter().enumerate();
         let inside = keys.filter(|(_, key)| {
@@ -286,11 +297,19 @@ impl<'a> Witness<'a> {
         });
         let end = life.end.and_then(|end| self.history().keys.get(end)).and_then(|key| key.by);
         let changes = inside.filter(|(_, key)| key.change == KeyChange::Changed);
-        changes.filter(|(_, key)| key.by != end).find_map(|(index, key)| {
+        let by_another = |key: &Key| end.is_some() && key.by != end;
+        let sent = |key: &Key| by_another(key) && self.reading.is_by_command(key);
+        changes.filter(|(_, key)| sent(key)).find_map(|(index, key)| {
             let by = op(self.history(), key.by?)?;
-            let is_old = matches!(by.kind, OpKind::Release { .. }) && by.call.instant() < life.from;
-            (is_old && self.caller(life.owner?) == Some(&*by.caller)).then_some((index, by))
+            (matches!(by.kind, OpKind::Release { .. }) && self.is_older(by, life))
+                .then_some((index, by))
         })
+    }
+
+    /// Whether the caller of a key had called an operation before the acquire to which it belongs.
+    pub fn is_older(&self, of: &Op, life: &KeyLife) -> bool {
+        let Some(owner) = life.owner.and_then(|owner| self.reading.op(owner)) else { return false };
+        of.caller == owner.caller && of.call.instant() < owner.call.instant()
     }
 
     /// How many nodes have to grant: with several independent nodes, of those that one acquire

@@ -166,15 +166,39 @@ fn a_fault_without_which_others_wait_in_vain_says_which() {
 /// What lost the update is in the story, though the overlap that it is about needed it not.
 #[test]
 fn a_fault_that_lost_an_update_is_told() {
-    let mut text = "name = 'x'\nask = 'x'\nexpect = { holds = true }\n\
-        [topology]\nkind = 'single'\n[lock]\nalgorithm = 'token-lua'\nttl = '10s'\n\
-        [workload]\nkind = 'counter'\nclients = 2\nhold = '3s'\nrounds = 3\n"
-        .to_owned();
-    let faults = [
-        ("evict", "n1", "c1', nth = 1, plus = '1s'", "key = 'lock'"),
-        ("crash", "c1", "c1', nth = 1, plus = '2s'", "for = '1s'"),
-        ("evict", "n1", "c2', nth = 2, plus = '1500ms'", "key = 'lock'"),
-    ];
+    let told = told(
+        "algorithm = 'token-lua'\nttl = '10s'",
+        "kind = 'counter'\nclients = 2\nhold = '3s'\nrounds = 3",
+        &[
+            ("evict", "n1", "c1', nth = 1, plus = '1s'", "key = 'lock'"),
+            ("crash", "c1", "c1', nth = 1, plus = '2s'", "for = '1s'"),
+            ("evict", "n1", "c2', nth = 2, plus = '1500ms'", "key = 'lock'"),
+        ],
+    );
+    assert!(told.contains("n1 evicts c2's key"), "{told}");
+}
+
+/// A fence that the story tells to be too small has its fault, and the grant before it.
+#[test]
+fn a_fault_that_made_a_fence_too_small_is_told() {
+    let told = told(
+        "algorithm = 'fenced'\nttl = '5s'",
+        "kind = 'ledger'\nclients = 3\nhold = '3s'\nrounds = 2",
+        &[
+            ("suspend", "c1", "c1', nth = 1, plus = '1s'", "for = '7s'"),
+            ("flush", "n1", "c2', nth = 1, plus = '500ms'", ""),
+        ],
+    );
+    assert!(told.contains("c3's fence 1 is not above c2's fence 3."), "{told}");
+    assert!(told.contains("n1 is flushed") && told.contains("with fence 3;"), "{told}");
+}
+
+/// The story of a scenario on one node, with these faults after grants.
+fn told(lock: &str, workload: &str, faults: &[(&str, &str, &str, &str)]) -> String {
+    let mut text = format!(
+        "name = 'x'\nask = 'x'\nexpect = {{ holds = true }}\n[topology]\nkind = 'single'\n\
+         [lock]\n{lock}\n[workload]\n{workload}\n"
+    );
     for (kind, target, by, more) in faults {
         text += &format!("[[fault]]\nkind = '{kind}'\ntarget = '{target}'\n{more}\n");
         text += &format!("after = {{ event = 'acquired', by = '{by} }}\n");
@@ -182,9 +206,8 @@ fn a_fault_that_lost_an_update_is_told() {
     let plan = Scenario::parse("x", &text).expect("a scenario").plan(1);
     let lab = Lab::default();
     let finding = examine::explained(&lab, None, &[], examine::classified(&lab, &plan));
-    let story = explain(&finding).story;
-    let told: Vec<&str> = story.lines.iter().map(|line| line.text.as_str()).collect();
-    assert!(told.iter().any(|line| line.contains("n1 evicts c2's key")), "{told:#?}");
+    let lines = explain(&finding).story.lines.into_iter();
+    lines.map(|line| line.text + "\n").collect()
 }
 
 /// A flush needs the failover back if there was one; a setting beside a fault makes no second way.

@@ -21,6 +21,7 @@ use lockstorm::lock::catalogue::ALGORITHMS;
 use lockstorm::plan::TopologyKind;
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
+use lockstorm_platform::fault::Verb;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::{NO_TIME, histories};
@@ -155,7 +156,10 @@ fn told(hunt: &Hunt, seed: u64) -> Option<(String, Mechanism, Option<String>)> {
     let doubt = doubt(&finding, &how).or_else(|| {
         // The causes take many runs: those of a share.
         let is_asked = seed.is_multiple_of(IDLE_OF);
-        is_asked.then(|| idle(examine::explained(&hunt.lab, Some(NO_TIME), &[], finding), &how))?
+        is_asked.then(|| {
+            let explained = examine::explained(&hunt.lab, Some(NO_TIME), &[], finding);
+            idle(&explained, &how).or_else(|| acts_not(&explained, &how))
+        })?
     });
     Some((format!("{lock} {topology:?} seed {seed}: {kind:?}"), how, doubt))
 }
@@ -165,7 +169,7 @@ const IDLE_OF: u64 = 5;
 
 /// Why a mechanism contradicts the causes, if it does: what proves it is a fault that made no
 /// difference.
-fn idle(finding: Finding, how: &Mechanism) -> Option<String> {
+fn idle(finding: &Finding, how: &Mechanism) -> Option<String> {
     let causes = &finding.experiments.as_ref()?.causes;
     let mut named = how.evidence.iter().filter_map(|evidence| match evidence {
         Evidence::Condition(index) => Some(Part::Fault(finding.history.conditions[*index].fault)),
@@ -173,6 +177,37 @@ fn idle(finding: Finding, how: &Mechanism) -> Option<String> {
     });
     let idle = named.find(|part| causes.idle.contains(part))?;
     Some(format!("{} by {idle:?}, which made no difference", how.sentence))
+}
+
+/// Why a mechanism contradicts the causes, if it does: no part that made the difference could have
+/// brought it about.
+fn acts_not(finding: &Finding, how: &Mechanism) -> Option<String> {
+    let causes = &finding.experiments.as_ref()?.causes;
+    let verbs = |is_it: fn(&Verb) -> bool| {
+        let faults = finding.plan.faults.iter().filter(move |fault| is_it(&fault.verb));
+        faults.map(|fault| Part::Fault(fault.id)).collect::<Vec<Part>>()
+    };
+    let is_clock = |part: &Part| {
+        matches!(part, Part::Clocks | Part::Rate(_) | Part::Offsets | Part::Offset(_))
+    };
+    let acting = causes.acting();
+    let acts = |faults: Vec<Part>| acting.iter().any(|part| faults.contains(part));
+    let is_fit = match how.how {
+        How::StoodStill => acts(verbs(Verb::halts)),
+        How::NodeClock | How::ReplicaClock | How::HolderClock => {
+            let clocks = |verb: &Verb| verb.disturbs_clocks() || *verb == Verb::Suspend;
+            acts(verbs(clocks)) || acting.iter().any(is_clock)
+        }
+        How::Forgotten => acts(verbs(Verb::kills)) || acting.contains(&Part::Persistence),
+        How::RenewalFailed => {
+            let halts = verbs(Verb::halts);
+            acting.is_empty() || acting.iter().any(|part| !halts.contains(part))
+        }
+        How::Overworked => !causes.idle.iter().any(|part| matches!(part, Part::Work(_))),
+        _ => true,
+    };
+    let is_sure = causes.untested.is_empty();
+    (is_sure && !is_fit).then(|| format!("{}, and what acted was {acting:?}", how.sentence))
 }
 
 /// Why a mechanism contradicts the class, if it does: everything that made the difference is an

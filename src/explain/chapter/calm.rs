@@ -168,7 +168,13 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         keys.peek()?;
         // Of one node's, its own clock decides: see below.
         let lasts = |life: &KeyLife| witness.quorum() <= 1 || witness.passes(life) > back.into();
-        if !keys.all(|life| life.until > back && lasts(life)) {
+        // A node that is down then may be started again without them.
+        let is_lost = |life: &KeyLife| {
+            let end = life.end.map(|end| witness.history().keys[end].change);
+            let is_dead = leaders::is_dead(witness.history(), &life.node, back.into());
+            end == Some(KeyChange::LostAtRestart) && is_dead
+        };
+        if !keys.all(|life| life.until > back && lasts(life) && !is_lost(life)) {
             return None;
         }
         let has_key = |node: &str| {

@@ -24,11 +24,14 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 }
 
 /// The grants of the last two accesses of the told corruption, if no other beat tells them: what
-/// was undone, and what undid it. The first overlap need not be the one that loses an update.
+/// was undone, and what undid it. The first overlap need not be the one that loses an update. And
+/// those of a fence regress.
 fn of_harm(witness: &Witness<'_>) -> Vec<Beat> {
     let accesses = witness.harm().map_or(&[][..], |harm| &harm.accesses);
     let last = accesses.iter().rev().take(2);
     let grants = last.filter_map(|access| witness.history().accesses[*access].grant);
+    let regress = witness.of_kind(Kind::FenceRegress).next();
+    let grants = grants.chain(regress.iter().flat_map(|regress| regress.ops.iter().copied()));
     let cast = witness.cast();
     let is_told = |grant: OpId| cast.iter().any(|told| witness.reading.are_one(told.id, grant));
     let mut untold: Vec<OpId> = grants.filter(|grant| !is_told(*grant)).collect();

@@ -4,8 +4,9 @@ use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Instant;
 
-use crate::check::verdict::Kind;
+use crate::check::verdict::{Kind, Violation};
 use crate::explain::chapter::order;
+use crate::explain::experiment::OtherEffect;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
@@ -81,7 +82,7 @@ fn until(witness: &Witness<'_>, condition: &Condition) -> Option<Instant> {
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = span(witness) else { return Vec::new() };
     // A fault that made a difference later led to the harm that is told.
-    let harmed = witness.harm().map_or(to, |harm| harm.to.max(to));
+    let harmed = also_told(witness).map(|harm| harm.to).fold(to, Instant::max);
     let met = |outage: &Outage<'_>| {
         let at = acted_at(outage);
         let lasts = outage.to.is_none_or(|end| end.max(at) >= from);
@@ -132,16 +133,24 @@ fn acts(witness: &Witness<'_>, condition: &Condition) -> Option<bool> {
     Some(causes.acting().contains(&Part::Fault(condition.fault)))
 }
 
-/// Whether the update that the story tells was lost by the outage, though the headline violation
-/// was not: without it nothing is corrupted.
+/// What the story tells besides the headline violation: an update that was lost, and a fence that
+/// is not larger than the previous one.
+fn also_told<'a>(witness: &Witness<'a>) -> impl Iterator<Item = &'a Violation> {
+    witness.harm().into_iter().chain(witness.of_kind(Kind::FenceRegress).take(1))
+}
+
+/// Whether the outage caused what the story tells besides the headline violation: without it that
+/// kind is not violated.
 fn harms(witness: &Witness<'_>, outage: &Outage<'_>) -> bool {
     let effects = witness.finding.experiments.iter().flat_map(|tried| &tried.other_effects);
-    let mut spared = effects.filter(|effect| !effect.without.kinds.contains(&Kind::Corruption));
+    let spares = |effect: &OtherEffect| {
+        also_told(witness).any(|harm| !effect.without.kinds.contains(&harm.kind))
+    };
     let is_of = |fault: u32| {
         let mut own = outage.indices.iter().map(|index| &witness.history().conditions[*index]);
         own.any(|condition| condition.fault == fault)
     };
-    witness.harm().is_some() && spared.any(|effect| is_of(effect.fault))
+    effects.filter(|effect| spares(effect)).any(|effect| is_of(effect.fault))
 }
 
 /// Parts that made the difference by trial come first; without trials, those that could have.

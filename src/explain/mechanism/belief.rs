@@ -6,7 +6,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{StoryHold, grant_of};
 use crate::explain::incarnation::KeyLife;
-use crate::explain::mechanism::clock::{Known, Told, disturbed, known, ops, told};
+use crate::explain::mechanism::clock::{Told, disturbed, known, ops, told};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::{became_master, took_over};
 use crate::explain::story::Evidence;
@@ -145,8 +145,12 @@ fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<
     let (renewed, own, back) = keys.iter().enumerate().rev().find_map(|(back, put)| {
         let mut before = keys[..back].iter().enumerate();
         let is_it = |key: &Key| key.node == put.node && key.key == put.key;
+        // What came after it, before the key was gone, made good what the start undid.
+        let in_place = |key: &&Key| matches!(key.change, KeyChange::Extended | KeyChange::Changed);
+        let mut after = keys[back + 1..].iter().filter(|key| is_it(key)).take_while(in_place);
+        let made_good = after.any(|key| key.by.is_some() && key.until_ms > put.until_ms);
         let (renewed, key) = before.rfind(|(_, key)| is_back(put) && is_it(key))?;
-        let is_earlier = put.until_ms.is_some_and(|until| Some(until) < key.until_ms);
+        let is_earlier = put.until_ms.is_some_and(|until| Some(until) < key.until_ms) && !made_good;
         Some((renewed, own(key.by?).filter(|_| is_earlier)?, back))
     })?;
     let (node, who) = (&keys[back].node, &hold.grant.caller);
@@ -165,8 +169,7 @@ fn clock(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mech
     let process = &hold.grant.process;
     let known = known(witness, hold, at)?;
     let first = known.iter().map(|known| known.call).min()?;
-    let lasts = |known: &Known| known.deadline.saturating_sub(known.line.at(known.call.at));
-    if known.iter().any(|known| known.call.at.saturating_add(lasts(known)) > at.at) {
+    if known.iter().any(|known| known.over() > at.at) {
         return None;
     }
     let who = &hold.grant.caller;
@@ -212,7 +215,8 @@ fn still(
         (true, false) => "paused and suspended",
         (false, false) => "paused",
     };
-    let text = format!("{who} was {was} for {}, and its lease ran out.", length(lasted));
+    let what = if first.from.at < term.lease { "lease" } else { "key" };
+    let text = format!("{who} was {was} for {}, and its {what} ran out.", length(lasted));
     Some(Mechanism::new(
         How::StoodStill,
         text,
@@ -240,7 +244,7 @@ struct Term<'a> {
     /// How long the plan makes a caller work under one lease, if that is more than the lock allows:
     /// true time, as the holder's clock went at its grant.
     planned: Nanos,
-    /// The first renewal that failed in it.
+    /// The first renewal that failed in it, if its holder was busy for longer than it lasts.
     failed: Option<&'a Op>,
 }
 
@@ -251,33 +255,33 @@ impl<'a> Term<'a> {
         (gone, at): (Moment, Moment),
     ) -> Option<Term<'a>> {
         let process = &hold.grant.process;
-        let acquires = witness.reading.together(hold.grant.id);
-        let mut known: Vec<&'a Op> =
-            acquires.iter().filter_map(|id| witness.reading.op(*id)).collect();
-        known.extend(acquires.iter().flat_map(|id| witness.reading.ops_of(*id)));
         let last = told(witness, hold, at).into_iter().filter(|told| told.deadline.is_some());
         let Told { ret: from, call, deadline } = last.max_by_key(|told| told.call)?;
         let (clock, deadline) = deadline?;
         let lease = witness.reading.clocks.reaches(process, clock, call, deadline)?.at;
-        let extends = |op: &&&'a Op| matches!(op.kind, OpKind::Extend { .. });
-        let is_extended = witness.finding.plan.workload.extend != Extend::Never
-            || known.iter().any(|op| extends(&op));
+        let mut extends = ops(witness, hold);
+        extends.retain(|op| matches!(op.kind, OpKind::Extend { .. }));
+        let is_extended =
+            witness.finding.plan.workload.extend != Extend::Never || !extends.is_empty();
         let whole = Moment::from(hold.until);
         let until = if is_extended { whole.min(Moment::passing(lease)) } else { whole };
         let halts = witness.reading.halts(process).filter(|halt| halt.condition.met != Some(0));
-        let halts: Vec<Halt<'a>> =
-            halts.filter(|halt| halt.from < until && halt.to > call).collect();
+        let mut halts: Vec<Halt<'a>> =
+            halts.filter(|halt| halt.from < whole && halt.to > call).collect();
+        let later = late(witness, hold, &halts, (at, Moment::NEVER)).iter().map(|(_, ns)| ns).sum();
+        // Who was done within the lease while its process ran needed no renewal.
+        let ran = whole.at.saturating_sub(standing(&halts, (from, whole))).saturating_sub(later);
+        halts.retain(|halt| halt.from < until);
         let has_failed = |op: &&&'a Op| {
-            let is_there = extends(op)
-                && matches!(op.outcome, Outcome::Lost | Outcome::Unknown)
+            let is_there = matches!(op.outcome, Outcome::Lost | Outcome::Unknown)
                 && Moment::from(op.call) >= from;
             is_there && op.ret.is_some_and(|ret| ret.at <= lease)
         };
         let overwork = overworked(&witness.finding.plan, &witness.finding.promise);
         Some(Term {
-            failed: known.iter().find(has_failed).copied(),
+            failed: extends.iter().find(has_failed).copied().filter(|_| ran > lease),
             late: late(witness, hold, &halts, (call, at)),
-            later: late(witness, hold, &halts, (at, Moment::NEVER)).iter().map(|(_, ns)| ns).sum(),
+            later,
             planned: overwork.map_or(0, |overwork| {
                 let line = witness.reading.clocks.line(process, Clock::Monotonic, from);
                 let end = line.map(|line| line.reaches(line.at(from.at) + overwork.actual));
@@ -432,8 +436,9 @@ fn waiting(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Opti
     let spans = |op: &Op| op.call.at <= term.lease && term.lease <= end(op);
     let (op, _) = term.late.iter().rev().max_by_key(|(op, late)| (spans(op), *late))?;
     let while_it = if spans(op) { "meanwhile" } else { "under its work" };
+    let what = if op.call.at <= term.lease { "lease" } else { "key" };
     let text = format!(
-        "{}'s {} of {} took {}, and its lease ran out {while_it}.",
+        "{}'s {} of {} took {}, and its {what} ran out {while_it}.",
         hold.grant.caller,
         op.kind.noun(),
         moment(op.call.at),

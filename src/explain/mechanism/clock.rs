@@ -24,7 +24,7 @@ pub fn disturbed(
 }
 
 /// The extends, releases and losses of a tenure.
-pub fn ops<'a>(witness: &'a Witness<'_>, hold: &StoryHold<'_>) -> Vec<&'a Op> {
+pub fn ops<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<&'a Op> {
     let all = witness.reading.together(hold.grant.id);
     all.into_iter().flat_map(|grant| witness.reading.ops_of(grant)).collect()
 }
@@ -53,8 +53,23 @@ pub fn told(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Vec<Told
 /// A deadline of which a holder knew, and its clock at the call that brought it.
 pub struct Known {
     pub call: Moment,
-    pub line: Line,
-    pub deadline: Nanos,
+    line: Line,
+    deadline: Nanos,
+}
+
+impl Known {
+    /// When a clock at its true rate and without steps would have reached the deadline.
+    pub fn over(&self) -> Nanos {
+        let lasts = self.deadline.saturating_sub(self.line.at(self.call.at));
+        self.call.at.saturating_add(lasts)
+    }
+
+    /// Whether it would have been reached by a moment if its clock had gone on as it went, at the
+    /// rate of this other one.
+    pub fn is_over_beside(&self, other: Option<Line>, at: Moment) -> bool {
+        let goes_alike = other.is_some_and(|other| other.rate_ppm == self.line.rate_ppm);
+        goes_alike && self.line.reaches(self.deadline).is_some_and(|end| end <= at.at)
+    }
 }
 
 /// The deadlines of which the holder of a tenure knew at a moment. None if it was told one that has

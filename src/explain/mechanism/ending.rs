@@ -220,13 +220,12 @@ fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEn
     if due <= by.at {
         return KeyEnding::RanOut;
     }
-    let gone = witness.gone(life);
-    if outlived(witness, owner, (gone, due)) {
+    let (gone, node) = (witness.gone(life), &life.node);
+    if outlived(witness, (owner, node), (gone, due)) {
         return KeyEnding::RanOut;
     }
     let whose = witness.caller(owner).unwrap_or("somebody");
     let early = length(due.saturating_sub(gone.at));
-    let node = &life.node;
     let mut evidence = vec![Evidence::Op(owner), Evidence::Key(life.born)];
     evidence.extend(life.end.map(Evidence::Key));
     evidence.extend(disturbed(witness, node, (life.from.into(), gone)));
@@ -245,19 +244,24 @@ fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEn
 }
 
 /// Whether the lease of an acquire was over on its caller's clock when its key was gone, and would
-/// have been if that clock had gone on as it went, or the overlap that is told lasted until the key
-/// was due: the node's clock took nothing from it.
-fn outlived(witness: &Witness<'_>, owner: OpId, (gone, due): (Moment, Nanos)) -> bool {
+/// have been on a true clock or on one that goes as the node's, or its part in the overlap that is
+/// told lasted until the key was due: the node's clock took nothing from it.
+fn outlived(
+    witness: &Witness<'_>,
+    (owner, node): (OpId, &str),
+    (gone, due): (Moment, Nanos),
+) -> bool {
     let Some(hold) = witness.tenures.iter().find(|hold| witness.is_of(hold, owner)) else {
         return false;
     };
-    let is_due = |known: &Known| known.line.reaches(known.deadline).is_some_and(|at| at <= gone.at);
+    let line = witness.reading.clocks.line(node, Clock::Wall, gone);
+    let is_due = |known: &Known| known.over() <= gone.at || known.is_over_beside(line, gone);
     let is_due = || known(witness, hold, gone).is_some_and(|all| all.iter().all(is_due));
     let is_over = match hold.covered.iter().rfind(|(from, _)| *from <= gone.at) {
         Some((_, to)) => *to <= gone.at && *to < hold.until.at,
         None => hold.lease.is_some_and(|lease| lease <= gone.at),
     };
-    let lasts = witness.overlap().is_some_and(|(_, to)| to.at >= due);
+    let lasts = witness.overlap().is_some_and(|(_, to)| to.at.min(hold.until.at) >= due);
     is_over && (lasts || is_due())
 }
 

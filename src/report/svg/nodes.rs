@@ -78,7 +78,7 @@ fn ending(
     let by = key.by.and_then(|by| witness.caller(by));
     let command = key.by.and_then(|by| op(witness.history(), by));
     let foreign = by.filter(|_| command.and_then(grant_of) != life.owner);
-    let is_older = command.is_some_and(|command| command.call.instant() < life.from);
+    let is_older = command.is_some_and(|command| witness.is_older(command, life));
     let (text, fill) = match (key.change, foreign) {
         (KeyChange::Deleted, None) => ("released".to_owned(), GREY),
         (KeyChange::Deleted, Some(by)) if Some(by) == owner => {
