@@ -17,6 +17,7 @@ pub mod mechanism;
 mod selection;
 pub mod sentence;
 pub mod story;
+mod trial;
 pub mod witness;
 
 #[cfg(test)]

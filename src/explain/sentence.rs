@@ -10,7 +10,7 @@ use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
 use crate::explain::mechanism::how::How;
 use crate::explain::witness::{Witness, kinds};
-use crate::history::{Outcome, PROBE};
+use crate::history::{OpKind, Outcome, PROBE};
 use crate::ledger::part::{lasting, strikes};
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
@@ -202,7 +202,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
             thief(witness, violation).unwrap_or(first)
         ),
         Kind::Leak => match &who[..] {
-            [own] if violation.ops.len() > 1 => {
+            [own] if violation.ops.len() > 1 && is_alone(witness, own) => {
                 format!("A key that nobody owned kept {own} itself out")
             }
             _ => "A key that nobody owned kept others out".to_owned(),
@@ -229,6 +229,12 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
         }
         Kind::NotLinearizable => "No order of the operations is legal for this lock".to_owned(),
     }
+}
+
+/// Whether only this caller asked for the lock.
+fn is_alone(witness: &Witness<'_>, caller: &str) -> bool {
+    let mut ops = witness.history().ops.iter();
+    ops.all(|op| op.kind != OpKind::Acquire || op.process == PROBE || op.caller == caller)
 }
 
 /// The simultaneous holders. For more than needed it does not claim that all of them held.

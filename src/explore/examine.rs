@@ -134,9 +134,15 @@ pub fn explained(
             Located::Everywhere(found) => steady.push(found),
         }
     }
-    let how = mechanism(&Witness::of(&finding)).map_or(How::Unclear, |found| found.how);
+    let how = |finding: &Finding| {
+        mechanism(&Witness::of(finding)).map_or(How::Unclear, |found| found.how)
+    };
+    // The runs beside a threshold are not tried either.
+    let untried = how(&finding);
+    finding.experiments = Some(Experiments { causes: causes.clone(), ..Experiments::default() });
+    let how = how(&finding);
     for threshold in &mut thresholds {
-        let found = instead(lab, (plan, &struck), threshold, (told, how));
+        let found = instead(lab, (plan, &struck), threshold, (told, untried));
         threshold.instead = found.unwrap_or_default();
     }
     let acting = causes.acting();

@@ -169,10 +169,10 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         // Of one node's, its own clock decides: see below.
         let lasts = |life: &KeyLife| witness.quorum() <= 1 || witness.passes(life) > back.into();
         // A node that is down then may be started again without them.
+        let is_dead = |life: &KeyLife| leaders::is_dead(witness.history(), &life.node, back.into());
         let is_lost = |life: &KeyLife| {
             let end = life.end.map(|end| witness.history().keys[end].change);
-            let is_dead = leaders::is_dead(witness.history(), &life.node, back.into());
-            end == Some(KeyChange::LostAtRestart) && is_dead
+            end == Some(KeyChange::LostAtRestart) && is_dead(life)
         };
         if !keys.all(|life| life.until > back && lasts(life) && !is_lost(life)) {
             return None;
@@ -196,11 +196,13 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         // By its node's clock, the key may be over before the lease is.
         let leaders = Leaders::of(witness.history());
         let serving = witness.lives.iter().filter(own);
-        let serving = serving.filter(|life| leaders.would_serve(&life.node, back.into()));
-        let key = serving.min_by_key(|life| witness.passes(life));
-        let Some(key) = key.filter(|_| witness.quorum() <= 1) else {
+        let serves = |life: &&KeyLife| leaders.would_serve(&life.node, back.into());
+        let serving = serving.filter(|life| serves(life) && !is_dead(life));
+        if witness.quorum() > 1 {
             return Some((left, None, index, condition, hold, back));
-        };
+        }
+        // Of a node that is down nobody knows what it, or who takes its place, will have.
+        let key = serving.min_by_key(|life| witness.passes(life))?;
         let key_left = witness.passes(key).at.checked_sub(back.at)?;
         let key = (key_left < left).then_some(key);
         Some((key.map_or(left, |_| key_left), key, index, condition, hold, back))

@@ -9,9 +9,9 @@ use crate::explain::chapter::order;
 use crate::explain::experiment::OtherEffect;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::trial::acts;
 use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind};
-use crate::ledger::part::Part;
 use crate::quantity::{figure, length, list, moment};
 use crate::reading::moment::Moment;
 
@@ -58,7 +58,7 @@ pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
     let mut outages: Vec<Outage<'_>> = Vec::new();
     for (index, condition) in witness.history().conditions.iter().enumerate() {
         // What a loss of power finds dead already loses its files all the same.
-        let is_told = condition.verb.kills() && acts(witness, condition) == Some(true);
+        let is_told = condition.verb.kills() && acts(witness.finding, condition) == Some(true);
         let is_idle = condition.met == Some(0) && !is_told;
         if is_idle {
             continue;
@@ -124,13 +124,7 @@ pub fn since(witness: &Witness<'_>) -> Option<Instant> {
 /// Whether a trial showed that the outage made a difference, if there was one.
 fn trial(witness: &Witness<'_>, outage: &Outage<'_>) -> Option<bool> {
     let mut conditions = outage.indices.iter().map(|index| &witness.history().conditions[*index]);
-    conditions.try_fold(false, |any, condition| Some(any | acts(witness, condition)?))
-}
-
-/// Whether a trial showed that a fault made a difference, if there was one.
-fn acts(witness: &Witness<'_>, condition: &Condition) -> Option<bool> {
-    let causes = &witness.finding.experiments.as_ref()?.causes;
-    Some(causes.acting().contains(&Part::Fault(condition.fault)))
+    conditions.try_fold(false, |any, condition| Some(any | acts(witness.finding, condition)?))
 }
 
 /// What the story tells besides the headline violation: an update that was lost, and a fence that

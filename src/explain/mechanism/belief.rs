@@ -1,7 +1,7 @@
 //! Why a holder continued although its key had expired at its own time.
 
 use lockstorm_platform::fault::Verb;
-use lockstorm_platform::time::{Clock, Nanos};
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{StoryHold, grant_of};
@@ -10,8 +10,9 @@ use crate::explain::mechanism::clock::{Told, disturbed, known, ops, told};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::{became_master, took_over};
 use crate::explain::story::Evidence;
+use crate::explain::trial;
 use crate::explain::witness::Witness;
-use crate::history::{Key, Op, OpId, OpKind, Outcome};
+use crate::history::{Condition, Key, Op, OpId, OpKind, Outcome};
 use crate::ledger::overwork::overworked;
 use crate::plan::extend::Extend;
 use crate::promise::Bounded;
@@ -35,14 +36,17 @@ pub fn belief(
     let term = Term::of(witness, hold, (gone, at));
     let lease = term.as_ref().map(|term| term.lease).max(hold.lease);
     let is_covered = covers || died && lease.is_some_and(|lease| at.at < lease);
+    let halts = || term.as_ref().map_or(&[][..], |term| &term.halts).iter().copied();
+    let halts = || halts().filter(|halt| halt.from <= at);
+    let stood = |halts: Vec<Halt>| still(witness, hold, term.as_ref()?, &halts);
+    let acts = |halt: &Halt| trial::acts(witness.finding, halt.condition) != Some(false);
+    let acting = || stood(halts().filter(acts).collect());
     let found = match is_covered {
         true => lied(witness, hold, (Moment::default(), at))
             .or_else(|| unreplicated(witness, hold, at))
             .or_else(|| forgotten(witness, hold, at))
             .or_else(|| clock(witness, hold, at)),
-        false => term
-            .as_ref()
-            .and_then(|term| still(witness, hold, term, at))
+        false => acting()
             .or_else(|| renewal(witness, hold, ended(term.as_ref(), at)))
             .or_else(|| waiting(witness, hold, term.as_ref()?))
             .or_else(|| unsent(witness, hold, term.as_ref()?)),
@@ -62,7 +66,8 @@ pub fn belief(
             let text = format!("{who}'s lease ran out under its work.");
             Mechanism::new(How::Overworked, text, own)
         }
-        (false, _) => Mechanism::unclear(),
+        // No other way is known, though a trial says that it would happen without.
+        (false, _) => stood(halts().collect()).unwrap_or_else(Mechanism::unclear),
     })
 }
 
@@ -131,6 +136,9 @@ fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Opti
 
 /// Whether a start put the expiry of its key back to what it was before an operation of its own.
 fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
+    if trial::is_forgetting_idle(witness.finding) {
+        return None;
+    }
     let keys = &witness.history().keys;
     let own = |id: OpId| {
         let op = witness.reading.op(id)?;
@@ -148,7 +156,12 @@ fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<
         // What came after it, before the key was gone, made good what the start undid.
         let in_place = |key: &&Key| matches!(key.change, KeyChange::Extended | KeyChange::Changed);
         let mut after = keys[back + 1..].iter().filter(|key| is_it(key)).take_while(in_place);
-        let made_good = after.any(|key| key.by.is_some() && key.until_ms > put.until_ms);
+        let due = |key: &Key| {
+            let wall = witness.reading.clocks.line(&key.node, Clock::Wall, key.at.into())?;
+            let until = key.until_ms?.saturating_mul(MILLISECOND);
+            Some(key.at.at.saturating_add(until.saturating_sub(wall.at(key.at.at))))
+        };
+        let made_good = after.any(|key| key.by.is_some() && due(key) > due(put));
         let (renewed, key) = before.rfind(|(_, key)| is_back(put) && is_it(key))?;
         let is_earlier = put.until_ms.is_some_and(|until| Some(until) < key.until_ms) && !made_good;
         Some((renewed, own(key.by?).filter(|_| is_earlier)?, back))
@@ -191,20 +204,22 @@ fn clock(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mech
     Some(Mechanism::new(How::HolderClock, text, evidence))
 }
 
-/// Whether its process was halted in the lease that ran out, and for how long in all.
+/// Whether its process was halted in the lease that ran out, and for how long in all: these halts.
 fn still(
     witness: &Witness<'_>,
     hold: &StoryHold<'_>,
     term: &Term<'_>,
-    at: Moment,
+    halts: &[Halt],
 ) -> Option<Mechanism> {
-    let halts: Vec<Halt> = term.halts.iter().copied().filter(|halt| halt.from <= at).collect();
     let (first, last) = (halts.first()?, halts.iter().map(|halt| halt.to).max()?);
-    // Without the halts it would have run out all the same, or a renewal had failed by then.
-    if !term.fits(term.ran()) || term.failed.is_some() {
+    // Without the halts it would have run out all the same, or a renewal had failed by then, and
+    // no trial says that the halts needed none that failed.
+    let conditions: Vec<&Condition> = halts.iter().map(|halt| halt.condition).collect();
+    let is_enough = trial::suffice(witness.finding, &conditions);
+    if !term.fits(term.ran()) || term.failed.is_some() && !is_enough {
         return None;
     }
-    let lasted = standing(&halts, (first.from, last));
+    let lasted = standing(halts, (first.from, last));
     let longest = halts.iter().rev().max_by_key(|halt| halt.to.at.saturating_sub(halt.from.at))?;
     let mut conditions = witness.history().conditions.iter();
     let index = conditions.position(|condition| std::ptr::eq(condition, longest.condition))?;
@@ -244,7 +259,7 @@ struct Term<'a> {
     /// How long the plan makes a caller work under one lease, if that is more than the lock allows:
     /// true time, as the holder's clock went at its grant.
     planned: Nanos,
-    /// The first renewal that failed in it, if its holder was busy for longer than it lasts.
+    /// The first renewal that failed in it.
     failed: Option<&'a Op>,
 }
 
@@ -266,12 +281,8 @@ impl<'a> Term<'a> {
         let whole = Moment::from(hold.until);
         let until = if is_extended { whole.min(Moment::passing(lease)) } else { whole };
         let halts = witness.reading.halts(process).filter(|halt| halt.condition.met != Some(0));
-        let mut halts: Vec<Halt<'a>> =
-            halts.filter(|halt| halt.from < whole && halt.to > call).collect();
-        let later = late(witness, hold, &halts, (at, Moment::NEVER)).iter().map(|(_, ns)| ns).sum();
-        // Who was done within the lease while its process ran needed no renewal.
-        let ran = whole.at.saturating_sub(standing(&halts, (from, whole))).saturating_sub(later);
-        halts.retain(|halt| halt.from < until);
+        let halts: Vec<Halt<'a>> =
+            halts.filter(|halt| halt.from < until && halt.to > call).collect();
         let has_failed = |op: &&&'a Op| {
             let is_there = matches!(op.outcome, Outcome::Lost | Outcome::Unknown)
                 && Moment::from(op.call) >= from;
@@ -279,9 +290,9 @@ impl<'a> Term<'a> {
         };
         let overwork = overworked(&witness.finding.plan, &witness.finding.promise);
         Some(Term {
-            failed: extends.iter().find(has_failed).copied().filter(|_| ran > lease),
+            failed: extends.iter().find(has_failed).copied(),
             late: late(witness, hold, &halts, (call, at)),
-            later,
+            later: late(witness, hold, &halts, (at, Moment::NEVER)).iter().map(|(_, ns)| ns).sum(),
             planned: overwork.map_or(0, |overwork| {
                 let line = witness.reading.clocks.line(process, Clock::Monotonic, from);
                 let end = line.map(|line| line.reaches(line.at(from.at) + overwork.actual));
@@ -435,8 +446,12 @@ fn waiting(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Opti
     let end = |op: &Op| op.ret.map_or(witness.history().end, |ret| ret.instant()).at;
     let spans = |op: &Op| op.call.at <= term.lease && term.lease <= end(op);
     let (op, _) = term.late.iter().rev().max_by_key(|(op, late)| (spans(op), *late))?;
-    let while_it = if spans(op) { "meanwhile" } else { "under its work" };
-    let what = if op.call.at <= term.lease { "lease" } else { "key" };
+    let (what, ran_out) = match op.call.at <= term.lease {
+        true => ("lease", term.lease),
+        false => ("key", term.over),
+    };
+    let is_meanwhile = op.call.at <= ran_out && ran_out <= end(op);
+    let while_it = if is_meanwhile { "meanwhile" } else { "under its work" };
     let text = format!(
         "{}'s {} of {} took {}, and its {what} ran out {while_it}.",
         hold.grant.caller,

@@ -11,6 +11,7 @@ use crate::explain::mechanism::clock::{Known, disturbed, known};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::story::Evidence;
+use crate::explain::trial::is_clock_idle;
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, OpKind, Request, Seen};
 use crate::quantity::{length, moment};
@@ -245,7 +246,7 @@ fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEn
 
 /// Whether the lease of an acquire was over on its caller's clock when its key was gone, and would
 /// have been on a true clock or on one that goes as the node's, or its part in the overlap that is
-/// told lasted until the key was due: the node's clock took nothing from it.
+/// told lasted until the key was due, or a trial says so: the node's clock took nothing from it.
 fn outlived(
     witness: &Witness<'_>,
     (owner, node): (OpId, &str),
@@ -262,7 +263,7 @@ fn outlived(
         None => hold.lease.is_some_and(|lease| lease <= gone.at),
     };
     let lasts = witness.overlap().is_some_and(|(_, to)| to.at.min(hold.until.at) >= due);
-    is_over && (lasts || is_due())
+    is_over && (lasts || is_due() || is_clock_idle(witness.finding, node))
 }
 
 /// When the last expiry of a key was set, for how long, and by which node's clock.
