@@ -12,11 +12,14 @@ pub fn acts(finding: &Finding, condition: &Condition) -> Option<bool> {
     Some(causes.acting().contains(&Part::Fault(condition.fault)))
 }
 
-/// Whether these faults are all that one way to the violation needs.
+/// Whether these faults are all that one way to the violation needs, and no way does without them.
 pub fn suffice(finding: &Finding, faults: &[&Condition]) -> bool {
     let is_of = |part: &Part| faults.iter().any(|fault| part.fault() == Some(fault.fault));
-    let sets = finding.experiments.iter().flat_map(|tried| &tried.causes.sufficient);
-    sets.into_iter().any(|set| !set.is_empty() && set.iter().all(is_of))
+    let tried = finding.experiments.as_ref().map(|tried| &tried.causes.sufficient);
+    tried.is_some_and(|sets| {
+        let are_all = |set: &Vec<Part>| !set.is_empty() && set.iter().all(is_of);
+        sets.iter().any(are_all) && sets.iter().all(|set| set.iter().any(is_of))
+    })
 }
 
 /// Whether nothing made a difference that disturbs the clocks of a host, if that was tried.

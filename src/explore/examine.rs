@@ -142,7 +142,7 @@ pub fn explained(
     finding.experiments = Some(Experiments { causes: causes.clone(), ..Experiments::default() });
     let how = how(&finding);
     for threshold in &mut thresholds {
-        let found = instead(lab, (plan, &struck), threshold, (told, untried));
+        let found = instead(lab, (plan, &struck), threshold, (told, &[untried, how]));
         threshold.instead = found.unwrap_or_default();
     }
     let acting = causes.acting();
@@ -232,8 +232,8 @@ pub fn thresholds_of(
         let found = match found {
             Located::Thresholds(mut found) => {
                 for threshold in &mut found {
-                    let other =
-                        told.and_then(|told| instead(lab, (plan, &struck), threshold, (told, how)));
+                    let other = told
+                        .and_then(|told| instead(lab, (plan, &struck), threshold, (told, &[how])));
                     threshold.instead = other.unwrap_or_default();
                 }
                 Located::Thresholds(match &class {
@@ -253,7 +253,7 @@ fn instead(
     lab: &Lab,
     (plan, struck): (&Plan, &Strikes),
     threshold: &Threshold,
-    (told, how): (Kind, How),
+    (told, hows): (Kind, &[How]),
 ) -> Option<String> {
     let knob = knobs(lab, plan).into_iter().find(|knob| knob.name(plan) == threshold.of)?;
     let plan = breaking(lab, (plan, struck), &knob, threshold)?;
@@ -263,7 +263,7 @@ fn instead(
         return Some(kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", "));
     }
     let other = mechanism(&Witness::of(&finding))?.how;
-    (other != how).then(|| other.word())
+    (!hows.contains(&other)).then(|| other.word())
 }
 
 /// The plan with the value of a threshold that breaks, and the heal with which it does.
