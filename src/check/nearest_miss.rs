@@ -1,6 +1,8 @@
 //! How close a run came to a violation, or how far it went past one. For each tenure that wrote:
 //! the time from its last guarded write to the next instant at which another caller could have
-//! acquired the lock. If one already could at that write, the time since it could, negative.
+//! acquired the lock. If one already could at that write, the time since it could, negative. A
+//! write that was on its way when its tenure was released is no such write: nothing guards it any
+//! longer, and how late it came is judged by what it overwrote.
 //!
 //! Another caller can acquire the lock if a quorum of seats is free. A seat is a single node, or a
 //! group of nodes that replicate each other. It is free while its master (of several, the most
@@ -93,13 +95,29 @@ fn older<'c, 'a>(case: &'c Case<'a>, grant: OpId) -> Vec<(&'c Incarnation<'a>, M
     older.map(|key| (key, case.passes(key).min(key.to))).collect()
 }
 
-/// The last accepted change in each tenure, by the acquire that represents it.
+/// The last accepted change in each tenure, before its release, by the acquire that represents it.
 fn last_writes(case: &Case) -> BTreeMap<OpId, (usize, Moment)> {
     let accesses = case.history.accesses.iter().enumerate();
     let writes = accesses.filter(|(_, access)| access.accepted && access.kind != AccessKind::Read);
     let granted = writes.filter_map(|(write, access)| Some((access.grant?, write, access.at)));
     let granted = granted.filter(|(grant, ..)| case.is_granted(*grant));
-    granted.map(|(grant, write, at)| (case.outermost(grant), (write, at.into()))).collect()
+    let guarded = granted.map(|(grant, write, at)| (case.outermost(grant), (write, at.into())));
+    guarded.filter(|(owner, (_, at))| !was_released(case, *owner, *at)).collect()
+}
+
+/// Whether a release that ends the tenure had been called by then.
+fn was_released(case: &Case, owner: OpId, by: Moment) -> bool {
+    releases(case, owner).any(|op| Moment::from(op.call) <= by)
+}
+
+/// The releases of a tenure after whose call none of its grants lasts.
+fn releases<'c>(case: &'c Case, owner: OpId) -> impl Iterator<Item = &'c Op> {
+    let tenure = case.tenure(owner).into_iter();
+    tenure.flat_map(|tenure| {
+        let own = tenure.acquires.iter().flat_map(|grant| case.ops_of(*grant));
+        let releases = own.filter(|op| matches!(op.kind, OpKind::Release { .. }));
+        releases.filter(|op| tenure.whole.end <= op.call.into())
+    })
 }
 
 /// The seats that an acquire queries. If one is enough: that of the nodes that had the lock's key.
@@ -205,15 +223,8 @@ fn leader<'a>(seat: &[Seated<'a>], at: Moment) -> Option<(Moment, &'a str)> {
 fn gone_at(case: &Case, (life, key): (usize, &Incarnation), owner: OpId) -> Moment {
     let by_time = case.passes(key);
     let Some(end) = key.ended else { return by_time };
-    let hold_end = case.tenure(owner).map_or(Moment::NEVER, |tenure| tenure.whole.end);
-    let ends_hold = |by: &Op| match by.kind {
-        OpKind::Release { grant } => {
-            case.outermost(grant) == owner && hold_end <= Moment::from(by.call)
-        }
-        _ => false,
-    };
     // A flush deletes by nobody's operation.
-    let by_release = end.by.and_then(|by| case.op(by)).is_some_and(ends_hold);
+    let by_release = end.by.is_some_and(|by| releases(case, owner).any(|op| op.id == by));
     match end.change {
         KeyChange::Expired => by_time,
         KeyChange::Deleted | KeyChange::Set if by_release => by_time,

@@ -8,8 +8,11 @@ use crate::ledger::part::Part;
 
 /// Whether a fault made a difference, if that was tried.
 pub fn acts(finding: &Finding, condition: &Condition) -> Option<bool> {
-    let causes = &finding.experiments.as_ref()?.causes;
-    Some(causes.acting().contains(&Part::Fault(condition.fault)))
+    let part = Part::Fault(condition.fault);
+    if finding.experiments.as_ref()?.causes.acting().contains(&part) {
+        return Some(true);
+    }
+    is_idle(finding, |other| *other == part).then_some(false)
 }
 
 /// Whether these faults are all that one way to the violation needs, and no way does without them.
@@ -24,26 +27,30 @@ pub fn suffice(finding: &Finding, faults: &[&Condition]) -> bool {
 
 /// Whether nothing made a difference that disturbs the clocks of a host, if that was tried.
 pub fn is_clock_idle(finding: &Finding, host: &str) -> bool {
-    let Some(tried) = &finding.experiments else { return false };
-    let (plan, causes) = (&finding.plan, &tried.causes);
     let disturbs = |part: &Part| {
         let mut own = finding.history.conditions.iter().filter(|c| c.strikes(host));
-        let is_set = part.has_rate_of(plan, host) || part.has_offset_of(plan, host);
+        let is_set =
+            part.has_rate_of(&finding.plan, host) || part.has_offset_of(&finding.plan, host);
         is_set
             || own.any(|c| {
                 Some(c.fault) == part.fault() && (c.verb.disturbs_clocks() || c.verb.halts())
             })
     };
-    causes.untested.is_empty() && !causes.acting().iter().any(disturbs)
+    is_idle(finding, disturbs)
 }
 
 /// Whether no start of a node and no disk that forgets made a difference, if that was tried.
 pub fn is_forgetting_idle(finding: &Finding) -> bool {
-    let Some(tried) = &finding.experiments else { return false };
-    let forgets = |part: &Part| {
+    is_idle(finding, |part| {
         let mut faults = finding.plan.faults.iter();
         let kills = faults.any(|fault| Some(fault.id) == part.fault() && fault.verb.kills());
         kills || *part == Part::Persistence
-    };
-    tried.causes.untested.is_empty() && !tried.causes.acting().iter().any(forgets)
+    })
+}
+
+/// Whether of these parts each was tried and none made a difference.
+fn is_idle(finding: &Finding, are_these: impl Fn(&Part) -> bool) -> bool {
+    let Some(tried) = &finding.experiments else { return false };
+    let causes = &tried.causes;
+    !causes.acting().iter().any(&are_these) && !causes.untested.iter().any(are_these)
 }

@@ -78,7 +78,7 @@ fn nearest_miss(finding: &Finding) -> String {
             format!("{by}: open to another while its holder wrote, and nobody was let in")
         }
         Some(miss) => three_digits(miss),
-        None if accesses.iter().any(wrote) => "no lease ends".to_owned(),
+        None if accesses.iter().any(wrote) => "no write under a lease that ends".to_owned(),
         None => "-".to_owned(),
     }
 }

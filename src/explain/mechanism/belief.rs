@@ -283,10 +283,18 @@ impl<'a> Term<'a> {
         let halts = witness.reading.halts(process).filter(|halt| halt.condition.met != Some(0));
         let halts: Vec<Halt<'a>> =
             halts.filter(|halt| halt.from < until && halt.to > call).collect();
+        // Its caller learned only after the lease that no reply came, and never stood still.
+        let is_in_vain = |op: &Op| {
+            let halted = |ret: Moment| halts.iter().any(|h| h.from < ret && h.to > op.call.into());
+            let ret = op.ret.map(Moment::from);
+            op.outcome == Outcome::Unknown
+                && op.call.at < lease
+                && ret.is_some_and(|ret| !halted(ret))
+        };
         let has_failed = |op: &&&'a Op| {
             let is_there = matches!(op.outcome, Outcome::Lost | Outcome::Unknown)
                 && Moment::from(op.call) >= from;
-            is_there && op.ret.is_some_and(|ret| ret.at <= lease)
+            is_there && (op.ret.is_some_and(|ret| ret.at <= lease) || is_in_vain(op))
         };
         let overwork = overworked(&witness.finding.plan, &witness.finding.promise);
         Some(Term {

@@ -115,13 +115,21 @@ fn up_since(table: &Table, node: &str, at: Point) -> Point {
     own.filter_map(|outage| outage.to.map(point)).filter(|to| *to <= at).max().unwrap_or((0, 0))
 }
 
-/// When a tenure last changed the resource.
+/// When a tenure last changed the resource, before it was given back.
 fn wrote(table: &Table, began: u32) -> Option<Point> {
     let grants = table.tenure(began);
+    let gives_back = |op: &&Op| match op.kind {
+        OpKind::Release { grant } => {
+            table.began(grant) == began && !table.has(began, stamp(op.call))
+        }
+        _ => false,
+    };
+    let given_back = table.history.ops.iter().filter(gives_back).map(|op| stamp(op.call)).min();
     let own = |access: &&Access| grants.iter().any(|op| access.grant == Some(op.id));
     let accesses = table.history.accesses.iter().filter(own);
-    let mut writes = accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
-    Some(point(writes.next_back()?.at))
+    let writes = accesses.filter(|access| access.accepted && access.kind != AccessKind::Read);
+    let mut guarded = writes.map(|access| point(access.at));
+    guarded.rfind(|at| given_back.is_none_or(|back| *at < back))
 }
 
 /// When a tenure's key is over: at its expiry, or when something other than its owner ended it.
