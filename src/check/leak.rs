@@ -339,14 +339,16 @@ impl<'a> Way<'a> {
         later.any(|request| frees(request) && !spared(request))
     }
 
-    /// Whether the owner sent a request that may have freed the key, or died in its release.
+    /// Whether the owner sent a request that may have freed the key, died in its release, or looked
+    /// for its node in vain.
     fn was_released(&self, case: &Case, requests: &Requests<'_>) -> bool {
         let own = case.ops_of(self.owner).filter(|op| matches!(op.kind, OpKind::Release { .. }));
         own.chain(case.releases(self.owner)).any(|op| {
             let died = || case.death_after(&op.process, op.call.into()).is_some();
             let sent = requests.of_op(op.id).iter();
             let mut freeing = sent.filter(|request| may_free(request));
-            op.ret.is_none() && died() || freeing.any(|request| self.follows(request))
+            let freed = freeing.any(|request| self.follows(request));
+            freed || op.ret.is_none() && died() || requests.looked_for_a_node(op)
         })
     }
 }

@@ -48,6 +48,12 @@ pub fn is_forgetting_idle(finding: &Finding) -> bool {
     })
 }
 
+/// Whether the length of the work was tried, and made no difference.
+pub fn is_work_idle(finding: &Finding) -> bool {
+    let is_work = |part: &Part| matches!(part, Part::Work(_));
+    finding.experiments.as_ref().is_some_and(|tried| tried.causes.idle.iter().any(is_work))
+}
+
 /// Whether of these parts each was tried and none made a difference.
 fn is_idle(finding: &Finding, are_these: impl Fn(&Part) -> bool) -> bool {
     let Some(tried) = &finding.experiments else { return false };

@@ -88,10 +88,8 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
         let how = mechanism.how.word();
         wrapped(&mut out, "  how:    ", &format!("{} ({how})", mechanism.sentence));
     }
-    if finding.class.as_ref().is_some_and(|class| !class.broken.is_empty()) {
-        for (index, sentence) in explanation.assumptions.iter().enumerate() {
-            wrapped(&mut out, if index == 0 { "  broke:  " } else { "          " }, sentence);
-        }
+    for (index, sentence) in explanation.assumptions.iter().enumerate() {
+        wrapped(&mut out, if index == 0 { "  broke:  " } else { "          " }, sentence);
     }
     if matches!(finding.judgement.verdict, Verdict::Holds) {
         for line in &explanation.story.lines {

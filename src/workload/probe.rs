@@ -1,11 +1,17 @@
 //! The liveness probe: can any client still acquire the lock after the heal?
 
 use lockstorm_platform::host::Host;
+use lockstorm_platform::time::Nanos;
 
+use crate::history::PROBE_MARGIN;
 use crate::workload::Job;
 use crate::workload::caller::{Caller, Taken};
 use crate::workload::client::wait;
 use crate::workload::guard::Finished;
+
+/// The maximum time between two tries: several of them fall into the margin within which it has to
+/// be granted, however long clients rest after a refusal.
+const MAX_RETRY: Nanos = PROBE_MARGIN / 5;
 
 /// Tries until the lock is granted, releases it, and finishes. Each try is an operation.
 pub async fn run(host: Host, job: Job) {
@@ -21,6 +27,6 @@ async fn ask(caller: &mut Caller, job: &Job) -> Result<(), Finished> {
             Taken::Unknown(held) => drop(caller.release(&held).await?),
             Taken::Refused | Taken::GivenUp => {}
         }
-        wait(caller, job.workload.retry).await;
+        wait(caller, job.workload.retry.min(MAX_RETRY)).await;
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use crate::check::case::Case;
-use crate::history::{OpId, Request};
+use crate::history::{Op, OpId, Outcome, Request};
 use crate::reading::tries::KEYLESS;
 
 /// The requests of each operation, sorted on first use: most runs leave nothing.
@@ -33,6 +33,14 @@ impl<'a> Requests<'a> {
             by_op
         });
         &by_op[op as usize]
+    }
+
+    /// Whether an operation with an unknown outcome took its time and sent nothing: it may have
+    /// tried to connect. A lock's own time-out around that leaves no record of the attempt.
+    pub fn looked_for_a_node(&self, op: &Op) -> bool {
+        let took_time = op.ret.is_some_and(|ret| op.call.at < ret.at);
+        let is_silent = !self.all.is_empty() && self.of_op(op.id).is_empty();
+        op.outcome == Outcome::Unknown && took_time && is_silent
     }
 }
 

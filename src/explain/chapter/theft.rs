@@ -56,9 +56,15 @@ fn put_back(witness: &Witness<'_>) -> Vec<Beat> {
     lives.filter_map(|life| comes_back(witness, life, Weight::Cause)).collect()
 }
 
-/// That a start put a key back, and how the key had ended.
+/// That a start put a key back, and how the key had ended. A key that is over when its node has
+/// loaded it is there for nobody.
 pub fn comes_back(witness: &Witness<'_>, life: &KeyLife, weight: Weight) -> Option<Beat> {
     let history = witness.history();
+    let wall = witness.reading.clocks.line(&life.node, Clock::Wall, life.from.into())?;
+    let is_over = |until: u64| until < wall.at(life.from.at) / MILLISECOND;
+    if history.keys[life.born].until_ms.is_some_and(is_over) {
+        return None;
+    }
     let end = &history.keys[witness.put_back(life)?.end?];
     let by = end.by.and_then(|by| op(history, by));
     let is_released = by.is_some_and(|by| match by.kind {

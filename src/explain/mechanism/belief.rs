@@ -44,8 +44,7 @@ pub fn belief(
     let found = match is_covered {
         true => lied(witness, hold, (Moment::default(), at))
             .or_else(|| unreplicated(witness, hold, at))
-            .or_else(|| forgotten(witness, hold, at))
-            .or_else(|| clock(witness, hold, at)),
+            .or_else(|| lost_track(witness, hold, at)),
         false => acting()
             .or_else(|| renewal(witness, hold, ended(term.as_ref(), at)))
             .or_else(|| waiting(witness, hold, term.as_ref()?))
@@ -134,11 +133,21 @@ fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Opti
     Some(Mechanism::new(How::NeverReached, text, evidence))
 }
 
+/// Whether a start put the expiry of its key back, or its own clock is to blame. If a trial says
+/// that no start made a difference, the clock is asked first, and for the whole overlap: without
+/// the start it would have begun later.
+fn lost_track(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
+    if !trial::is_forgetting_idle(witness.finding) {
+        return forgotten(witness, hold, at).or_else(|| clock(witness, hold, at));
+    }
+    let last = witness.overlap().map_or(at, |(_, to)| at.max(to.min(hold.until).into()));
+    clock(witness, hold, at)
+        .or_else(|| clock(witness, hold, last))
+        .or_else(|| forgotten(witness, hold, at))
+}
+
 /// Whether a start put the expiry of its key back to what it was before an operation of its own.
 fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
-    if trial::is_forgetting_idle(witness.finding) {
-        return None;
-    }
     let keys = &witness.history().keys;
     let own = |id: OpId| {
         let op = witness.reading.op(id)?;
@@ -212,11 +221,12 @@ fn still(
     halts: &[Halt],
 ) -> Option<Mechanism> {
     let (first, last) = (halts.first()?, halts.iter().map(|halt| halt.to).max()?);
-    // Without the halts it would have run out all the same, or a renewal had failed by then, and
-    // no trial says that the halts needed none that failed.
+    // Without the halts it would have run out all the same, or a renewal had failed by then, unless
+    // trials say otherwise.
     let conditions: Vec<&Condition> = halts.iter().map(|halt| halt.condition).collect();
     let is_enough = trial::suffice(witness.finding, &conditions);
-    if !term.fits(term.ran()) || term.failed.is_some() && !is_enough {
+    let fits = term.fits(term.ran()) || trial::is_work_idle(witness.finding);
+    if !is_enough && (!fits || term.failed.is_some()) {
         return None;
     }
     let lasted = standing(halts, (first.from, last));
@@ -448,7 +458,7 @@ fn renewal(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Me
 /// Whether its accesses took so much longer than undisturbed that the lease ran out meanwhile. The
 /// one under which it ran out is named, or else the latest one.
 fn waiting(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Option<Mechanism> {
-    if !term.fits(term.worked()) {
+    if !term.fits(term.worked()) && !trial::is_work_idle(witness.finding) {
         return None;
     }
     let end = |op: &Op| op.ret.map_or(witness.history().end, |ret| ret.instant()).at;

@@ -2,8 +2,9 @@
 //!
 //! It works as client libraries do. Each time that a connection is opened, the Sentinels are
 //! queried in turn for the master, and the node that they name must confirm its role. A client
-//! keeps using an open connection until its node closes it or replies READONLY, or, for a
-//! subscriber, until Sentinels report another master ([`crate::lock::switch_master`]).
+//! keeps using an open connection until its node closes it or, if Sentinels named it, replies
+//! READONLY or, for a subscriber, until Sentinels report another master
+//! ([`crate::lock::switch_master`]).
 
 use std::io;
 use std::net::SocketAddrV4;

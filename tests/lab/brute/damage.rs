@@ -526,8 +526,15 @@ fn is_left_at(
     let cut_short = releases.clone().any(|op| {
         op.ret.is_none() && table.dies(&op.process, stamp(op.call), point(table.history.end))
     });
+    // Without a record of any request, it may have waited for a connection.
+    let requests = &table.history.requests;
+    let sends_none = |op: &Op| !requests.is_empty() && requests.iter().all(|r| r.op != op.id);
+    let waited = releases.clone().any(|op| {
+        let is_later = op.ret.is_some_and(|ret| ret.at > op.call.at);
+        op.outcome == Outcome::Unknown && is_later && sends_none(op)
+    });
     let freeing = releases.map(|op| op.id).collect::<Vec<_>>();
-    !died && !cut_short && !cleaned && !tried_to_free(table, born, owner.id, &freeing)
+    !died && !cut_short && !waited && !cleaned && !tried_to_free(table, born, owner.id, &freeing)
 }
 
 /// Whether something other than an operation ended the key before a lease had gone by.

@@ -153,12 +153,15 @@ fn gone(table: &Table, began: u32, born: usize) -> Point {
             matches!(op.kind, OpKind::Release { .. }) && !lasts
         };
         let foreign = whose != Some(began) || !by.is_some_and(is_last);
+        let caller = |op: &Op| op.caller == table.op(began).caller;
+        let is_own = by.is_some_and(|op| op.kind == OpKind::Acquire && caller(op));
         let is_there = stays(table, born, index);
         match keys[index].change {
             _ if is_there => (until, set) = (keys[index].until_ms, index),
             KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover => {
                 ended = point(keys[index].at);
             }
+            KeyChange::Set | KeyChange::Changed if is_own => {}
             KeyChange::Set | KeyChange::Deleted if foreign => ended = point(keys[index].at),
             KeyChange::Changed if marked_at(table, born, began).is_none() => {
                 ended = point(keys[index].at)

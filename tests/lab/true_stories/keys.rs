@@ -56,6 +56,7 @@ pub const TEMPLATES: &[Template] = &[
     ("{any} deletes its own {word} key on {list}.", |f, t| {
         removed(f, t, t.words[0], Whose::Own(t.words[1]), t.words[2], KeyChange::Deleted)
     }),
+    ("{any} counts down its own newer key on {node}.", counted_down),
     ("{any} deletes {who}'s key on {list}.", |f, t| {
         removed(f, t, t.words[0], Whose::Of(t.words[1]), t.words[2], KeyChange::Deleted)
     }),
@@ -105,6 +106,8 @@ fn put_back(facts: &Facts, told: &Told) -> Truth {
     let (index, key) =
         facts.keys_on(node).find(|(_, key)| is_it(key)).ok_or("no such key is there again")?;
     ensure(!facts.is_set_by_request(key), "a request sets it")?;
+    let now = facts.reads(node, Clock::Wall, key.at.at).unwrap_or(0) / MILLISECOND;
+    ensure(key.until_ms.is_none_or(|until| now <= until), "its time to live is over")?;
     let owner = key.by.and_then(|by| facts.owner(by));
     let ends = facts.keys_on(node).filter(|(at, _)| {
         *at < index && facts.standing(node, *at).is_some_and(|(_, before)| before == owner)
@@ -215,24 +218,8 @@ fn removed(
     nodes: &str,
     change: KeyChange,
 ) -> Truth {
-    let late = read("{who}'s {word}, {length} on its way,", hand);
-    let who = late.as_ref().map_or(hand, |words| words[0]);
-    // Replication delivers the rest of the way.
-    if let Some(words) = &late {
-        let near = |at: Nanos| told.at.at <= at && at <= told.at.at + TOGETHER;
-        let mut keys = facts.history.keys.iter().filter(|key| near(key.at.at));
-        let mut requests = facts.history.requests.iter();
-        let found = keys.any(|key| {
-            requests.clone().any(|request| {
-                Some(request.op) == key.by
-                    && facts.caller(request.op) == who
-                    && request.to == key.node
-                    && request.command == words[1]
-                    && took(request, key).is_some_and(|took| is_length(words[2], took))
-            })
-        });
-        ensure(found && requests.next().is_some(), "no such request was so long on its way")?;
-    }
+    let who = hand_of(hand);
+    was_on_its_way(facts, told, hand)?;
     let of = if let Whose::Of(name) = whose { name } else { who };
     ended(facts, told, of, nodes, &|facts, index, key| {
         is(key, change)?;
@@ -253,6 +240,50 @@ fn removed(
         }
         Ok(())
     })
+}
+
+/// Whose operation is written `c1` or `c1's DEL, 2 s on its way,`.
+fn hand_of(hand: &str) -> &str {
+    let late = read("{who}'s {word}, {length} on its way,", hand);
+    late.map_or(hand, |words| words[0])
+}
+
+/// Whether such a request changed a key then, and was on its way for as long as is told.
+fn was_on_its_way(facts: &Facts, told: &Told, hand: &str) -> Truth {
+    let late = read("{who}'s {word}, {length} on its way,", hand);
+    let Some(words) = late else { return Ok(()) };
+    // Replication delivers the rest of the way.
+    let near = |at: Nanos| told.at.at <= at && at <= told.at.at + TOGETHER;
+    let mut keys = facts.history.keys.iter().filter(|key| near(key.at.at));
+    let mut requests = facts.history.requests.iter();
+    let found = keys.any(|key| {
+        requests.clone().any(|request| {
+            Some(request.op) == key.by
+                && facts.caller(request.op) == words[0]
+                && request.to == key.node
+                && request.command == words[1]
+                && took(request, key).is_some_and(|took| is_length(words[2], took))
+        })
+    });
+    ensure(found && requests.next().is_some(), "no such request was so long on its way")
+}
+
+/// A release of an older grant counts down a key of its own caller.
+fn counted_down(facts: &Facts, told: &Told) -> Truth {
+    let (hand, node) = (told.words[0], told.words[1]);
+    was_on_its_way(facts, told, hand)?;
+    let mut keys = facts.keys_on(node);
+    let found = keys.find(|(_, key)| key.at == told.at && key.change == KeyChange::Changed);
+    let (index, key) = found.ok_or("no key is changed there then")?;
+    let by = key.by.and_then(|by| facts.op(by)).ok_or("nobody did it")?;
+    ensure(matches!(by.kind, OpKind::Release { .. }), "it is no release")?;
+    ensure(by.caller == hand_of(hand), "another did it")?;
+    let owner = facts.standing(node, index).and_then(|(_, owner)| facts.op(owner?));
+    let owner = owner.ok_or("the key is nobody's")?;
+    ensure(
+        owner.caller == by.caller && by.call.instant() < owner.call.instant(),
+        "the key is no newer one of its own",
+    )
 }
 
 /// Whether a key was evicted, or flushed: that is nobody's operation.
