@@ -11,9 +11,10 @@
 //! expires by its node's wall clock, as if its owner had not sent the release that ended its hold.
 //! A key that anything else ended counts until that end: another caller's command, a flush, a
 //! restart, an eviction, an acquire that gives up a try, the release of a grant inside a longer
-//! hold; but not if its caller's next acquire takes it over, which lets nobody else in. So does a
-//! key from before the grant that is not the tenure's own, whoever set it, and though a start put
-//! it back: while it exists, nobody can be let in. What is free for no time at all lets nobody in.
+//! hold. So does a key from before the grant that is not the tenure's own, whoever set it, and
+//! though a start put it back: while it exists, nobody can be let in. If its own caller's next
+//! acquire takes a key over, it counts until it ends as a key of that. What is free for no time at
+//! all lets nobody in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -226,14 +227,17 @@ fn gone_at(case: &Case, (life, key): (usize, &Incarnation), owner: OpId) -> Mome
     // A flush deletes by nobody's operation.
     let by_release = end.by.is_some_and(|by| releases(case, owner).any(|op| op.id == by));
     // What its own caller's next acquire took over keeps the others out as before.
-    let by_own = end
-        .by
-        .and_then(|by| case.op(by))
-        .is_some_and(|by| by.kind == OpKind::Acquire && case.caller(by.id) == case.caller(owner));
+    let by_own = || {
+        let by = end.by.and_then(|by| case.op(by))?;
+        let is_own = by.kind == OpKind::Acquire && case.caller(by.id) == case.caller(owner);
+        let mut lives = case.lives.incarnations.iter().enumerate();
+        let next = lives.find(|(_, next)| is_own && next.born == end.key)?;
+        Some(gone_at(case, next, case.outermost(by.id)))
+    };
     match end.change {
         KeyChange::Expired => by_time,
         KeyChange::Deleted | KeyChange::Set if by_release => by_time,
-        KeyChange::Set | KeyChange::Changed if by_own => by_time,
+        KeyChange::Set | KeyChange::Changed if let Some(gone) = by_own() => by_time.min(gone),
         // Its release had said that it is free.
         KeyChange::Changed if leak::marked_at(case, life, owner).is_some() => by_time,
         _ => by_time.min(key.to),

@@ -7,12 +7,13 @@
 //!
 //! If enough nodes were free, no key blocked the try, only what came afterwards: too few replicas
 //! acknowledged, or a reply never arrived. Otherwise the reason is what blocked most of the other
-//! nodes. A key is a reason until it is deleted or its time to live is over; the rest of the try's
-//! time is waiting. Time in which a caller's process was halted has its own reason, and counts only
-//! where no other caller ran: whoever runs and is not granted the lock has another reason. If the
-//! owner of a key dies, is halted, goes on or gives it back, or its try or its release returns, the
-//! key is another reason from then on. A stretch has every reason that takes some of its callers'
-//! time, the one that takes most of it first; of equals, the first in the order of [`Reason`].
+//! nodes. Keys are a reason until so many are deleted, or over, that a quorum is free; the rest of
+//! the try's time is waiting. Time in which a caller's process was halted has its own reason, and
+//! counts only where no other caller ran: whoever runs and is not granted the lock has another
+//! reason. If the owner of a key dies, is halted, goes on or gives it back, or its try or its
+//! release returns, the key is another reason from then on. A stretch has every reason that takes
+//! some of its callers' time, the one that takes most of it first; of equals, the first in the
+//! order of [`Reason`].
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -208,17 +209,27 @@ fn met(
             _ => waits,
         };
     }
+    let missing = (case.terms.site.quorum as usize).saturating_sub(free);
+    let mut overs: Vec<Moment> =
+        blocked.values().flatten().flatten().map(|key| over(case, key)).collect();
+    overs.sort_unstable();
     let most = blocked.into_iter().rev().max_by_key(|(_, nodes)| nodes.len());
     let Some((reason, keys)) = most.filter(|(_, nodes)| !nodes.is_empty()) else { return waits };
-    let over = |key: &Incarnation| case.passes(key).min(key.to);
-    let last = keys.iter().flatten().max_by_key(|key| over(key));
+    let last = keys.iter().flatten().max_by_key(|key| over(case, key));
     let owner = last.and_then(|key| case.owner(key.by?));
     let reason = match reason {
         Reason::SplitVotes if is_of_one(case, &keys) => Reason::Pending,
         other => other,
     };
     let turns = keys.iter().flatten().filter_map(|key| turns_after(case, key, begin)).min();
-    Obstacle { reason, owner, until: last.map_or(Moment::NEVER, |key| over(key)), turns }
+    let last = last.map_or(Moment::NEVER, |key| over(case, key));
+    let until = overs.get(missing.saturating_sub(1)).copied().unwrap_or(last);
+    Obstacle { reason, owner, until, turns }
+}
+
+/// When a key was deleted, or its time to live was over.
+fn over(case: &Case, key: &Incarnation) -> Moment {
+    case.passes(key).min(key.to)
 }
 
 /// When the owner of a key next did what makes the key another reason: it died, was halted or went
@@ -263,7 +274,7 @@ fn on_node<'c, 'a>(
     let mut here = case.lives.incarnations.iter().filter(|key| key.node == node);
     let key = here.find(|key| key.by != Some(op.id) && key.from < at && at < key.to);
     let seen = at.max(begin);
-    let key = key.filter(|key| seen < key.to && seen < case.passes(key));
+    let key = key.filter(|key| seen < over(case, key));
     match key.map(|key| (key, whose(case, waited, key, seen))) {
         Some((_, Reason::Waiting)) | None => (Reason::Waiting, None),
         Some((key, reason)) => (reason, Some(key)),

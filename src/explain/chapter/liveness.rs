@@ -24,7 +24,11 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         beats.extend(witness.left().filter_map(|(life, owner)| left_by(witness, life, owner)));
         // The node on which it is left may have it from one that was started.
         let owners: BTreeSet<OpId> = witness.left().map(|(_, owner)| owner.id).collect();
-        let is_theirs = |life: &&KeyLife| life.owner.is_some_and(|owner| owners.contains(&owner));
+        let is_stuck = shut(&Kind::Stuck);
+        let is_theirs = |life: &&KeyLife| {
+            let is_left = life.owner.is_some_and(|owner| owners.contains(&owner));
+            is_left || is_stuck && witness.kept_out_probe(life)
+        };
         let lives = witness.lives.iter().filter(is_theirs);
         beats.extend(lives.filter_map(|life| comes_back(witness, life, Weight::Crux)));
         beats.extend(given_back(witness));

@@ -4,18 +4,18 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::nearest_miss::NearestMiss;
-use crate::explain::hold::StoryHold;
+use crate::explain::hold::{StoryHold, op};
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Access, AccessKind, Seen, Sighting};
+use crate::history::{Access, OpKind, Seen, Sighting};
 use crate::quantity::{moment, rounded};
 
 /// The write that the checks measured; nothing if it is not in the history.
 pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     let nearest = witness.finding.judgement.nearest.as_ref()?;
     let hold = witness.tenures.iter().find(|hold| hold.grant.id == nearest.grant)?;
-    let (_, access) = last_write(witness, hold).filter(|(index, _)| *index == nearest.write)?;
+    let access = witness.history().accesses.get(nearest.write)?;
     let who = &hold.grant.caller;
     let mut evidence = vec![Evidence::Op(hold.grant.id), Evidence::Access(nearest.write)];
     let by = rounded(nearest.by.unsigned_abs());
@@ -32,6 +32,7 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     let free = free(access, nearest);
     let is_there = |life: &KeyLife| life.from <= access.at || life.from.at <= free;
     let life = lives.rfind(|life| life.owner.is_some_and(own) && is_there(life));
+    let life = life.map(|life| last_of(witness, hold, life));
     let node = &nearest.node;
     if let Some(life) = life {
         evidence.push(Evidence::Key(life.born));
@@ -75,6 +76,17 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
         }
     };
     Some(Beat::new(Weight::Crux, access.at, text, evidence))
+}
+
+/// A key, or that as which its own caller's later acquires took it over.
+fn last_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, life: &'b KeyLife) -> &'b KeyLife {
+    let next = || {
+        let end = life.end?;
+        let by = op(witness.history(), witness.history().keys[end].by?)?;
+        let is_own = by.kind == OpKind::Acquire && by.caller == hold.grant.caller;
+        witness.lives.iter().find(|next| is_own && next.born == end)
+    };
+    next().map_or(life, |next| last_of(witness, hold, next))
 }
 
 /// When another could have been let in, ns.
@@ -146,14 +158,5 @@ fn older<'b>(
         let set = &witness.history().keys[life.born];
         let is_older = witness.reading.is_from_before(set, hold.from.into());
         is_others && is_older && gone.at == free
-    })
-}
-
-fn last_write<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Option<(usize, &'a Access)> {
-    let mut accesses = witness.history().accesses.iter().enumerate();
-    accesses.rfind(|(_, access)| {
-        access.grant.is_some_and(|grant| witness.is_of(hold, grant))
-            && access.accepted
-            && access.kind != AccessKind::Read
     })
 }

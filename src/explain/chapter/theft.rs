@@ -60,9 +60,7 @@ fn put_back(witness: &Witness<'_>) -> Vec<Beat> {
 /// loaded it is there for nobody.
 pub fn comes_back(witness: &Witness<'_>, life: &KeyLife, weight: Weight) -> Option<Beat> {
     let history = witness.history();
-    let wall = witness.reading.clocks.line(&life.node, Clock::Wall, life.from.into())?;
-    let is_over = |until: u64| until < wall.at(life.from.at) / MILLISECOND;
-    if history.keys[life.born].until_ms.is_some_and(is_over) {
+    if witness.passes(life) <= life.from.into() {
         return None;
     }
     let end = &history.keys[witness.put_back(life)?.end?];

@@ -98,9 +98,9 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
             evidence.push(Evidence::Op(release.id));
             given_back(witness, (life, who), release)
         }
-        _ if let Some((text, more)) = brought_back(witness, (life, who), &releases) => {
+        _ if let Some((text, more)) = stuck::brought_back(witness, (life, who), &releases) => {
             evidence.extend(more);
-            (How::SetAgain, text)
+            (How::SetAgain, format!("{text}."))
         }
         (Outcome::Refused { .. }, None, None) => {
             (How::LeftByRefused, format!("{who} was refused, and left its key on {node}."))
@@ -176,25 +176,6 @@ fn given_back(witness: &Witness<'_>, (life, who): (&KeyLife, &str), release: &Op
             format!("{who} was told that its lock is given back, and its key on {node} stayed."),
         ),
     }
-}
-
-/// A key that one of these releases deleted, and that came back without a command.
-fn brought_back(
-    witness: &Witness<'_>,
-    (life, who): (&KeyLife, &str),
-    releases: &[&Op],
-) -> Option<(String, [Evidence; 2])> {
-    let end = witness.came_back(life)?.end?;
-    let key = &witness.history().keys[end];
-    let release = releases.iter().find(|release| key.by == Some(release.id))?;
-    let (node, gone, back) = (&life.node, moment(key.at.at), moment(life.from.at));
-    let came = match witness.put_back(life) {
-        Some(_) => format!("a start of {node} put the key back at {back}"),
-        None => format!("the key came to {node} again at {back}"),
-    };
-    let text = format!("{who}'s release deleted its key on {node} at {gone}, and {came}.");
-    let is_deleted = key.change == KeyChange::Deleted;
-    is_deleted.then_some((text, [Evidence::Key(end), Evidence::Op(release.id)]))
 }
 
 /// Whether an earlier key of the same acquire was on the node of a life.

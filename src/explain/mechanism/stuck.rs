@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lockstorm_platform::time::{Instant, SECOND};
-use lockstorm_platform::trace::Leg;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::{Kind, Violation};
 use crate::explain::hold::op;
@@ -106,16 +106,39 @@ fn stayed_late(witness: &Witness<'_>) -> Option<Mechanism> {
         stayed.then_some((life, release, gone))
     });
     let (life, release, gone) = late.max_by_key(|(.., gone)| *gone)?;
+    let until =
+        format!("until {}{}", moment(gone.at.min(history.end.at)), held_back(witness, life, gone));
+    if let Some((text, evidence)) = brought_back(witness, (life, &release.caller), &[release]) {
+        let text = format!("{text}, where it stayed {until}.");
+        return Some(Mechanism::new(How::SetAgain, text, evidence.to_vec()));
+    }
     let text = format!(
-        "{}'s release of {} failed, and its key stayed on {} until {}{}.",
+        "{}'s release of {} failed, and its key stayed on {} {until}.",
         release.caller,
         moment(release.call.at),
         life.node,
-        moment(gone.at.min(history.end.at)),
-        held_back(witness, life, gone)
     );
     let evidence = vec![Evidence::Op(release.id), Evidence::Key(life.born)];
     Some(Mechanism::new(How::ReleaseFailed, text, evidence))
+}
+
+/// A key that one of these releases deleted, and that came back without a command.
+pub fn brought_back(
+    witness: &Witness<'_>,
+    (life, who): (&KeyLife, &str),
+    releases: &[&Op],
+) -> Option<(String, [Evidence; 2])> {
+    let end = witness.came_back(life)?.end?;
+    let key = &witness.history().keys[end];
+    let release = releases.iter().find(|release| key.by == Some(release.id))?;
+    let (node, gone, back) = (&life.node, moment(key.at.at), moment(life.from.at));
+    let came = match witness.put_back(life) {
+        Some(_) => format!("a start of {node} put the key back at {back}"),
+        None => format!("the key came to {node} again at {back}"),
+    };
+    let text = format!("{who}'s release deleted its key on {node} at {gone}, and {came}");
+    let is_deleted = key.change == KeyChange::Deleted;
+    is_deleted.then_some((text, [Evidence::Key(end), Evidence::Op(release.id)]))
 }
 
 /// That the clock of its node held a key back, if it stayed for longer than it was to live.

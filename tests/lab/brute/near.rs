@@ -161,7 +161,9 @@ fn gone(table: &Table, began: u32, born: usize) -> Point {
             KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover => {
                 ended = point(keys[index].at);
             }
-            KeyChange::Set | KeyChange::Changed if is_own => {}
+            KeyChange::Set | KeyChange::Changed if is_own => {
+                ended = gone(table, table.began(by.expect("its own").id), index);
+            }
             KeyChange::Set | KeyChange::Deleted if foreign => ended = point(keys[index].at),
             KeyChange::Changed if marked_at(table, born, began).is_none() => {
                 ended = point(keys[index].at)

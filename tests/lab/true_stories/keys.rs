@@ -1,6 +1,7 @@
 //! Predicates of sentences about keys: their ends, their extends, and interleaved commands.
 
 use lockstorm::history::{Key, Op, OpId, OpKind, Request};
+use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
@@ -107,7 +108,14 @@ fn put_back(facts: &Facts, told: &Told) -> Truth {
         facts.keys_on(node).find(|(_, key)| is_it(key)).ok_or("no such key is there again")?;
     ensure(!facts.is_set_by_request(key), "a request sets it")?;
     let now = facts.reads(node, Clock::Wall, key.at.at).unwrap_or(0) / MILLISECOND;
-    ensure(key.until_ms.is_none_or(|until| now <= until), "its time to live is over")?;
+    let lasts = key.until_ms.is_none_or(|until| now <= until);
+    // A step back before anybody noticed makes it last.
+    let next = facts.keys_on(node).find(|(at, _)| *at > index).map(|(_, next)| next.at);
+    let revived = facts.history.conditions.iter().any(|condition| {
+        let is_step = matches!(condition.verb, Verb::ClockStep { .. }) && condition.strikes(node);
+        is_step && key.at < condition.from && next.is_none_or(|next| condition.from < next)
+    });
+    ensure(lasts || revived, "its time to live is over")?;
     let owner = key.by.and_then(|by| facts.owner(by));
     let ends = facts.keys_on(node).filter(|(at, _)| {
         *at < index && facts.standing(node, *at).is_some_and(|(_, before)| before == owner)
