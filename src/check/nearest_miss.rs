@@ -13,11 +13,12 @@
 //! restart, an eviction, an acquire that gives up a try, the release of a grant inside a longer
 //! hold. So does a key from before the grant that is not the tenure's own, whoever set it, and
 //! though a start put it back: while it exists, nobody can be let in. If its own caller's next
-//! acquire takes a key over, it counts until it ends as a key of that. What is free for no time at
-//! all lets nobody in.
+//! acquire takes a key over, or an older release of it counts it down, it counts on. What is free
+//! for no time at all lets nobody in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lockstorm_platform::time::{Clock, MILLISECOND};
 use lockstorm_platform::trace::KeyChange;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +26,7 @@ use crate::check::case::Case;
 use crate::check::leak;
 use crate::default::is_default;
 use crate::history::{AccessKind, Op, OpId, OpKind};
-use crate::reading::incarnation::Incarnation;
+use crate::reading::incarnation::{Incarnation, LifeEnd};
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
@@ -48,6 +49,13 @@ pub struct NearestMiss {
     pub resumed: bool,
 }
 
+/// A stretch in which a node had a key that keeps others out.
+struct Presence<'a> {
+    node: &'a str,
+    from: Moment,
+    to: Moment,
+}
+
 /// A node and the periods in which it was a master: whether it was promoted, from when, to when.
 struct Seated<'a> {
     node: &'a str,
@@ -62,11 +70,11 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
         return None;
     }
     let last = last_writes(case);
-    let mut keys: BTreeMap<OpId, Vec<(&Incarnation, Moment)>> = BTreeMap::new();
+    let mut keys: BTreeMap<OpId, Vec<Presence>> = BTreeMap::new();
     for (life, key) in case.lives.incarnations.iter().enumerate() {
         let owner = key.by.and_then(|by| case.owner(by)).map(|owner| case.outermost(owner));
         if let Some(owner) = owner.filter(|owner| last.contains_key(owner)) {
-            keys.entry(owner).or_default().push((key, gone_at(case, (life, key), owner)));
+            keys.entry(owner).or_default().extend(own(case, (life, key), owner));
         }
     }
     if keys.is_empty() {
@@ -83,9 +91,36 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
     misses.min_by_key(|miss| miss.by)
 }
 
+/// Where a tenure's key was there: also as that of its own caller's next acquire, or of an older
+/// release that counted it down.
+fn own<'a>(
+    case: &Case<'a>,
+    (life, key): (usize, &Incarnation<'a>),
+    owner: OpId,
+) -> Vec<Presence<'a>> {
+    let mut found = presences(case, key, gone_at(case, (life, key), owner));
+    let by = key.ended.and_then(|end| case.op(end.by?));
+    let by = by.filter(|by| case.caller(by.id) == case.caller(owner));
+    let goes_on = by.is_some_and(|by| match by.kind {
+        OpKind::Acquire => true,
+        OpKind::Release { .. } => releases(case, owner).all(|release| release.id != by.id),
+        _ => false,
+    });
+    let mut lives = case.lives.incarnations.iter().enumerate();
+    let is_next = |next: &Incarnation| {
+        let stays = |end: LifeEnd| matches!(end.change, KeyChange::Set | KeyChange::Changed);
+        key.ended.is_some_and(|end| stays(end) && next.born == end.key)
+    };
+    if let Some(next) = lives.find(|(_, next)| goes_on && is_next(next)) {
+        let new = next.1.by.and_then(|by| case.owner(by)).map(|new| case.outermost(new));
+        found.extend(own(case, next, new.unwrap_or(owner)));
+    }
+    found
+}
+
 /// The keys from before a tenure's grant that are not its own, each with its real end: as long as
 /// one exists on the node that leads, it keeps everybody out.
-fn older<'c, 'a>(case: &'c Case<'a>, grant: OpId) -> Vec<(&'c Incarnation<'a>, Moment)> {
+fn older<'a>(case: &Case<'a>, grant: OpId) -> Vec<Presence<'a>> {
     let Some(tenure) = case.tenure(grant) else { return Vec::new() };
     let older = case.lives.incarnations.iter().filter(|key| {
         let owner = key.by.and_then(|by| case.owner(by)).map(|owner| case.outermost(owner));
@@ -93,7 +128,28 @@ fn older<'c, 'a>(case: &'c Case<'a>, grant: OpId) -> Vec<(&'c Incarnation<'a>, M
         let is_older = set.change == KeyChange::Set && case.is_from_before(set, tenure.whole.start);
         is_older && owner.is_some_and(|owner| owner != grant)
     });
-    older.map(|key| (key, case.passes(key).min(key.to))).collect()
+    older.flat_map(|key| presences(case, key, case.passes(key).min(key.to))).collect()
+}
+
+/// Where a key that is gone by then was there: its node's clock may be set back before anybody
+/// noticed that its time to live was over.
+fn presences<'a>(case: &Case, key: &Incarnation<'a>, gone: Moment) -> Vec<Presence<'a>> {
+    let over = key.until_ms.map(|until| until.saturating_add(1).saturating_mul(MILLISECOND));
+    let (mut from, mut set) = (key.from, key.until_from);
+    let mut found = Vec::new();
+    loop {
+        let to = over.and_then(|over| case.clocks.reaches(key.node, Clock::Wall, set, over));
+        let to = to.unwrap_or(Moment::NEVER).min(gone);
+        found.push(Presence { node: key.node, from, to });
+        let mut later = case.clocks.pieces(key.node, Clock::Wall).iter();
+        let back = later.find(|piece| {
+            let at = Moment::from(piece.from);
+            let is_below = over.is_some_and(|over| piece.line.at(piece.from.at) < over);
+            to < at && at < gone.min(key.to) && is_below
+        });
+        let Some(back) = back else { return found };
+        (from, set) = (back.from.into(), back.from.into());
+    }
 }
 
 /// The last accepted change in each tenure, before its release, by the acquire that represents it.
@@ -167,19 +223,19 @@ fn free_at<'a>(
     case: &Case,
     grant: OpId,
     wrote: Moment,
-    keys: &[(&Incarnation<'a>, Moment)],
+    keys: &[Presence<'a>],
     seats: &[Vec<Seated<'a>>],
 ) -> Option<(Moment, &'a str, bool)> {
     let start = case.tenure(grant)?.whole.start;
     let mut moments = BTreeSet::from([start, wrote]);
     let reigns = seats.iter().flatten().flat_map(|seated| &seated.leads);
     moments.extend(reigns.flat_map(|(_, from, to)| [*from, *to]));
-    moments.extend(keys.iter().flat_map(|(key, gone)| [key.from, *gone]));
+    moments.extend(keys.iter().flat_map(|key| [key.from, key.to]));
     let halts = seats.iter().flatten().flat_map(|seated| case.halts(seated.node));
     moments.extend(halts.flat_map(|halt| [halt.from, halt.to]));
     let has_key = |node: &str, at: Moment| {
-        let mut own = keys.iter().filter(|(key, _)| key.node == node);
-        own.any(|(key, gone)| key.from <= at && at < *gone)
+        let mut own = keys.iter().filter(|key| key.node == node);
+        own.any(|key| key.from <= at && at < key.to)
     };
     let free = |at: Moment| seats.iter().filter_map(move |seat| leader(seat, at));
     let free = |at: Moment| {
@@ -201,7 +257,7 @@ fn free_at<'a>(
     if found == start {
         return Some((found, "", false));
     }
-    let gone = |node: &str| keys.iter().any(|(key, gone)| key.node == node && *gone == found);
+    let gone = |node: &str| keys.iter().any(|key| key.node == node && key.to == found);
     let resumes = |node: &str| case.halts(node).any(|halt| halt.to == found);
     let last = free(found).find(|(since, node)| *since == found || gone(node) || resumes(node));
     let (_, node) = last.or_else(|| free(found).next())?;
@@ -226,18 +282,9 @@ fn gone_at(case: &Case, (life, key): (usize, &Incarnation), owner: OpId) -> Mome
     let Some(end) = key.ended else { return by_time };
     // A flush deletes by nobody's operation.
     let by_release = end.by.is_some_and(|by| releases(case, owner).any(|op| op.id == by));
-    // What its own caller's next acquire took over keeps the others out as before.
-    let by_own = || {
-        let by = end.by.and_then(|by| case.op(by))?;
-        let is_own = by.kind == OpKind::Acquire && case.caller(by.id) == case.caller(owner);
-        let mut lives = case.lives.incarnations.iter().enumerate();
-        let next = lives.find(|(_, next)| is_own && next.born == end.key)?;
-        Some(gone_at(case, next, case.outermost(by.id)))
-    };
     match end.change {
         KeyChange::Expired => by_time,
         KeyChange::Deleted | KeyChange::Set if by_release => by_time,
-        KeyChange::Set | KeyChange::Changed if let Some(gone) = by_own() => by_time.min(gone),
         // Its release had said that it is free.
         KeyChange::Changed if leak::marked_at(case, life, owner).is_some() => by_time,
         _ => by_time.min(key.to),

@@ -78,12 +78,13 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     Some(Beat::new(Weight::Crux, access.at, text, evidence))
 }
 
-/// A key, or that as which its own caller's later acquires took it over.
+/// A key, or what its own caller's later acquires, and releases of older grants, made of it.
 fn last_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, life: &'b KeyLife) -> &'b KeyLife {
     let next = || {
         let end = life.end?;
         let by = op(witness.history(), witness.history().keys[end].by?)?;
-        let is_own = by.kind == OpKind::Acquire && by.caller == hold.grant.caller;
+        let leaves = matches!(by.kind, OpKind::Acquire | OpKind::Release { .. });
+        let is_own = leaves && by.caller == hold.grant.caller;
         witness.lives.iter().find(|next| is_own && next.born == end)
     };
     next().map_or(life, |next| last_of(witness, hold, next))

@@ -83,13 +83,11 @@ fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
         (stayed && witness.kept_out_probe(life)).then_some((life, owner, gone))
     });
     let (life, owner, gone) = late.max_by_key(|(.., gone)| *gone)?;
-    let text = format!(
-        "{} died, and its key stayed on {} until {}{}.",
-        owner.caller,
-        life.node,
-        moment(gone.at.min(history.end.at)),
-        held_back(witness, life, gone)
-    );
+    let until = until(witness, life, gone);
+    if let Some(found) = stayed_again(witness, (life, &owner.caller), &until) {
+        return Some(found);
+    }
+    let text = format!("{} died, and its key stayed on {} {until}.", owner.caller, life.node);
     let evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
     Some(Mechanism::new(How::LeftByDead, text, evidence))
 }
@@ -106,11 +104,9 @@ fn stayed_late(witness: &Witness<'_>) -> Option<Mechanism> {
         stayed.then_some((life, release, gone))
     });
     let (life, release, gone) = late.max_by_key(|(.., gone)| *gone)?;
-    let until =
-        format!("until {}{}", moment(gone.at.min(history.end.at)), held_back(witness, life, gone));
-    if let Some((text, evidence)) = brought_back(witness, (life, &release.caller), &[release]) {
-        let text = format!("{text}, where it stayed {until}.");
-        return Some(Mechanism::new(How::SetAgain, text, evidence.to_vec()));
+    let until = until(witness, life, gone);
+    if let Some(found) = stayed_again(witness, (life, &release.caller), &until) {
+        return Some(found);
     }
     let text = format!(
         "{}'s release of {} failed, and its key stayed on {} {until}.",
@@ -122,6 +118,46 @@ fn stayed_late(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::ReleaseFailed, text, evidence))
 }
 
+/// Until when a key stayed, at most to the end of the run.
+fn until(witness: &Witness<'_>, life: &KeyLife, gone: Moment) -> String {
+    let last = gone.at.min(witness.history().end.at);
+    format!("until {}{}", moment(last), held_back(witness, life, gone))
+}
+
+/// A key that had been removed, and stayed after a start or a resync brought it back.
+fn stayed_again(
+    witness: &Witness<'_>,
+    (life, who): (&KeyLife, &str),
+    until: &str,
+) -> Option<Mechanism> {
+    let releases: Vec<&Op> =
+        life.owner.map_or(Vec::new(), |owner| witness.reading.releases(owner).collect());
+    let deleted = brought_back(witness, (life, who), &releases);
+    let (text, evidence) = deleted.map(|(text, more)| (text, more.to_vec())).or_else(|| {
+        let end = witness.came_back(life)?.end?;
+        let key = &witness.history().keys[end];
+        let was = match key.change {
+            KeyChange::Deleted => "removed",
+            KeyChange::Evicted => "evicted",
+            _ => return None,
+        };
+        let (node, gone, came) = (&life.node, moment(key.at.at), came(witness, life));
+        let text = format!("{who}'s key on {node} was {was} at {gone}, and {came}");
+        Some((text, vec![Evidence::Key(end), Evidence::Key(life.born)]))
+    })?;
+    let text = format!("{text}, where it stayed {until}.");
+    Some(Mechanism::new(How::SetAgain, text, evidence))
+}
+
+/// How a key came to its node again.
+fn came(witness: &Witness<'_>, life: &KeyLife) -> String {
+    let (node, back) = (&life.node, moment(life.from.at));
+    match witness.put_back(life) {
+        Some(_) => format!("a start of {node} put the key back at {back}"),
+        None => format!("the key came to {node} again at {back}"),
+    }
+}
+
 /// A key that one of these releases deleted, and that came back without a command.
 pub fn brought_back(
     witness: &Witness<'_>,
@@ -131,11 +167,7 @@ pub fn brought_back(
     let end = witness.came_back(life)?.end?;
     let key = &witness.history().keys[end];
     let release = releases.iter().find(|release| key.by == Some(release.id))?;
-    let (node, gone, back) = (&life.node, moment(key.at.at), moment(life.from.at));
-    let came = match witness.put_back(life) {
-        Some(_) => format!("a start of {node} put the key back at {back}"),
-        None => format!("the key came to {node} again at {back}"),
-    };
+    let (node, gone, came) = (&life.node, moment(key.at.at), came(witness, life));
     let text = format!("{who}'s release deleted its key on {node} at {gone}, and {came}");
     let is_deleted = key.change == KeyChange::Deleted;
     is_deleted.then_some((text, [Evidence::Key(end), Evidence::Op(release.id)]))

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use lockstorm::history::{Access, AccessKind, Condition, Op, OpKind};
 use lockstorm_platform::fault::{Target, Verb};
-use lockstorm_platform::time::MILLISECOND;
+use lockstorm_platform::time::{Clock, MILLISECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
-use crate::brute::damage::{births, marked_at, passes, stays, tenure_of};
+use crate::brute::damage::{births, end_of, marked_at, passes, stays, tenure_of};
 use crate::brute::table::{Point, Table, point, stamp};
 
 /// The minimum time from a tenure's last write to the next point at which enough of the queried
@@ -42,12 +42,12 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
     }
     let misses = wrote.into_iter().filter_map(|(began, last)| {
         let mut lives =
-            mine(began).map(|born| (born, gone(table, began, born))).collect::<Vec<_>>();
+            mine(began).flat_map(|born| followed(table, began, born)).collect::<Vec<_>>();
         lives.extend(older(table, began).into_iter().map(|born| (born, over(table, born))));
         let is_free = |node: &str, at: Point| {
             let has = |(born, gone): &(usize, Point)| {
                 let key = &table.history.keys[*born];
-                key.node == node && point(key.at) <= at && at < *gone
+                key.node == node && point(key.at) <= at && at < *gone && !is_over(table, *born, at)
             };
             !is_down(table, node, at) && !is_halted(table, node, at) && !lives.iter().any(has)
         };
@@ -132,6 +132,46 @@ fn wrote(table: &Table, began: u32) -> Option<Point> {
     guarded.rfind(|at| given_back.is_none_or(|back| *at < back))
 }
 
+/// A tenure's key and what its own caller's next acquires, or older releases, made of it.
+fn followed(table: &Table, began: u32, born: usize) -> Vec<(usize, Point)> {
+    let mut found = vec![(born, gone(table, began, born))];
+    let keys = &table.history.keys;
+    let next = end_of(table, born).filter(|end| {
+        let there = [KeyChange::Set, KeyChange::Changed].contains(&keys[*end].change);
+        let by = keys[*end].by.map(|by| table.op(by));
+        there
+            && by.is_some_and(|op| op.caller == table.op(began).caller && goes_on(table, op, began))
+    });
+    if let Some(next) = next.filter(|next| births(table).any(|born| born == *next)) {
+        found.extend(followed(table, tenure_of(table, next).unwrap_or(began), next));
+    }
+    found
+}
+
+/// Whether an operation leaves a key of its caller in place: an acquire, or a release of another
+/// grant.
+fn goes_on(table: &Table, op: &Op, began: u32) -> bool {
+    match op.kind {
+        OpKind::Acquire => true,
+        OpKind::Release { grant } => {
+            table.began(grant) != began || table.has(began, stamp(op.call))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a node's clock shows at a point that a key's last expiry is over.
+fn is_over(table: &Table, born: usize, at: Point) -> bool {
+    let keys = &table.history.keys;
+    let end = end_of(table, born).unwrap_or(keys.len());
+    let is_same =
+        |index: &usize| keys[*index].node == keys[born].node && keys[*index].key == keys[born].key;
+    let set = (born..end).filter(is_same).last().unwrap_or(born);
+    let reading = table.reading(&keys[born].node, Clock::Wall, at) / i128::from(MILLISECOND);
+    let is_past = keys[set].until_ms.is_some_and(|until| reading > i128::from(until));
+    is_past && at >= point(keys[set].at)
+}
+
 /// When a tenure's key is over: at its expiry, or when something other than its owner ended it.
 fn gone(table: &Table, began: u32, born: usize) -> Point {
     let keys = &table.history.keys;
@@ -153,16 +193,11 @@ fn gone(table: &Table, began: u32, born: usize) -> Point {
             matches!(op.kind, OpKind::Release { .. }) && !lasts
         };
         let foreign = whose != Some(began) || !by.is_some_and(is_last);
-        let caller = |op: &Op| op.caller == table.op(began).caller;
-        let is_own = by.is_some_and(|op| op.kind == OpKind::Acquire && caller(op));
         let is_there = stays(table, born, index);
         match keys[index].change {
             _ if is_there => (until, set) = (keys[index].until_ms, index),
             KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover => {
                 ended = point(keys[index].at);
-            }
-            KeyChange::Set | KeyChange::Changed if is_own => {
-                ended = gone(table, table.began(by.expect("its own").id), index);
             }
             KeyChange::Set | KeyChange::Deleted if foreign => ended = point(keys[index].at),
             KeyChange::Changed if marked_at(table, born, began).is_none() => {
