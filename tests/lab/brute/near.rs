@@ -166,7 +166,7 @@ fn is_over(table: &Table, born: usize, at: Point) -> bool {
     let end = end_of(table, born).unwrap_or(keys.len());
     let is_same =
         |index: &usize| keys[*index].node == keys[born].node && keys[*index].key == keys[born].key;
-    let set = (born..end).filter(is_same).last().unwrap_or(born);
+    let set = (born..end).rfind(is_same).unwrap_or(born);
     let reading = table.reading(&keys[born].node, Clock::Wall, at) / i128::from(MILLISECOND);
     let is_past = keys[set].until_ms.is_some_and(|until| reading > i128::from(until));
     is_past && at >= point(keys[set].at)
