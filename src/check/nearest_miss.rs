@@ -18,7 +18,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::time::{Clock, MILLISECOND};
 use lockstorm_platform::trace::KeyChange;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +43,9 @@ pub struct NearestMiss {
     /// free when the lock was granted.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
+    /// The change that created the key whose end made that node free, if it was one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub key: Option<usize>,
     /// Whether that node had stood still until then.
     #[serde(default, skip_serializing_if = "is_default")]
     pub resumed: bool,
@@ -52,6 +54,8 @@ pub struct NearestMiss {
 /// A stretch in which a node had a key that keeps others out.
 struct Presence<'a> {
     node: &'a str,
+    /// The change that created the key.
+    born: usize,
     from: Moment,
     to: Moment,
 }
@@ -84,9 +88,10 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
     let misses = last.into_iter().filter_map(|(grant, (write, at))| {
         let mut known = keys.remove(&grant).unwrap_or_default();
         known.extend(older(case, grant));
-        let (free, node, resumed) = free_at(case, grant, at, &known, &seats)?;
+        let (free, node, key) = free_at(case, grant, at, &known, &seats)?;
         let by = i64::try_from(i128::from(free.at) - i128::from(at.at)).unwrap_or(i64::MAX);
-        Some(NearestMiss { by, grant, write, node: node.to_owned(), resumed })
+        let resumed = !node.is_empty() && resumes(case, node, free);
+        Some(NearestMiss { by, grant, write, node: node.to_owned(), key, resumed })
     });
     misses.min_by_key(|miss| miss.by)
 }
@@ -131,25 +136,10 @@ fn older<'a>(case: &Case<'a>, grant: OpId) -> Vec<Presence<'a>> {
     older.flat_map(|key| presences(case, key, case.passes(key).min(key.to))).collect()
 }
 
-/// Where a key that is gone by then was there: its node's clock may be set back before anybody
-/// noticed that its time to live was over.
 fn presences<'a>(case: &Case, key: &Incarnation<'a>, gone: Moment) -> Vec<Presence<'a>> {
-    let over = key.until_ms.map(|until| until.saturating_add(1).saturating_mul(MILLISECOND));
-    let (mut from, mut set) = (key.from, key.until_from);
-    let mut found = Vec::new();
-    loop {
-        let to = over.and_then(|over| case.clocks.reaches(key.node, Clock::Wall, set, over));
-        let to = to.unwrap_or(Moment::NEVER).min(gone);
-        found.push(Presence { node: key.node, from, to });
-        let mut later = case.clocks.pieces(key.node, Clock::Wall).iter();
-        let back = later.find(|piece| {
-            let at = Moment::from(piece.from);
-            let is_below = over.is_some_and(|over| piece.line.at(piece.from.at) < over);
-            to < at && at < gone.min(key.to) && is_below
-        });
-        let Some(back) = back else { return found };
-        (from, set) = (back.from.into(), back.from.into());
-    }
+    let (node, born) = (key.node, key.born);
+    let stretches = case.presence(key, gone).into_iter();
+    stretches.map(|(from, to)| Presence { node, born, from, to }).collect()
 }
 
 /// The last accepted change in each tenure, before its release, by the acquire that represents it.
@@ -217,15 +207,15 @@ fn contacted_nodes<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
 }
 
 /// Since when enough seats had been free at a tenure's last write for another caller to reach its
-/// quorum, or else when they next were; the last of those nodes to become free, and whether it had
-/// stood still until then. No node if that was so from the grant on.
+/// quorum, or else when they next were; the last of those nodes to become free, and the key whose
+/// end made it so, if one did. No node if that was so from the grant on.
 fn free_at<'a>(
     case: &Case,
     grant: OpId,
     wrote: Moment,
     keys: &[Presence<'a>],
     seats: &[Vec<Seated<'a>>],
-) -> Option<(Moment, &'a str, bool)> {
+) -> Option<(Moment, &'a str, Option<usize>)> {
     let start = case.tenure(grant)?.whole.start;
     let mut moments = BTreeSet::from([start, wrote]);
     let reigns = seats.iter().flatten().flat_map(|seated| &seated.leads);
@@ -255,13 +245,19 @@ fn free_at<'a>(
     let before = moments[..then].iter().rev().take_while(|at| is_free(**at)).last();
     let found = *before.or_else(|| moments[then..].iter().find(|at| is_free(**at)))?;
     if found == start {
-        return Some((found, "", false));
+        return Some((found, "", None));
     }
-    let gone = |node: &str| keys.iter().any(|key| key.node == node && key.to == found);
-    let resumes = |node: &str| case.halts(node).any(|halt| halt.to == found);
-    let last = free(found).find(|(since, node)| *since == found || gone(node) || resumes(node));
+    let gone = |node: &str| keys.iter().find(|key| key.node == node && key.to == found);
+    let last = free(found).find(|(since, node)| {
+        *since == found || gone(node).is_some() || resumes(case, node, found)
+    });
     let (_, node) = last.or_else(|| free(found).next())?;
-    Some((found, node, resumes(node)))
+    Some((found, node, gone(node).map(|key| key.born)))
+}
+
+/// Whether a node that had stood still runs again from a moment on.
+fn resumes(case: &Case, node: &str, at: Moment) -> bool {
+    case.halts(node).any(|halt| halt.to == at)
 }
 
 /// The node of a seat that is master at a moment, and since when. Of several masters it is the one

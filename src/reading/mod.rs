@@ -9,6 +9,7 @@
 //! - [`hold`]: the interval in which a caller believes that it owns the lock
 //! - [`tenure`]: nested grants of one caller, as one
 //! - [`incarnation`]: one life of the lock's key on one node
+//! - [`presence`]: when a key keeps others out
 //! - [`tries`]: the requests of an operation that begins again
 //! - [`leaders`]: when no master could have served the lock
 //!
@@ -23,6 +24,7 @@ pub(crate) mod incarnation;
 pub(crate) mod index;
 pub(crate) mod leaders;
 pub(crate) mod moment;
+mod presence;
 pub(crate) mod provenance;
 pub(crate) mod tenure;
 pub(crate) mod tries;

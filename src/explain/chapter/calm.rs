@@ -14,6 +14,7 @@ use crate::explain::witness::Witness;
 use crate::history::{Condition, Op, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};
 use crate::reading::leaders::{self, Leaders};
+use crate::reading::moment::Moment;
 
 /// Grants, faults and the keys that nodes kept, the longest wait, the closest calls, and the probe.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -143,6 +144,29 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
     Some(Beat::new(Weight::Cause, back, text, evidence))
 }
 
+/// Whether a key was not there for a while before a moment by its node's clock, which was set back.
+fn has_gap(witness: &Witness<'_>, life: &KeyLife, to: Moment) -> bool {
+    let mut lives = witness.reading.lives.incarnations.iter();
+    lives.find(|own| own.born == life.born).is_some_and(|own| {
+        let parts = witness.reading.presence(own, to);
+        parts.windows(2).any(|pair| pair[0].1 != pair[1].0)
+    })
+}
+
+/// Of these keys the one that is over first, and how long after a moment; nothing if one was not
+/// there for a while before that.
+fn first_over<'b>(
+    witness: &Witness<'_>,
+    lives: impl Iterator<Item = &'b KeyLife> + Clone,
+    at: Moment,
+) -> Option<(Nanos, &'b KeyLife)> {
+    if lives.clone().any(|life| has_gap(witness, life, at)) {
+        return None;
+    }
+    let key = lives.min_by_key(|life| witness.passes(life))?;
+    Some((witness.passes(key).at.checked_sub(at.at)?, key))
+}
+
 /// The halted holder that resumed closest to the end of its lease: why that broke nothing.
 fn spared(witness: &Witness<'_>) -> Option<Beat> {
     let conditions = witness.history().conditions.iter().enumerate();
@@ -202,8 +226,7 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
             return Some((left, None, index, condition, hold, back));
         }
         // Of a node that is down nobody knows what it, or who takes its place, will have.
-        let key = serving.min_by_key(|life| witness.passes(life))?;
-        let key_left = witness.passes(key).at.checked_sub(back.at)?;
+        let (key_left, key) = first_over(witness, serving, back.into())?;
         let key = (key_left < left).then_some(key);
         Some((key.map_or(left, |_| key_left), key, index, condition, hold, back))
     });

@@ -4,11 +4,11 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::nearest_miss::NearestMiss;
-use crate::explain::hold::{StoryHold, op};
+use crate::explain::hold::StoryHold;
 use crate::explain::incarnation::KeyLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Access, OpKind, Seen, Sighting};
+use crate::history::{Access, Seen, Sighting};
 use crate::quantity::{moment, rounded};
 
 /// The write that the checks measured; nothing if it is not in the history.
@@ -26,68 +26,82 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
         );
         return Some(Beat::new(Weight::Crux, access.at, text, evidence));
     }
-    let own = |owner| witness.is_of(hold, owner);
-    let mut lives = witness.lives.iter().filter(|life| life.node == nearest.node);
-    // A start may put the key back after the write.
-    let free = free(access, nearest);
-    let is_there = |life: &KeyLife| life.from <= access.at || life.from.at <= free;
-    let life = lives.rfind(|life| life.owner.is_some_and(own) && is_there(life));
-    let life = life.map(|life| last_of(witness, hold, life));
     let node = &nearest.node;
-    if let Some(life) = life {
+    let free = free(access, nearest);
+    let ended = witness.lives.iter().find(|life| Some(life.born) == nearest.key);
+    // What a start puts back when its lease is over is over at once.
+    let ended = ended.filter(|life| life.from.at < free);
+    let own = || {
+        let is_own = |life: &&KeyLife| life.owner.is_some_and(|owner| witness.is_of(hold, owner));
+        let mut here =
+            witness.lives.iter().filter(|life| life.node == *node && life.from.at <= free);
+        here.rfind(is_own)
+    };
+    if let Some(life) = ended.or_else(own) {
         evidence.push(Evidence::Key(life.born));
     }
-    if let Some(older) = older(witness, hold, access, nearest) {
-        evidence.push(Evidence::Key(older.born));
-        let text = match nearest.by < 0 {
-            true => format!(
-                "The nearest miss: {who} writes {by} after an older key on {node} was over; nobody \
-                 else was let in."
-            ),
-            false => format!(
-                "The nearest miss: {who} writes {by} before an older key on {node} is over, under \
-                 its grant of {}.",
-                moment(hold.from.at)
-            ),
-        };
-        return Some(Beat::new(Weight::Crux, access.at, text, evidence));
-    }
+    let over = match ended {
+        _ if nearest.resumed => Over::Resumed,
+        Some(life) if is_older(witness, hold, life) => Over::Older,
+        Some(life) => removed(witness, life, free).map_or(Over::Due, Over::Removed),
+        None => Over::Led { again: has_led(witness, node, free) },
+    };
     let text = match nearest.by < 0 {
         true => {
-            let lasting = life.filter(|life| was_there(witness, life, access, nearest));
-            let over = match lasting {
-                Some(life) if removed(witness, life, access, nearest).is_some() => {
-                    format!("its key on {node} was gone")
-                }
-                Some(_) => format!("its key on {node} was over"),
-                None if nearest.resumed => format!("{node} ran again without its key"),
-                None => format!("{node} led without its key"),
-            };
+            let over = over.before_the_write(node);
             format!("The nearest miss: {who} writes {by} after {over}; nobody else was let in.")
         }
         false => {
-            let end = match life {
-                _ if nearest.resumed => format!("{node} runs again without its key"),
-                Some(life) => end(witness, life, access, nearest),
-                None => format!("{node} leads without its key"),
-            };
-            let under = moment(hold.from.at);
+            let (end, under) = (over.after_the_write(node), moment(hold.from.at));
             format!("The nearest miss: {who} writes {by} before {end}, under its grant of {under}.")
         }
     };
     Some(Beat::new(Weight::Crux, access.at, text, evidence))
 }
 
-/// A key, or what its own caller's later acquires, and releases of older grants, made of it.
-fn last_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, life: &'b KeyLife) -> &'b KeyLife {
-    let next = || {
-        let end = life.end?;
-        let by = op(witness.history(), witness.history().keys[end].by?)?;
-        let leaves = matches!(by.kind, OpKind::Acquire | OpKind::Release { .. });
-        let is_own = leaves && by.caller == hold.grant.caller;
-        witness.lives.iter().find(|next| is_own && next.born == end)
-    };
-    next().map_or(life, |next| last_of(witness, hold, next))
+/// How a node became free for others.
+enum Over {
+    /// It ran again.
+    Resumed,
+    /// An older key than that of the tenure was over.
+    Older,
+    /// The time to live of the tenure's key was over.
+    Due,
+    /// This removed the key before.
+    Removed(KeyChange),
+    /// It led without the key, perhaps not for the first time.
+    Led { again: bool },
+}
+
+impl Over {
+    fn before_the_write(&self, node: &str) -> String {
+        match self {
+            Over::Resumed => format!("{node} ran again without its key"),
+            Over::Older => format!("an older key on {node} was over"),
+            Over::Due => format!("its key on {node} was over"),
+            Over::Removed(_) => format!("its key on {node} was gone"),
+            Over::Led { .. } => format!("{node} led without its key"),
+        }
+    }
+
+    fn after_the_write(&self, node: &str) -> String {
+        match self {
+            Over::Resumed => format!("{node} runs again without its key"),
+            Over::Older => format!("an older key on {node} is over"),
+            Over::Due => format!("its key on {node} would have been over"),
+            Over::Removed(KeyChange::LostAtRestart | KeyChange::LostAtFailover) => {
+                format!("{node} leads again without its key")
+            }
+            Over::Removed(KeyChange::Set | KeyChange::Changed) => {
+                format!("its key on {node} is taken over")
+            }
+            Over::Removed(_) => format!("its key on {node} is removed"),
+            Over::Led { again } => {
+                let again = if *again { " again" } else { "" };
+                format!("{node} leads{again} without its key")
+            }
+        }
+    }
 }
 
 /// When another could have been let in, ns.
@@ -95,69 +109,22 @@ fn free(wrote: &Access, nearest: &NearestMiss) -> Nanos {
     wrote.at.at.saturating_add_signed(nearest.by)
 }
 
-/// How a key let others in after a write.
-fn end(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestMiss) -> String {
-    let node = &nearest.node;
-    let removed = removed(witness, life, wrote, nearest);
-    let is_lost = matches!(removed, Some(KeyChange::LostAtRestart | KeyChange::LostAtFailover));
-    // Then nobody was let in as long as the node was down, or followed another.
-    let free = free(wrote, nearest);
-    let sightings = witness.history().sightings.iter();
-    let led = || {
-        let leads = |seen: &&Sighting| seen.what == Seen::Leads && seen.by == *node;
-        sightings.clone().filter(leads)
-    };
-    // What a start puts back when its lease is over is over at once.
-    let was_gone = removed.is_none() && life.until.at <= free && led().any(|led| led.at.at == free);
-    match removed {
-        _ if is_lost || was_gone || is_early(witness, life, wrote, nearest) => {
-            let again = if led().next().is_none_or(|led| led.at.at < free) { " again" } else { "" };
-            format!("{node} leads{again} without its key")
-        }
-        Some(KeyChange::Set | KeyChange::Changed) => format!("its key on {node} is taken over"),
-        Some(_) => format!("its key on {node} is removed"),
-        None => format!("its key on {node} would have been over"),
-    }
-}
-
-/// Whether a key was over before its node let others in: the node did not lead then.
-fn is_early(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestMiss) -> bool {
-    let free = free(wrote, nearest);
-    witness.passes(life).at < free
-}
-
-/// Whether a key lasted until its node let others in: it was not lost before.
-fn was_there(witness: &Witness<'_>, life: &KeyLife, wrote: &Access, nearest: &NearestMiss) -> bool {
-    let free = free(wrote, nearest);
-    free <= life.until.at && !is_early(witness, life, wrote, nearest)
+/// Whether a key is from before a grant, and not the tenure's own.
+fn is_older(witness: &Witness<'_>, hold: &StoryHold<'_>, life: &KeyLife) -> bool {
+    let is_others = life.owner.is_some_and(|owner| !witness.is_of(hold, owner));
+    let set = &witness.history().keys[life.born];
+    is_others && witness.reading.is_from_before(set, hold.from.into())
 }
 
 /// What removed a key as it let others in, before its lease was over.
-fn removed(
-    witness: &Witness<'_>,
-    life: &KeyLife,
-    wrote: &Access,
-    nearest: &NearestMiss,
-) -> Option<KeyChange> {
-    let free = free(wrote, nearest);
+fn removed(witness: &Witness<'_>, life: &KeyLife, free: Nanos) -> Option<KeyChange> {
     let change = witness.history().keys.get(life.end?)?.change;
     (life.until.at == free && change != KeyChange::Expired).then_some(change)
 }
 
-/// The key from before a grant whose end let others in, if it was not the tenure's own.
-fn older<'b>(
-    witness: &'b Witness<'_>,
-    hold: &StoryHold<'_>,
-    wrote: &Access,
-    nearest: &NearestMiss,
-) -> Option<&'b KeyLife> {
-    let free = free(wrote, nearest);
-    let mut lives = witness.lives.iter().filter(|life| life.node == nearest.node);
-    lives.find(|life| {
-        let gone = witness.gone(life);
-        let is_others = life.owner.is_some_and(|owner| !witness.is_of(hold, owner));
-        let set = &witness.history().keys[life.born];
-        let is_older = witness.reading.is_from_before(set, hold.from.into());
-        is_others && is_older && gone.at == free
-    })
+/// Whether a node had led before it did so from a moment on.
+fn has_led(witness: &Witness<'_>, node: &str, free: Nanos) -> bool {
+    let leads = |seen: &&Sighting| seen.what == Seen::Leads && seen.by == node;
+    let mut led = witness.history().sightings.iter().filter(leads);
+    led.next().is_none_or(|led| led.at.at < free)
 }

@@ -139,6 +139,7 @@ fn stayed_again(
         let was = match key.change {
             KeyChange::Deleted => "removed",
             KeyChange::Evicted => "evicted",
+            KeyChange::Expired => "over",
             _ => return None,
         };
         let (node, gone, came) = (&life.node, moment(key.at.at), came(witness, life));

@@ -160,16 +160,16 @@ fn goes_on(table: &Table, op: &Op, began: u32) -> bool {
     }
 }
 
-/// Whether a node's clock shows at a point that a key's last expiry is over.
+/// Whether a node's clock shows at a point that a key's expiry is over.
 fn is_over(table: &Table, born: usize, at: Point) -> bool {
     let keys = &table.history.keys;
     let end = end_of(table, born).unwrap_or(keys.len());
     let is_same =
         |index: &usize| keys[*index].node == keys[born].node && keys[*index].key == keys[born].key;
-    let set = (born..end).rfind(is_same).unwrap_or(born);
+    let is_set = |index: &usize| is_same(index) && point(keys[*index].at) <= at;
+    let set = (born..end).rfind(is_set).unwrap_or(born);
     let reading = table.reading(&keys[born].node, Clock::Wall, at) / i128::from(MILLISECOND);
-    let is_past = keys[set].until_ms.is_some_and(|until| reading > i128::from(until));
-    is_past && at >= point(keys[set].at)
+    keys[set].until_ms.is_some_and(|until| reading > i128::from(until))
 }
 
 /// When a tenure's key is over: at its expiry, or when something other than its owner ended it.

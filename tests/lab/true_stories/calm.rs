@@ -467,7 +467,9 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
         ensure(is_taken, "nobody takes it over then")?;
     }
     if told.words[0].contains("its key on") && told.words[0].contains(" was over") {
-        let runs_out = words.get(2).is_some_and(|node| runs_out_at(facts, node, free));
+        let runs_out = words
+            .get(2)
+            .is_some_and(|node| runs_out_at(facts, node, free) || is_due_at(facts, node, free));
         ensure(runs_out, "no key runs out then")?;
     }
     if told.words[0].contains("would have been over") {

@@ -1,0 +1,51 @@
+//! When a key keeps others out: while its node's wall clock has not come to the end of its time to
+//! live, whether or not the node has noticed. A clock that is set back before anybody noticed
+//! brings the key back; in between, it was not there.
+
+use lockstorm_platform::time::{Clock, MILLISECOND};
+
+use crate::reading::history::Reading;
+use crate::reading::incarnation::Incarnation;
+use crate::reading::moment::Moment;
+
+impl Reading<'_> {
+    /// The stretches in which a key that is gone by a moment was there, in order; at least one.
+    pub fn presence(&self, key: &Incarnation, gone: Moment) -> Vec<(Moment, Moment)> {
+        let last = key.ended.map_or(self.history.keys.len(), |end| end.key);
+        let changes = self.history.keys[key.born..last].iter();
+        let own = changes.filter(|it| it.node == key.node && it.key == self.lock_key);
+        let terms: Vec<(Moment, Option<u64>)> =
+            own.map(|change| (change.at.into(), change.until_ms)).collect();
+        let mut found = Vec::new();
+        for (index, (set, until)) in terms.iter().enumerate() {
+            let next = terms.get(index + 1).map_or(gone, |(next, _)| *next);
+            found.extend(self.unexpired(key, (*set, next), *until));
+        }
+        found
+    }
+
+    /// Where the clock of a key's node had not come to an end of its time to live, between two
+    /// moments.
+    fn unexpired(
+        &self,
+        key: &Incarnation,
+        (start, end): (Moment, Moment),
+        until: Option<u64>,
+    ) -> Vec<(Moment, Moment)> {
+        let Some(until) = until else { return vec![(start, end)] };
+        let over = until.saturating_add(1).saturating_mul(MILLISECOND);
+        let (mut from, mut found) = (start, Vec::new());
+        loop {
+            let to = self.clocks.reaches(key.node, Clock::Wall, from, over);
+            let to = to.unwrap_or(Moment::NEVER).min(end);
+            found.push((from, to));
+            let mut later = self.clocks.pieces(key.node, Clock::Wall).iter();
+            let back = later.find(|piece| {
+                let at = Moment::from(piece.from);
+                to < at && at < end.min(key.to) && piece.line.at(piece.from.at) < over
+            });
+            let Some(back) = back else { return found };
+            from = back.from.into();
+        }
+    }
+}
