@@ -29,8 +29,6 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     let node = &nearest.node;
     let free = free(access, nearest);
     let ended = witness.lives.iter().find(|life| Some(life.born) == nearest.key);
-    // What a start puts back when its lease is over is over at once.
-    let ended = ended.filter(|life| life.from.at < free);
     let own = || {
         let is_own = |life: &&KeyLife| life.owner.is_some_and(|owner| witness.is_of(hold, owner));
         let mut here =
