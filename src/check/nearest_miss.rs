@@ -133,7 +133,7 @@ fn older<'a>(case: &Case<'a>, grant: OpId) -> Vec<Presence<'a>> {
         let is_older = set.change == KeyChange::Set && case.is_from_before(set, tenure.whole.start);
         is_older && owner.is_some_and(|owner| owner != grant)
     });
-    older.flat_map(|key| presences(case, key, case.passes(key).min(key.to))).collect()
+    older.flat_map(|key| presences(case, key, case.gone(key))).collect()
 }
 
 fn presences<'a>(case: &Case, key: &Incarnation<'a>, gone: Moment) -> Vec<Presence<'a>> {

@@ -14,6 +14,7 @@ use crate::plan::TopologyKind;
 use crate::quantity::list;
 use crate::reading::history::Reading;
 use crate::reading::hold::HoldEnd;
+use crate::reading::incarnation::Incarnation;
 use crate::reading::leaders;
 use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;
@@ -256,9 +257,12 @@ impl<'a> Witness<'a> {
 
     /// The acquire to which a key belongs, also one whose release set it.
     fn owner_of(&self, life: &KeyLife) -> Option<OpId> {
-        let mut lives = self.reading.lives.incarnations.iter();
-        let life = lives.find(|own| own.born == life.born)?;
-        self.reading.leaver(life)
+        self.reading.leaver(self.incarnation(life)?)
+    }
+
+    /// A key as the reading has it.
+    pub fn incarnation(&self, life: &KeyLife) -> Option<&Incarnation<'a>> {
+        self.reading.lives.incarnations.iter().find(|own| own.born == life.born)
     }
 
     /// The earlier key of the same acquire that a start put back on its node as this one: no
@@ -424,9 +428,7 @@ impl<'a> Witness<'a> {
 
     /// When a key expires by its node's clock.
     pub fn passes(&self, life: &KeyLife) -> Moment {
-        let lives = &self.reading.lives.incarnations;
-        let own = lives.iter().find(|own| own.born == life.born);
-        own.map_or(Moment::NEVER, |own| self.reading.passes(own))
+        self.incarnation(life).map_or(Moment::NEVER, |own| self.reading.passes(own))
     }
 
     /// When a key was removed or had expired.

@@ -176,4 +176,9 @@ impl<'a> Reading<'a> {
         });
         over.unwrap_or(Moment::NEVER)
     }
+
+    /// When a key was removed, or its time to live was over.
+    pub fn gone(&self, key: &Incarnation) -> Moment {
+        self.passes(key).min(key.to)
+    }
 }

@@ -211,25 +211,20 @@ fn met(
     }
     let missing = (case.terms.site.quorum as usize).saturating_sub(free);
     let mut overs: Vec<Moment> =
-        blocked.values().flatten().flatten().map(|key| over(case, key)).collect();
+        blocked.values().flatten().flatten().map(|key| case.gone(key)).collect();
     overs.sort_unstable();
     let most = blocked.into_iter().rev().max_by_key(|(_, nodes)| nodes.len());
     let Some((reason, keys)) = most.filter(|(_, nodes)| !nodes.is_empty()) else { return waits };
-    let last = keys.iter().flatten().max_by_key(|key| over(case, key));
+    let last = keys.iter().flatten().max_by_key(|key| case.gone(key));
     let owner = last.and_then(|key| case.owner(key.by?));
     let reason = match reason {
         Reason::SplitVotes if is_of_one(case, &keys) => Reason::Pending,
         other => other,
     };
     let turns = keys.iter().flatten().filter_map(|key| turns_after(case, key, begin)).min();
-    let last = last.map_or(Moment::NEVER, |key| over(case, key));
+    let last = last.map_or(Moment::NEVER, |key| case.gone(key));
     let until = overs.get(missing.saturating_sub(1)).copied().unwrap_or(last);
     Obstacle { reason, owner, until, turns }
-}
-
-/// When a key was deleted, or its time to live was over.
-fn over(case: &Case, key: &Incarnation) -> Moment {
-    case.passes(key).min(key.to)
 }
 
 /// When the owner of a key next did what makes the key another reason: it died, was halted or went
@@ -274,7 +269,7 @@ fn on_node<'c, 'a>(
     let mut here = case.lives.incarnations.iter().filter(|key| key.node == node);
     let key = here.find(|key| key.by != Some(op.id) && key.from < at && at < key.to);
     let seen = at.max(begin);
-    let key = key.filter(|key| seen < over(case, key));
+    let key = key.filter(|key| seen < case.gone(key));
     match key.map(|key| (key, whose(case, waited, key, seen))) {
         Some((_, Reason::Waiting)) | None => (Reason::Waiting, None),
         Some((key, reason)) => (reason, Some(key)),

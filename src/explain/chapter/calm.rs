@@ -146,8 +146,7 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
 
 /// Whether a key was not there for a while before a moment by its node's clock, which was set back.
 fn has_gap(witness: &Witness<'_>, life: &KeyLife, to: Moment) -> bool {
-    let mut lives = witness.reading.lives.incarnations.iter();
-    lives.find(|own| own.born == life.born).is_some_and(|own| {
+    witness.incarnation(life).is_some_and(|own| {
         let parts = witness.reading.presence(own, to);
         parts.windows(2).any(|pair| pair[0].1 != pair[1].0)
     })

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lockstorm::history::{AccessKind, Condition, Key, Op, OpId, OpKind, Outcome, PROBE, Seen};
-use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos};
+use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
 use crate::true_stories::facts::{Facts, Held, Truth, ensure, is_death, is_granted, is_removal};
@@ -352,8 +352,13 @@ const NEAREST: [(&str, Tells); 13] = [
     ),
 ];
 
-/// Whether the time to live of one of the keys on a node is over at that true time.
+/// Whether the time to live of one of the keys on a node is over at that true time, also if a step
+/// back or a later extend made it last.
 fn runs_out_at(facts: &Facts, node: &str, at: Nanos) -> bool {
+    let last = facts.keys_on(node).take_while(|(_, key)| key.at.at < at).last();
+    if last.is_some_and(|(_, last)| facts.is_due_first_at(last, at)) {
+        return true;
+    }
     let keys: Vec<(usize, &Key)> = facts.keys_on(node).collect();
     let is_end = |key: &Key| key.change == KeyChange::Set || is_removal(key.change);
     keys.iter().enumerate().any(|(place, (born, _))| {
@@ -366,11 +371,7 @@ fn runs_out_at(facts: &Facts, node: &str, at: Nanos) -> bool {
 /// Whether a key on a node was given a time to live that is over at that true time, though somebody
 /// may have changed the key since.
 fn is_due_at(facts: &Facts, node: &str, at: Nanos) -> bool {
-    facts.keys_on(node).any(|(_, key)| {
-        let reading = key.until_ms.map(|until| until.saturating_add(1).saturating_mul(MILLISECOND));
-        let over = |reading| facts.comes_to(node, Clock::Wall, key.at.at, reading);
-        !is_removal(key.change) && reading.and_then(over) == Some(at) && key.at.at < at
-    })
+    facts.keys_on(node).any(|(_, key)| facts.is_due_first_at(key, at))
 }
 
 /// Whether a node leads at a true time and none of these grants has a valid key on it, right before
@@ -467,9 +468,7 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
         ensure(is_taken, "nobody takes it over then")?;
     }
     if told.words[0].contains("its key on") && told.words[0].contains(" was over") {
-        let runs_out = words
-            .get(2)
-            .is_some_and(|node| runs_out_at(facts, node, free) || is_due_at(facts, node, free));
+        let runs_out = words.get(2).is_some_and(|node| runs_out_at(facts, node, free));
         ensure(runs_out, "no key runs out then")?;
     }
     if told.words[0].contains("would have been over") {

@@ -341,6 +341,13 @@ impl<'a> Facts<'a> {
         let reading = (last.until_ms? + 1) * MILLISECOND;
         self.comes_to(node, Clock::Wall, last.at.at.min(from), reading)
     }
+
+    /// Whether the time to live that a change gave a key is first over at that true time.
+    pub fn is_due_first_at(&self, key: &Key, at: Nanos) -> bool {
+        let reading = key.until_ms.map(|until| until.saturating_add(1).saturating_mul(MILLISECOND));
+        let over = |reading| self.comes_to(&key.node, Clock::Wall, key.at.at, reading);
+        !is_removal(key.change) && reading.and_then(over) == Some(at) && key.at.at < at
+    }
 }
 
 /// Whether an operation was granted the lock.
