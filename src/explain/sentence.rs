@@ -8,9 +8,10 @@ use crate::explain::cause::{leaves_time, replaced_words};
 use crate::explain::deed::{amount, deeds};
 use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
+use crate::explain::mechanism::alone::kept_out;
 use crate::explain::mechanism::how::How;
 use crate::explain::witness::{Witness, kinds};
-use crate::history::{OpKind, Outcome, PROBE};
+use crate::history::{Outcome, PROBE};
 use crate::ledger::part::{lasting, strikes};
 use crate::plan::WorkloadKind;
 use crate::promise::{Assumption, Bounded};
@@ -201,12 +202,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
             "{} prolonged a lock that was not its own",
             thief(witness, violation).unwrap_or(first)
         ),
-        Kind::Leak => match &who[..] {
-            [own] if violation.ops.len() > 1 && is_alone(witness, own) => {
-                format!("A key that nobody owned kept {own} itself out")
-            }
-            _ => "A key that nobody owned kept others out".to_owned(),
-        },
+        Kind::Leak => format!("A key that nobody owned kept {} out", kept_out(witness, first)),
         Kind::RenewalAfterRelease => match witness.release(violation).is_some() {
             true => format!("{first}'s renewal took effect after its release had returned"),
             false => format!("{first}'s renewal set the key again after it had ended"),
@@ -229,12 +225,6 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
         }
         Kind::NotLinearizable => "No order of the operations is legal for this lock".to_owned(),
     }
-}
-
-/// Whether only this caller asked for the lock.
-fn is_alone(witness: &Witness<'_>, caller: &str) -> bool {
-    let mut ops = witness.history().ops.iter();
-    ops.all(|op| op.kind != OpKind::Acquire || op.process == PROBE || op.caller == caller)
 }
 
 /// The simultaneous holders. For more than needed it does not claim that all of them held.

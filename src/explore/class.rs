@@ -18,11 +18,12 @@
 //!   that one are kept; otherwise more than one is needed, and no single one is necessary. "Without
 //!   a breach" means without its parts. The one exception is a node that was back too early with
 //!   keys forgotten: the kind also has to disappear if it stays down for long enough instead, and
-//!   if its disk is written before each reply, unless that breaches something new. A crash may
+//!   if its disk is written before each reply, unless that breaches something new, also by itself
+//!   without the other breaches: a longer outage may lead to a failover of its own. A crash may
 //!   break a second assumption, by a failover, and this tells the two apart.
-//! - A kind that remains in every sub-plan that was tried is caused by none of the breaches:
-//!   in-model too. The exception is a breach that remains in all of them: what cannot be removed
-//!   cannot be cleared either, so it is listed and the kind is out-of-model.
+//! - A kind that remains without all breaches, while such a node forgets nothing, is in-model too:
+//!   that run keeps every assumption. The exception is a breach that remains in all runs: what
+//!   cannot be removed cannot be cleared either, so it is listed and the kind is out-of-model.
 //!
 //! If there are few parts, all sub-plans are tried. Otherwise: those without parts that some run
 //! blames, the largest first, and those from which such parts are removed one by one.
@@ -85,7 +86,9 @@ pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
         leaders::promoted(&case).first().map(|led| led.at.at)
     });
     let promoted = promoted.flatten();
-    let mut search = Search { reruns, plan, parts, leeway, struck, ends, forgets, promoted };
+    let breaches = Vec::new();
+    let mut search =
+        Search { reruns, plan, parts, leeway, struck, ends, forgets, promoted, breaches };
     if !search.bare().breaches.is_empty() {
         search.parts = with_leeway(every_part_of(plan, &lab.promise(plan)), &search.leeway);
     }
@@ -112,6 +115,8 @@ struct Search<'a, 'b> {
     forgets: bool,
     /// When the first replica was promoted.
     promoted: Option<Nanos>,
+    /// What the plan's own run breaches.
+    breaches: Vec<Breach>,
 }
 
 impl Search<'_, '_> {
@@ -210,7 +215,8 @@ impl Search<'_, '_> {
         if class.out_of_model.is_empty() {
             return;
         }
-        let mut breaches = self.breaches(&Parts::new());
+        self.breaches = self.breaches(&Parts::new());
+        let mut breaches = self.breaches.clone();
         for out in self.chain() {
             let later = self.breaches(&out);
             breaches.extend(later.into_iter().filter(|breach| !breach.parts.is_empty()));
@@ -225,7 +231,7 @@ impl Search<'_, '_> {
         }
         let named: BTreeSet<Kind> = sets.values().flatten().copied().collect();
         let lasting = self.lasting(&mut breaches, class, &named);
-        // A kind that remains when every breach is removed is caused by none of them.
+        // A kind that remains when every breach is removed, and nothing is forgotten.
         if lasting.is_empty() {
             let stays = class.out_of_model.extract_if(.., |kind| !named.contains(kind));
             class.in_model.extend(stays.collect::<Vec<_>>());
@@ -393,7 +399,8 @@ impl Search<'_, '_> {
             })
             .collect();
         let out: Parts = others.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
-        let later = self.outcome_with_late_returns(&others, SECOND).map(|later| later.kinds);
+        let later = self.outcome_without_forgetting(&others, Instead::Late(SECOND));
+        let later = later.map(|later| later.kinds);
         let left = self.outcome(&out).kinds.clone();
         let has_all = |left: &[Kind]| kinds.iter().all(|kind| left.contains(kind));
         has_all(&left) || later.is_some_and(|later| has_all(&later))
@@ -411,49 +418,48 @@ impl Search<'_, '_> {
         let set: Vec<Breach> = set.iter().map(|index| breaches[*index].clone()).collect();
         let out: Parts = set.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
         // Just long enough as well: longer may spare the plan something else.
-        let goes_later = [MILLISECOND, SECOND].into_iter().all(|more| {
-            let later = self.outcome_with_late_returns(&set, more);
-            later.is_none_or(|later| !later.kinds.contains(&kind))
-        });
-        let synced = self.outcome_with_synced_disks(&set);
-        let goes_synced = synced.is_none_or(|synced| !synced.kinds.contains(&kind));
+        let ways = [Instead::Late(MILLISECOND), Instead::Late(SECOND), Instead::Synced];
         // In every way: a node that stays down for long may have nothing left that can be violated.
-        goes_later && goes_synced && !self.outcome(&out).kinds.contains(&kind)
+        let goes_so = ways.into_iter().all(|instead| {
+            let outcome = self.outcome_without_forgetting(&set, instead);
+            outcome.is_none_or(|outcome| !outcome.kinds.contains(&kind))
+        });
+        goes_so && !self.outcome(&out).kinds.contains(&kind)
     }
 
-    /// The outcome without these breaches, with disks that forget nothing instead of nodes that are
-    /// never down: `None` if none of them forgot, or if it breaches what the plan does not.
-    fn outcome_with_synced_disks(&mut self, breaches: &[Breach]) -> Option<RunOutcome> {
-        let is_early = |breach: &&Breach| breach.what == Bounded::AmnesiacRestart;
-        let (early, others): (Vec<&Breach>, Vec<&Breach>) = breaches.iter().partition(is_early);
-        if early.is_empty() || !self.forgets {
-            return None;
-        }
-        let mut out: Parts =
-            others.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
-        out.insert(Part::Persistence);
-        let own = self.own_breaches();
-        let outcome = self.outcome(&out);
-        tells(outcome, &own).then(|| outcome.clone())
-    }
-
-    /// What the plan's own run breaches.
-    fn own_breaches(&mut self) -> BTreeSet<Bounded> {
-        self.outcome(&Parts::new()).breaches.iter().map(|breach| breach.what).collect()
-    }
-
-    /// The outcome without these breaches, with nodes down for so much longer than the bound
-    /// instead of not at all: `None` if that is not possible, or if it breaches what the plan does
-    /// not.
-    fn outcome_with_late_returns(
+    /// The outcome without these breaches, in which nodes forget nothing instead of being never
+    /// down: `None` if none of them forgot, or if that is not possible, or if it breaches what the
+    /// plan does not, with or without the other breaches of the plan.
+    fn outcome_without_forgetting(
         &mut self,
         breaches: &[Breach],
-        more: Nanos,
+        instead: Instead,
     ) -> Option<RunOutcome> {
         let is_early = |breach: &&Breach| breach.what == Bounded::AmnesiacRestart;
         let (early, others): (Vec<&Breach>, Vec<&Breach>) = breaches.iter().partition(is_early);
-        let out: Parts = others.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
-        let mut plan = without(self.plan, &out, &self.struck);
+        let mine = parts_in(&early);
+        let is_shared = |breach: &&Breach| breach.parts.iter().any(|part| mine.contains(part));
+        let own = self.breaches.clone();
+        let (shared, beside): (Vec<&Breach>, Vec<&Breach>) = own.iter().partition(is_shared);
+        let kept: Vec<&Breach> = own.iter().filter(|breach| !others.contains(breach)).collect();
+        let alone = self.remembering(&early, &parts_in(&beside), instead)?;
+        let outcome = self.remembering(&early, &parts_in(&others), instead)?;
+        let tells = !outcome.is_unknown && adds_nothing(&outcome, &kept);
+        (tells && adds_nothing(&alone, &shared)).then_some(outcome)
+    }
+
+    /// The outcome without some parts, in which nodes do not come back early with keys forgotten.
+    fn remembering(
+        &mut self,
+        early: &[&Breach],
+        out: &Parts,
+        instead: Instead,
+    ) -> Option<RunOutcome> {
+        let Instead::Late(more) = instead else {
+            let is_other = !early.is_empty() && self.forgets;
+            return is_other.then(|| self.outcome(&(out | &[Part::Persistence].into())).clone());
+        };
+        let mut plan = without(self.plan, out, &self.struck);
         let mut is_later = false;
         for breach in early {
             for part in breach.parts.iter().filter(|part| !out.contains(part)) {
@@ -465,18 +471,27 @@ impl Search<'_, '_> {
                 is_later = true;
             }
         }
-        if !is_later {
-            return None;
-        }
-        let own = self.own_breaches();
-        let outcome = self.reruns.outcome(&plan);
-        tells(outcome, &own).then(|| outcome.clone())
+        is_later.then(|| self.reruns.outcome(&plan).clone())
     }
 }
 
-/// Whether a run in which nodes forget nothing has a verdict, and breaches nothing but this.
-fn tells(outcome: &RunOutcome, own: &BTreeSet<Bounded>) -> bool {
-    let is_new =
-        |breach: &Breach| breach.what == Bounded::AmnesiacRestart || !own.contains(&breach.what);
-    !outcome.is_unknown && !outcome.breaches.iter().any(is_new)
+/// What is run instead of a node that came back early with keys forgotten.
+#[derive(Clone, Copy)]
+enum Instead {
+    /// Its disk is written before each reply.
+    Synced,
+    /// It is down for so much longer than the bound.
+    Late(Nanos),
+}
+
+fn parts_in(breaches: &[&Breach]) -> Parts {
+    breaches.iter().flat_map(|breach| breach.parts.iter().copied()).collect()
+}
+
+/// Whether a run in which nodes forget nothing breaches nothing but this.
+fn adds_nothing(outcome: &RunOutcome, known: &[&Breach]) -> bool {
+    outcome.breaches.iter().all(|breach| {
+        let is_known = known.iter().any(|known| known.what == breach.what);
+        breach.what != Bounded::AmnesiacRestart && is_known
+    })
 }

@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use async_trait::async_trait;
 use lockstorm_platform::host::Host;
-use lockstorm_platform::time::{Clock, Nanos};
+pub use lockstorm_platform::time::Clock;
+use lockstorm_platform::time::Nanos;
 
 use crate::lock::config::LockConfig;
 

@@ -5,13 +5,18 @@ use std::path::Path;
 use async_trait::async_trait;
 use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::Kind;
+use lockstorm::explain::mechanism::by_kind::mechanism;
+use lockstorm::explain::sentence::verdict;
+use lockstorm::explain::witness::Witness;
+use lockstorm::explore::examine;
 use lockstorm::explore::ground::{ground, ground_of};
 use lockstorm::lock::algorithm::Algorithm;
 use lockstorm::lock::algorithm::px_constant::PxConstant;
 use lockstorm::lock::algorithm::token_lua::TokenLua;
 use lockstorm::lock::catalogue::find;
-use lockstorm::lock::client::Client;
-use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
+use lockstorm::lock::client::{Client, answer, milliseconds};
+use lockstorm::lock::defaults::LEASE;
+use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, token};
 use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::promise::Model;
 use lockstorm::run::Lab;
@@ -192,4 +197,121 @@ fn an_extend_that_asks_nobody_is_found_by_clients_that_count_on_it() {
     assert!(finding.class.is_some_and(|class| class.is_in_model()));
     assert!(finding.plan.faults.is_empty());
     assert!(long_work(MINE).holds().struck_in_hold > 0);
+}
+
+/// A lock whose lease stands in its key's value: the key itself never expires.
+struct Stamped(Client, Setting);
+
+/// Its constructor.
+const STAMPED: Algorithm = Algorithm::lease("stamped", |setting| {
+    Box::new(Stamped(Client::new(setting.host.clone(), &setting.nodes[0]), setting))
+});
+
+/// Takes the lock over if the lease in its value is over. KEYS: lock. ARGV: token, ms.
+const TAKE_OVER: &str = r#"
+local time = redis.call("TIME")
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local until_ms = string.match(redis.call("GET", KEYS[1]) or "0:", "^(%d+):")
+if tonumber(until_ms) > now then
+    return 0
+end
+redis.call("DEL", KEYS[1])
+redis.call("SET", KEYS[1], string.format("%d:%s", now + ARGV[2], ARGV[1]))
+return 1"#;
+
+/// Deletes the lock if it holds the token behind its lease. KEYS: lock. ARGV: token.
+const GIVE_BACK: &str = r#"
+if string.match(redis.call("GET", KEYS[1]) or "", ":(.*)$") == ARGV[1] then
+    return redis.call("DEL", KEYS[1])
+end
+return 0"#;
+
+#[async_trait(?Send)]
+impl Lock for Stamped {
+    async fn acquire(&mut self) -> Acquired {
+        let Setting { host, config, call, .. } = &self.1;
+        let lease = LEASE.settle(config).lease(config);
+        let (token, ttl) = (token::fresh(host, call.get(), 0), milliseconds(lease.ttl));
+        let deadline = Some(lease.deadline(host, host.now(lease.clock)));
+        let (keys, args): ([&[u8]; 1], [&[u8]; 2]) =
+            ([config.key.as_bytes()], [token.as_bytes(), ttl.as_bytes()]);
+        let sent = self.0.eval(call.get(), SECOND, TAKE_OVER, &keys, &args);
+        answer::acquired(&sent.await, Grant { token, deadline, depth: 1, ..Grant::default() })
+    }
+
+    async fn extend(&mut self, _: &Grant) -> Extended {
+        Extended::Lost
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        let (call, key) = (self.1.call.get(), self.1.config.key.as_bytes());
+        let args: [&[u8]; 1] = [grant.token.as_bytes()];
+        answer::released(&self.0.eval(call, SECOND, GIVE_BACK, &[key], &args).await)
+    }
+}
+
+/// The verdict on an own lock in a scenario, and how it went wrong.
+fn why(lock: Algorithm, rest: &str) -> (String, String) {
+    let text = format!(
+        "name = \"own\"\nask = \"?\"\nexpect = {{ holds = true }}\n[lock]\n\
+         algorithm = \"{}\"\nttl = \"10s\"\n{rest}",
+        lock.name
+    );
+    let lab = Lab::default().with_lock(lock);
+    let scenario = Scenario::parse_with(&lab.locks, "own.toml", &text).expect("a scenario");
+    let finding = examine::classified(&lab, &scenario.plan(1));
+    let witness = Witness::of(&finding);
+    let how = mechanism(&witness).expect("it is violated").sentence;
+    (verdict(&witness), how)
+}
+
+/// The acquire that takes the key over is right to do so: the pause is the reason.
+#[test]
+fn who_takes_over_a_lease_that_is_over_is_not_to_blame() {
+    let pause = "[workload]\nkind = \"counter\"\nclients = 2\nhold = \"2s\"\n[[fault]]\n\
+                 kind = \"pause\"\ntarget = \"c1\"\nfor = \"15s\"\n\
+                 after = { event = \"acquired\", by = \"c1\", nth = 1, plus = \"500ms\" }\n";
+    let (_, how) = why(STAMPED, pause);
+    assert_eq!(how, "c1 was paused for 15 s, and its lease ran out.");
+}
+
+/// token-lua that keeps its key for a second after its release, as a least time between two runs.
+struct AtLeast(TokenLua, Client, Setting);
+
+/// Its constructor.
+const AT_LEAST: Algorithm = Algorithm::lease("at-least", |setting| {
+    let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+    Box::new(AtLeast(TokenLua::new(setting.clone()), client, setting))
+});
+
+#[async_trait(?Send)]
+impl Lock for AtLeast {
+    async fn acquire(&mut self) -> Acquired {
+        self.0.acquire().await
+    }
+
+    async fn extend(&mut self, grant: &Grant) -> Extended {
+        self.0.extend(grant).await
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        let (call, key) = (self.2.call.get(), self.2.config.key.as_bytes());
+        let args: [&[u8]; 4] = [key, grant.token.as_bytes(), b"PX", b"1000"];
+        answer::released(&self.1.request(call, SECOND, "SET", &args).await)
+    }
+}
+
+#[test]
+fn a_leak_names_whom_it_kept_out() {
+    let work = |clients| {
+        format!(
+            "[workload]\nkind = \"counter\"\nclients = {clients}\nrest = \"100ms\"\nrounds = 2\n"
+        )
+    };
+    let (told, how) = why(AT_LEAST, &work(1));
+    assert_eq!(told, "A key that nobody owned kept c1 itself out.");
+    assert_eq!(how, "c1's release set the key on n1, and what it set kept c1 itself out.");
+    let (told, how) = why(AT_LEAST, &work(2));
+    assert_eq!(told, "A key that nobody owned kept others out.");
+    assert!(how.ends_with("and what it set kept others out."), "{how}");
 }

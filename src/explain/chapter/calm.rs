@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_platform::time::{Instant, Nanos};
+use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::chapter::strike::{acted_at, described, outages};
@@ -144,29 +144,30 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
     Some(Beat::new(Weight::Cause, back, text, evidence))
 }
 
-/// Whether a key was not there for a while before a moment by its node's clock, which was set back.
-fn has_gap(witness: &Witness<'_>, life: &KeyLife, to: Moment) -> bool {
-    witness.incarnation(life).is_some_and(|own| {
-        let parts = witness.reading.presence(own, to);
-        parts.windows(2).any(|pair| pair[0].1 != pair[1].0)
-    })
-}
-
-/// Of these keys the one that is over first, and how long after a moment; nothing if one was not
-/// there for a while before that.
+/// Of these keys the one that is over first by what they were given until a moment, and how long
+/// after that moment; nothing if one is over then.
 fn first_over<'b>(
     witness: &Witness<'_>,
-    lives: impl Iterator<Item = &'b KeyLife> + Clone,
+    lives: impl Iterator<Item = &'b KeyLife>,
     at: Moment,
 ) -> Option<(Nanos, &'b KeyLife)> {
-    if lives.clone().any(|life| has_gap(witness, life, at)) {
-        return None;
-    }
-    let key = lives.min_by_key(|life| witness.passes(life))?;
-    Some((witness.passes(key).at.checked_sub(at.at)?, key))
+    let over = |life: &'b KeyLife| (over_after(witness, life, at), life);
+    let (over, key) = lives.map(over).min_by_key(|(over, _)| *over)?;
+    Some((over.at.checked_sub(at.at).filter(|left| *left > 0)?, key))
 }
 
-/// The halted holder that resumed closest to the end of its lease: why that broke nothing.
+/// When a key is over by its node's clock from a moment on, as it was set or extended until then.
+fn over_after(witness: &Witness<'_>, life: &KeyLife, at: Moment) -> Moment {
+    let keys = witness.history().keys[life.born..].iter();
+    let own = keys.filter(|key| key.node == life.node && key.key == witness.reading.lock_key);
+    let last = own.take_while(|key| Moment::from(key.at) <= at).last();
+    let Some(until) = last.and_then(|key| key.until_ms) else { return Moment::NEVER };
+    let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
+    let clocks = &witness.reading.clocks;
+    clocks.reaches(&life.node, Clock::Wall, at, reading).unwrap_or(Moment::NEVER)
+}
+
+/// The halted holder that resumed closest to the end of its lease, while nobody else was let in.
 fn spared(witness: &Witness<'_>) -> Option<Beat> {
     let conditions = witness.history().conditions.iter().enumerate();
     let halts = conditions.filter(|(_, condition)| condition.verb.halts());
@@ -180,6 +181,9 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         // The last halt of a hold decides: an earlier one, or one within another, resumes nothing.
         let mut halts = witness.reading.halts(&hold.grant.process);
         if halts.any(|halt| halt.from.at < hold.until.at && back.at < halt.to.at) {
+            return None;
+        }
+        if lets_another_in(witness, hold, (condition.from, back)) {
             return None;
         }
         let left = lease_at(witness, hold, back)?.checked_sub(back.at)?;
@@ -218,9 +222,8 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         }
         // By its node's clock, the key may be over before the lease is.
         let leaders = Leaders::of(witness.history());
-        let serving = witness.lives.iter().filter(own);
         let serves = |life: &&KeyLife| leaders.would_serve(&life.node, back.into());
-        let serving = serving.filter(|life| serves(life) && !is_dead(life));
+        let serving = witness.lives.iter().filter(own).filter(serves).filter(|it| !is_dead(it));
         if witness.quorum() > 1 {
             return Some((left, None, index, condition, hold, back));
         }
@@ -235,7 +238,7 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         |key| format!("its key on {} would have been over", key.node),
     );
     let text = format!(
-        "{}'s {} of {} ends {} before {what}, so nobody else could be let in.",
+        "{}'s {} of {} ends {} before {what}; nobody else is let in.",
         hold.grant.caller,
         condition.verb.word(),
         length(back.at.saturating_sub(condition.from.at)),
@@ -243,6 +246,16 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
     );
     let evidence = vec![Evidence::Condition(index), Evidence::Op(hold.grant.id)];
     Some(Beat::new(Weight::Cause, back, text, evidence))
+}
+
+/// Whether another caller was granted the lock between two instants.
+fn lets_another_in(
+    witness: &Witness<'_>,
+    hold: &StoryHold<'_>,
+    (from, to): (Instant, Instant),
+) -> bool {
+    let mut others = witness.holds.iter().filter(|it| it.grant.caller != hold.grant.caller);
+    others.any(|other| from <= other.from && other.from <= to)
 }
 
 /// When the lease ends that a holder knew of at an instant: as granted, or as last prolonged.
@@ -384,8 +397,15 @@ fn probe(witness: &Witness<'_>) -> Option<Beat> {
         .find(|op| op.process == PROBE && op.kind == OpKind::Acquire && is_granted(op))?;
     let healed = witness.history().healed?;
     let ret = op.ret?.instant();
+    // A hold that lasts beyond the heal keeps the probe out as it should.
+    let others = witness.tenures.iter().filter(|hold| hold.grant.process != PROBE);
+    let lasts = others.filter(|hold| healed < hold.until && hold.until <= ret);
+    let last = lasts.max_by_key(|hold| hold.until).map_or_else(String::new, |hold| {
+        let after = length(ret.at - hold.until.at);
+        format!(", {after} after {}'s hold ended", hold.grant.caller)
+    });
     let text = format!(
-        "Faults healed and clients stopped, the probe is granted the lock after {}.",
+        "The probe is granted the lock {} after the heal{last}.",
         length(ret.at.saturating_sub(healed.at)),
     );
     Some(Beat::new(Weight::Crux, ret, text, vec![Evidence::Op(op.id)]))

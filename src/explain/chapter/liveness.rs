@@ -190,8 +190,7 @@ fn probe_refused(witness: &Witness<'_>) -> Option<Beat> {
     let (first, last) = (tries.first()?, tries.last()?);
     let end = last.ret.map_or(witness.history().end, |ret| ret.instant());
     let text = format!(
-        "Faults are healed and the clients have stopped; the probe asks {} from here to {} and \
-         {}.",
+        "After the heal the probe asks {} from here to {} and {}.",
         count(tries.len() as u64, "time"),
         moment(end.at),
         if granted { "is let in only then" } else { "is never let in" },

@@ -40,7 +40,9 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     }
     let over = match ended {
         _ if nearest.resumed => Over::Resumed,
-        Some(life) if is_older(witness, hold, life) => Over::Older,
+        Some(life) if is_older(witness, hold, life) => {
+            Over::Older { removed: removed(witness, life, free).is_some() }
+        }
         Some(life) => removed(witness, life, free).map_or(Over::Due, Over::Removed),
         None => Over::Led { again: has_led(witness, node, free) },
     };
@@ -61,8 +63,8 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
 enum Over {
     /// It ran again.
     Resumed,
-    /// An older key than that of the tenure was over.
-    Older,
+    /// An older key than that of the tenure was over, or was removed before.
+    Older { removed: bool },
     /// The time to live of the tenure's key was over.
     Due,
     /// This removed the key before.
@@ -75,7 +77,8 @@ impl Over {
     fn before_the_write(&self, node: &str) -> String {
         match self {
             Over::Resumed => format!("{node} ran again without its key"),
-            Over::Older => format!("an older key on {node} was over"),
+            Over::Older { removed: false } => format!("an older key on {node} was over"),
+            Over::Older { removed: true } => format!("an older key on {node} was gone"),
             Over::Due => format!("its key on {node} was over"),
             Over::Removed(_) => format!("its key on {node} was gone"),
             Over::Led { .. } => format!("{node} led without its key"),
@@ -85,7 +88,8 @@ impl Over {
     fn after_the_write(&self, node: &str) -> String {
         match self {
             Over::Resumed => format!("{node} runs again without its key"),
-            Over::Older => format!("an older key on {node} is over"),
+            Over::Older { removed: false } => format!("an older key on {node} is over"),
+            Over::Older { removed: true } => format!("an older key on {node} is removed"),
             Over::Due => format!("its key on {node} would have been over"),
             Over::Removed(KeyChange::LostAtRestart | KeyChange::LostAtFailover) => {
                 format!("{node} leads again without its key")

@@ -2,7 +2,7 @@
 
 use lockstorm_platform::trace::KeyChange;
 
-use crate::check::verdict::{Cause, Violation};
+use crate::check::verdict::{Cause, Kind, Violation};
 use crate::explain::hold::{grant_of, op};
 use crate::explain::incarnation::KeyLife;
 use crate::explain::mechanism::belief::belief;
@@ -149,8 +149,9 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
 fn given_back(witness: &Witness<'_>, (life, who): (&KeyLife, &str), release: &Op) -> (How, String) {
     let node = &life.node;
     if witness.set_by_release(life).is_some() {
+        let whom = kept_out(witness, who);
         let text =
-            format!("{who}'s release set the key on {node}, and what it set kept others out.");
+            format!("{who}'s release set the key on {node}, and what it set kept {whom} out.");
         return (How::NothingDeleted, text);
     }
     let is_later = release.ret.is_some_and(|ret| life.from > ret.instant());
@@ -175,6 +176,19 @@ fn given_back(witness: &Witness<'_>, (life, who): (&KeyLife, &str), release: &Op
             How::NothingDeleted,
             format!("{who} was told that its lock is given back, and its key on {node} stayed."),
         ),
+    }
+}
+
+/// Whom a key that a caller left kept out: itself, if no leak kept another caller out.
+pub fn kept_out(witness: &Witness<'_>, who: &str) -> String {
+    let mut callers = witness
+        .of_kind(Kind::Leak)
+        .filter(|leak| leak.ops.len() > 1)
+        .flat_map(|leak| leak.ops.iter().filter_map(|id| witness.caller(*id)))
+        .peekable();
+    match callers.peek().is_some() && callers.all(|caller| caller == who) {
+        true => format!("{who} itself"),
+        false => "others".to_owned(),
     }
 }
 

@@ -61,6 +61,7 @@ pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) ->
         (KeyChange::Expired, _) => time(witness, life, owner, by),
         // By then nobody relied on it.
         (KeyChange::Changed, _) if is_over(witness, owner, key) => KeyEnding::RanOut,
+        (_, Some(by)) if takes_over(witness, owner, key, by) => KeyEnding::RanOut,
         (KeyChange::Changed, Some(by)) => {
             let text = format!(
                 "{}'s {} of {} took over {whose}'s key on {node}, whose lease was not over.",
@@ -144,6 +145,13 @@ fn is_over(witness: &Witness<'_>, owner: OpId, end: &Key) -> bool {
     let hold = witness.tenures.iter().find(|hold| witness.is_of(hold, owner));
     let has_time = hold.is_some_and(|hold| hold.lease.is_none_or(|lease| end.at.at < lease));
     witness.reading.is_given_up(owner, end.at.into()) && !has_time
+}
+
+/// Whether another caller's acquire took a key over as the lease in it was over: so it is with a
+/// lock that keeps its lease in the key's value.
+fn takes_over(witness: &Witness<'_>, owner: OpId, end: &Key, by: &Op) -> bool {
+    let is_other = by.kind == OpKind::Acquire && witness.caller(owner) != Some(&by.caller);
+    is_other && is_over(witness, owner, end)
 }
 
 /// Another caller's release or extend that had changed a key in place before it was taken over.

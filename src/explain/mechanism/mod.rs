@@ -12,7 +12,7 @@
 //! - [`stuck`]: nobody gets the lock, and no caller's key is the reason
 //! - [`by_kind`]: which of these applies to a kind of violation
 
-mod alone;
+pub mod alone;
 mod belief;
 pub mod by_kind;
 mod clock;

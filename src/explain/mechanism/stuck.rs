@@ -134,7 +134,8 @@ fn stayed_again(
         life.owner.map_or(Vec::new(), |owner| witness.reading.releases(owner).collect());
     let deleted = brought_back(witness, (life, who), &releases);
     let (text, evidence) = deleted.map(|(text, more)| (text, more.to_vec())).or_else(|| {
-        let end = witness.came_back(life)?.end?;
+        let first = witness.came_back(life)?;
+        let end = first.end?;
         let key = &witness.history().keys[end];
         let was = match key.change {
             KeyChange::Deleted => "removed",
@@ -142,7 +143,9 @@ fn stayed_again(
             KeyChange::Expired => "over",
             _ => return None,
         };
-        let (node, gone, came) = (&life.node, moment(key.at.at), came(witness, life));
+        // Its node noticed the end of its time to live only when it next looked.
+        let gone = if was == "over" { witness.gone(first).at } else { key.at.at };
+        let (node, gone, came) = (&life.node, moment(gone), came(witness, life));
         let text = format!("{who}'s key on {node} was {was} at {gone}, and {came}");
         Some((text, vec![Evidence::Key(end), Evidence::Key(life.born)]))
     })?;

@@ -1,7 +1,7 @@
 //! The meaning of a node's reply for the caller of a lock. A timeout is unknown, never refused; an
 //! error reply means that the node did nothing.
 
-use lockstorm_redis::frame::Reply;
+pub use lockstorm_redis::frame::Reply;
 
 use crate::lock::client::RequestError;
 use crate::lock::{Acquired, Deadline, Extended, Grant, Released};

@@ -42,11 +42,11 @@ pub const TEMPLATES: &[Template] = &[
         outlives(f, t, false)
     }),
     (
-        "{who}'s {word} of {length} ends {length} before its lease, so nobody else could be let in.",
+        "{who}'s {word} of {length} ends {length} before its lease; nobody else is let in.",
         |facts, told| spared(facts, told, None),
     ),
     (
-        "{who}'s {word} of {length} ends {length} before its key on {node} would have been over, so nobody else could be let in.",
+        "{who}'s {word} of {length} ends {length} before its key on {node} would have been over; nobody else is let in.",
         |facts, told| spared(facts, told, Some(told.words[4])),
     ),
     ("{who}'s lease is prolonged {any} before its hold ends at {moment}.", |facts, told| {
@@ -111,17 +111,33 @@ pub const TEMPLATES: &[Template] = &[
             ensure(is_length(told.words[1], closest), &format!("{closest} ns are closer"))
         },
     ),
+    ("The probe is granted the lock {length} after the heal.", |facts, told| {
+        probed(facts, told)?;
+        let healed = facts.history.healed.ok_or("nothing is healed")?;
+        let mut holds = facts.holds.iter().filter(|h| h.op.process != PROBE);
+        ensure(!holds.any(|h| healed < h.until && h.until <= told.at), "a hold ended since")
+    }),
     (
-        "Faults healed and clients stopped, the probe is granted the lock after {length}.",
+        "The probe is granted the lock {length} after the heal, {length} after {who}'s hold ended.",
         |facts, told| {
-            let mut holds = facts.holds.iter();
-            holds.find(|h| h.op.process == PROBE && h.from == told.at).ok_or("no such grant")?;
-            let healed = facts.history.healed.ok_or("nothing is healed")?;
-            ensure(is_length(told.words[0], told.at.at - healed.at), "it takes otherwise long")
+            probed(facts, told)?;
+            let holds = facts.holds.iter().filter(|h| h.op.process != PROBE);
+            let ends = holds.filter(|h| h.until <= told.at).map(|h| (h.until, &h.op.caller));
+            let (end, who) = ends.max().ok_or("nobody held it")?;
+            ensure(who == told.words[2], "another held it last")?;
+            ensure(is_length(told.words[1], told.at.at - end.at), "it ended otherwise")
         },
     ),
     ("The nearest miss: {any}.", nearest),
 ];
+
+/// The probe's first grant, so long after the heal.
+fn probed(facts: &Facts, told: &Told) -> Truth {
+    let mut holds = facts.holds.iter().filter(|h| h.op.process == PROBE);
+    ensure(holds.next().is_some_and(|h| h.from == told.at), "no such grant")?;
+    let healed = facts.history.healed.ok_or("nothing is healed")?;
+    ensure(is_length(told.words[0], told.at.at - healed.at), "it takes otherwise long")
+}
 
 /// A node that was down has a caller's key.
 fn kept(facts: &Facts, told: &Told) -> Truth {
@@ -182,7 +198,10 @@ fn spared(facts: &Facts, told: &Told, keyed: Option<&str>) -> Truth {
     let mut halts = facts.struck(&hold.op.process).filter(|c| c.verb.word() == word);
     let is_it =
         |c: &Condition| c.to == Some(told.at) && is_length(told.words[2], told.at.at - c.from.at);
-    ensure(halts.any(is_it), "no such halt ends now")?;
+    let halt = halts.find(|c| is_it(c)).ok_or("no such halt ends now")?;
+    let others = facts.holds.iter().filter(|h| h.op.caller != who);
+    let is_let_in = |from: Instant| halt.from <= from && from <= told.at;
+    ensure(!others.map(|h| h.from).any(is_let_in), "somebody is let in")?;
     let over = facts.lease_known(hold.op, told.at).ok_or("its lease has no end")?;
     let left = over.checked_sub(told.at.at).ok_or("its lease is over")?;
     match keyed {
@@ -298,7 +317,16 @@ enum Tells {
 }
 
 /// The forms of the nearest miss.
-const NEAREST: [(&str, Tells); 13] = [
+const NEAREST: [(&str, Tells); 15] = [
+    (
+        "{who} writes {length} after an older key on {node} was gone; nobody else was let in",
+        Tells::Older,
+    ),
+    (
+        "{who} writes {length} before an older key on {node} is removed, under its grant of \
+         {moment}",
+        Tells::Older,
+    ),
     ("{who} writes {length} after its key on {node} was gone; nobody else was let in", Tells::Own),
     (
         "{who} writes {length} before {node} leads again without its key, under its grant of \

@@ -54,11 +54,11 @@ pub const TEMPLATES: &[Template] = &[
     ("{who}'s key is still on {node}, with time to live left.", |f, t| still(f, t, false)),
     ("{who}'s key is still on {node}, with no time to live.", |f, t| still(f, t, true)),
     (
-        "Faults are healed and the clients have stopped; the probe asks {number} {word} from here to {moment} and is let in only then.",
+        "After the heal the probe asks {number} {word} from here to {moment} and is let in only then.",
         |f, t| probe(f, t, true),
     ),
     (
-        "Faults are healed and the clients have stopped; the probe asks {number} {word} from here to {moment} and is never let in.",
+        "After the heal the probe asks {number} {word} from here to {moment} and is never let in.",
         |f, t| probe(f, t, false),
     ),
     ("{who} {any}; no answer ever comes.", |facts, told| {
