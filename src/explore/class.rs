@@ -441,10 +441,9 @@ impl Search<'_, '_> {
         let is_shared = |breach: &&Breach| breach.parts.iter().any(|part| mine.contains(part));
         let own = self.breaches.clone();
         let (shared, beside): (Vec<&Breach>, Vec<&Breach>) = own.iter().partition(is_shared);
-        let kept: Vec<&Breach> = own.iter().filter(|breach| !others.contains(breach)).collect();
         let alone = self.remembering(&early, &parts_in(&beside), instead)?;
         let outcome = self.remembering(&early, &parts_in(&others), instead)?;
-        let tells = !outcome.is_unknown && adds_nothing(&outcome, &kept);
+        let tells = !outcome.is_unknown && adds_nothing(&outcome, &own.iter().collect::<Vec<_>>());
         (tells && adds_nothing(&alone, &shared)).then_some(outcome)
     }
 

@@ -221,8 +221,8 @@ fn spared(facts: &Facts, told: &Told, keyed: Option<&str>) -> Truth {
         let had = facts.keys_on(node).any(|(at, key)| at < before && key.by.is_some_and(is_own));
         let has = facts.standing(node, before).and_then(|(_, owner)| owner) == Some(hold.op.id);
         ensure(!had || has, "its key is gone")?;
-        let over = has.then(|| facts.standing(node, before)).flatten();
-        let over = over.and_then(|(born, _)| facts.runs_out(node, born, before));
+        let last = facts.keys_on(node).rfind(|(at, _)| *at < before).filter(|_| has);
+        let is_over = last.is_some_and(|(_, key)| facts.is_over_at(key, told.at.at));
         // Who led the node's group by then, without the key?
         let roles = facts.history.sightings.iter().filter(|seen| seen.at < told.at);
         let role = |name: &str| {
@@ -230,7 +230,7 @@ fn spared(facts: &Facts, told: &Told, keyed: Option<&str>) -> Truth {
             roles.clone().rfind(|seen| seen.by == name && is_role(&seen.what)).map(|seen| seen.what)
         };
         let is_replica = role(node) == Some(Seen::Follows);
-        ensure(is_replica || over.is_none_or(|over| told.at.at < over), "its key is over")?;
+        ensure(is_replica || !is_over, "its key is over")?;
         let kin = roles.clone().filter(|seen| seen.what == Seen::Follows && seen.master == node);
         for other in kin.filter(|_| has && !is_replica) {
             let lacks = facts.standing(&other.by, before).is_none();
@@ -396,10 +396,10 @@ fn runs_out_at(facts: &Facts, node: &str, at: Nanos) -> bool {
     })
 }
 
-/// Whether a key on a node was given a time to live that is over at that true time, though somebody
-/// may have changed the key since.
+/// Whether a key on a node was given a time to live that is over from that true time on, though
+/// somebody may have changed the key since.
 fn is_due_at(facts: &Facts, node: &str, at: Nanos) -> bool {
-    facts.keys_on(node).any(|(_, key)| facts.is_due_first_at(key, at))
+    facts.keys_on(node).any(|(_, key)| facts.is_due_from(key, at.saturating_sub(1), at))
 }
 
 /// Whether a node leads at a true time and none of these grants has a valid key on it, right before

@@ -344,8 +344,21 @@ impl<'a> Facts<'a> {
 
     /// Whether the time to live that a change gave a key is first over at that true time.
     pub fn is_due_first_at(&self, key: &Key, at: Nanos) -> bool {
+        self.is_due_from(key, key.at.at, at)
+    }
+
+    /// Whether the time to live that a change gave a key is over at a true time.
+    pub fn is_over_at(&self, key: &Key, at: Nanos) -> bool {
         let reading = key.until_ms.map(|until| until.saturating_add(1).saturating_mul(MILLISECOND));
-        let over = |reading| self.comes_to(&key.node, Clock::Wall, key.at.at, reading);
+        let over = |reading| self.comes_to(&key.node, Clock::Wall, at, reading);
+        reading.and_then(over) == Some(at)
+    }
+
+    /// Whether the time to live that a change gave a key is over at one true time, and was not
+    /// between another and that.
+    pub fn is_due_from(&self, key: &Key, from: Nanos, at: Nanos) -> bool {
+        let reading = key.until_ms.map(|until| until.saturating_add(1).saturating_mul(MILLISECOND));
+        let over = |reading| self.comes_to(&key.node, Clock::Wall, from, reading);
         !is_removal(key.change) && reading.and_then(over) == Some(at) && key.at.at < at
     }
 }
