@@ -146,15 +146,18 @@ fn freed_at(
 
 /// When a release that gave up its owner's tenure set a key, or first changed it in place.
 pub fn marked_at(case: &Case, life: usize, owner: OpId) -> Option<Moment> {
+    let set = &case.history.keys[case.lives.incarnations[life].born];
+    let is_set = set.by.is_some_and(|by| case.owner(by).is_none());
+    is_set.then(|| set.at.into()).or_else(|| changed_at(case, life, owner))
+}
+
+/// When a release that gave up its owner's tenure first changed a key in place.
+pub fn changed_at(case: &Case, life: usize, owner: OpId) -> Option<Moment> {
     let touches = case.lives.touches.iter().filter(|touch| touch.met == life);
     let mut changes = touches.map(|touch| &case.history.keys[touch.change]);
-    let marks = |change: &&Key| {
-        let by = change.by.filter(|_| change.change == KeyChange::Changed);
-        by.is_some_and(|by| case.releases(owner).any(|release| release.id == by))
-    };
-    let set = Some(&case.history.keys[case.lives.incarnations[life].born]);
-    let set = set.filter(|set| set.by.is_some_and(|by| case.owner(by).is_none()));
-    set.or_else(|| changes.find(marks)).map(|change| change.at.into())
+    let is_by_release = |by| case.releases(owner).any(|release| release.id == by);
+    let marks = |key: &&Key| key.change == KeyChange::Changed && key.by.is_some_and(is_by_release);
+    changes.find(marks).map(|change| change.at.into())
 }
 
 /// Whether the caller dropped an acquire: a caller that receives unknown from the lock sends a

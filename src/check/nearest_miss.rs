@@ -282,7 +282,7 @@ fn gone_at(case: &Case, (life, key): (usize, &Incarnation), owner: OpId) -> Mome
         KeyChange::Expired => by_time,
         KeyChange::Deleted | KeyChange::Set if by_release => by_time,
         // Its release had said that it is free.
-        KeyChange::Changed if leak::marked_at(case, life, owner).is_some() => by_time,
+        KeyChange::Changed if leak::changed_at(case, life, owner).is_some() => by_time,
         _ => by_time.min(key.to),
     }
 }

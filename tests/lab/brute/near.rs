@@ -149,12 +149,13 @@ fn followed(table: &Table, began: u32, born: usize) -> Vec<(usize, Point)> {
 }
 
 /// Whether an operation leaves a key of its caller in place: an acquire, or a release of another
-/// grant.
+/// grant, or of what was not granted.
 fn goes_on(table: &Table, op: &Op, began: u32) -> bool {
     match op.kind {
         OpKind::Acquire => true,
         OpKind::Release { grant } => {
-            table.began(grant) != began || table.has(began, stamp(op.call))
+            let is_own = table.began(grant) == began && !table.tenure(began).is_empty();
+            !is_own || table.has(began, stamp(op.call))
         }
         _ => false,
     }
@@ -186,11 +187,12 @@ fn gone(table: &Table, began: u32, born: usize) -> Point {
             OpKind::Acquire => table.began(op.id),
             _ => op.id,
         });
-        // A flush deletes by nobody's operation, and some grants end inside a longer hold.
+        // A flush deletes by nobody's operation, some grants end inside a longer hold, and the
+        // release of an acquire that was not granted ends none.
         let is_last = |op: &Op| {
             let grants = table.tenure(began);
             let lasts = grants.iter().any(|grant| table.holds(grant, stamp(op.call)));
-            matches!(op.kind, OpKind::Release { .. }) && !lasts
+            matches!(op.kind, OpKind::Release { .. }) && !grants.is_empty() && !lasts
         };
         let foreign = whose != Some(began) || !by.is_some_and(is_last);
         let is_there = stays(table, born, index);
