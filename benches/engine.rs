@@ -69,7 +69,9 @@ fn on_event_engine(seconds: u64) -> u64 {
     for n in 1..=CLIENTS {
         let address = SocketAddrV4::new(Ipv4Addr::new(10, 0, 1, n), PORT);
         let count = Rc::clone(&count);
-        hosts.push(host(format!("c{n}"), address, move |host| ask(host, Rc::clone(&count))));
+        hosts.push(host(format!("c{n}"), address, move |host| {
+            send_requests(host, Rc::clone(&count))
+        }));
     }
     let mut world = World::new(WorldSpec {
         latency: Latency::Constant(3 * MILLISECOND),
@@ -95,7 +97,7 @@ async fn serve(host: Host) {
     }
 }
 
-async fn ask(host: Host, count: Rc<Cell<u64>>) {
+async fn send_requests(host: Host, count: Rc<Cell<u64>>) {
     let mut streams = Vec::new();
     for n in 1..=NODES {
         let node = host.resolve(&format!("n{n}")).expect("the nodes have names");

@@ -87,7 +87,9 @@ fn wire(request: &BytesMut, at_a_time: u32) -> f64 {
     let batch = request.repeat(at_a_time as usize);
     let client: Process = {
         let answered = Rc::clone(&answered);
-        Rc::new(move |host| Box::pin(ask(host, batch.clone(), at_a_time, Rc::clone(&answered))))
+        Rc::new(move |host| {
+            Box::pin(send_requests(host, batch.clone(), at_a_time, Rc::clone(&answered)))
+        })
     };
     let hosts = vec![node(1), host("c1", Ipv4Addr::new(10, 0, 1, 1), client)];
     let start = Instant::now();
@@ -98,7 +100,7 @@ fn wire(request: &BytesMut, at_a_time: u32) -> f64 {
     nanos(start) / f64::from(answered.get())
 }
 
-async fn ask(host: Host, batch: Vec<u8>, at_a_time: u32, answered: Rc<Cell<u32>>) {
+async fn send_requests(host: Host, batch: Vec<u8>, at_a_time: u32, answered: Rc<Cell<u32>>) {
     let node = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 6379);
     let mut stream = host.connect(node).await.expect("the node listens");
     let mut input = BytesMut::new();

@@ -64,7 +64,7 @@ fn quarry() -> HuntTest {
 }
 
 fn main() -> ExitCode {
-    quarry().tell()
+    quarry().report()
 }
 
 #[test]

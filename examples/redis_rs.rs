@@ -129,7 +129,7 @@ impl RedisRs {
 
     /// Sends a request on the open connection, or on a new one, with the lock's timeout. A
     /// connection with an error is not used again.
-    async fn ask<T>(
+    async fn query<T>(
         &mut self,
         question: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<T>,
     ) -> RedisResult<T> {
@@ -156,18 +156,19 @@ impl RedisRs {
         let ttl = milliseconds(self.choices.ttl);
         let mut command = redis::cmd("SET");
         command.arg(&self.setting.config.key).arg(token).arg("NX").arg("PX").arg(ttl);
-        self.ask(async |connection| command.query_async(connection).await).await
+        self.query(async |connection| command.query_async(connection).await).await
     }
 
     async fn delete(&mut self) -> RedisResult<()> {
         let command = redis::Cmd::del(&self.setting.config.key);
-        self.ask(async |connection| command.query_async(connection).await).await
+        self.query(async |connection| command.query_async(connection).await).await
     }
 
     async fn compare_and_delete(&mut self, token: &str) -> RedisResult<bool> {
         let script = Script::new(scripts::COMPARE_AND_DELETE);
         let key = self.setting.config.key.clone();
-        self.ask(async |connection| script.key(key).arg(token).invoke_async(connection).await).await
+        self.query(async |connection| script.key(key).arg(token).invoke_async(connection).await)
+            .await
     }
 }
 
@@ -217,7 +218,7 @@ fn main() -> ExitCode {
         Some("tokio") => ON_TOKIO,
         _ => HASTY,
     };
-    quarry(lock).tell()
+    quarry(lock).report()
 }
 
 #[test]

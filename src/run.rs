@@ -182,12 +182,12 @@ impl Lab {
     /// The terms by which the history of a plan is judged.
     pub fn terms(&self, plan: &Plan) -> Terms {
         let promise = self.promise(plan);
-        let asked = contacted_nodes(plan, self.algorithm(plan)).len();
-        let asked = u32::try_from(asked).expect("a plan has few nodes");
+        let queried = contacted_nodes(plan, self.algorithm(plan)).len();
+        let queried = u32::try_from(queried).expect("a plan has few nodes");
         Terms {
             lock_key: plan.lock.key.clone(),
             holders: promise.holders,
-            tells_loss: promise.tells_loss,
+            reports_loss: promise.reports_loss,
             model: promise.model,
             ttl: plan.lock.ttl,
             longest_ttl: plan.longest_ttl(),
@@ -204,8 +204,8 @@ impl Lab {
             site: Site {
                 nodes: plan.nodes(),
                 sentinels: plan.sentinels(),
-                quorum: plan.lock.quorum.unwrap_or(asked / 2 + 1),
-                asked,
+                quorum: plan.lock.quorum.unwrap_or(queried / 2 + 1),
+                queried,
                 message: slowest_access(&plan.links),
                 works: works(plan),
                 assumes: promise.assumes,
@@ -405,8 +405,8 @@ fn node_config(plan: &Plan, n: u32) -> NodeConfig {
 /// The initial master of a node by configuration; cluster nodes determine theirs on their own.
 pub fn master_of(plan: &Plan, n: u32) -> Option<SocketAddrV4> {
     let topology = &plan.topology;
-    let told = topology.kind != TopologyKind::Cluster;
-    topology.master_of(n).filter(|_| told).map(node_address)
+    let is_configured = topology.kind != TopologyKind::Cluster;
+    topology.master_of(n).filter(|_| is_configured).map(node_address)
 }
 
 /// The configuration of every node of a cluster with these node addresses.

@@ -273,7 +273,7 @@ impl HuntTest {
 
     /// Hunts, and reports the result on standard output: for a `main`. The exit codes are those of
     /// the command line.
-    pub fn tell(self) -> ExitCode {
+    pub fn report(self) -> ExitCode {
         let is_within = self.quarry.within_assumptions;
         let (lab, report) = self.hunt();
         let tested = &report.tally;

@@ -125,10 +125,10 @@ pub fn measure(case: &Case) -> Availability {
 /// The acquires that returned before `until` with such an outcome, in thousandths of all that did,
 /// rounded.
 fn share(case: &Case, until: Moment, is: fn(&Outcome) -> bool) -> u32 {
-    let told = clients_acquires(case);
-    let told = told.filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) < until));
+    let acquires = clients_acquires(case);
+    let acquires = acquires.filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) < until));
     let (all, found) =
-        told.fold((0_u64, 0), |(all, found), op| (all + 1, found + u64::from(is(&op.outcome))));
+        acquires.fold((0_u64, 0), |(all, found), op| (all + 1, found + u64::from(is(&op.outcome))));
     u32::try_from((found * 1_000 + all / 2) / all.max(1)).unwrap_or(1_000)
 }
 

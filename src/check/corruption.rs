@@ -43,19 +43,19 @@ fn stepwise(case: &Case, initial: i64, step: i64) -> Vec<Violation> {
 /// More updates were confirmed to callers than the resource has, or more sales than items.
 fn wrong_sum(case: &Case, initial: i64, last: i64, step: i64) -> Option<Violation> {
     let key = case.terms.lock_key.as_str();
-    let told = case.history.ops.iter().filter(|op| {
+    let acknowledged = case.history.ops.iter().filter(|op| {
         matches!(op.kind, OpKind::Write { .. })
             && op.outcome == Outcome::Accepted
             && op.object != key
     });
-    let told = told.map(|op| op.id).collect::<Vec<_>>();
+    let acknowledged = acknowledged.map(|op| op.id).collect::<Vec<_>>();
     let made = if step > 0 { last.saturating_sub(initial) } else { initial };
-    if i64::try_from(told.len()).unwrap_or(i64::MAX) <= made {
+    if i64::try_from(acknowledged.len()).unwrap_or(i64::MAX) <= made {
         return None;
     }
     let end = case.history.end;
     Some(Violation {
-        ops: told,
+        ops: acknowledged,
         cause: Some(Cause::None),
         ..Violation::new(Kind::Corruption, end, end)
     })

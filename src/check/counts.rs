@@ -38,7 +38,7 @@ pub struct Counts {
 /// The counts of a case.
 pub fn count(case: &Case) -> Counts {
     let acquires = case.acquires().filter(|op| op.process != PROBE).collect::<Vec<_>>();
-    let told = |is: fn(&Outcome) -> bool| number(acquires.iter().filter(|op| is(&op.outcome)));
+    let count = |is: fn(&Outcome) -> bool| number(acquires.iter().filter(|op| is(&op.outcome)));
     let conditions = case.history.conditions.iter();
     let met = conditions
         .filter(|condition| !did_nothing(case, &case.terms.site.nodes, condition))
@@ -47,10 +47,10 @@ pub fn count(case: &Case) -> Counts {
     let in_hold = met.iter().filter(|condition| somebody_held(case, condition));
     let in_hold = in_hold.map(|condition| condition.fault).collect::<BTreeSet<_>>();
     Counts {
-        grants: told(|outcome| matches!(outcome, Outcome::Granted { .. })),
+        grants: count(|outcome| matches!(outcome, Outcome::Granted { .. })),
         contended: contended(case, &acquires),
-        refused: told(|outcome| matches!(outcome, Outcome::Refused { .. })),
-        unknown: told(|outcome| *outcome == Outcome::Unknown),
+        refused: count(|outcome| matches!(outcome, Outcome::Refused { .. })),
+        unknown: count(|outcome| *outcome == Outcome::Unknown),
         struck: number(&struck),
         struck_in_hold: number(&in_hold),
         accesses: number(case.history.accesses.iter().filter(|access| access.caller != PROBE)),

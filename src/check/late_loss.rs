@@ -9,7 +9,7 @@ use crate::reading::moment::Moment;
 /// single grant does not matter while another grant covers the caller. A gap that an extend closes
 /// is no loss: the caller has the lock again, and nobody had it in between unless that shows.
 pub fn violations(case: &Case) -> Vec<Violation> {
-    if !case.terms.tells_loss {
+    if !case.terms.reports_loss {
         return Vec::new();
     }
     case.tenures.iter().filter_map(|tenure| violation(case, &tenure.whole)).collect()

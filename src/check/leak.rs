@@ -102,7 +102,7 @@ fn left_over_from(
 ) -> Option<(OpId, Moment)> {
     let owner = case.leaver(key)?;
     let op = case.op(owner)?;
-    let told = match op.outcome {
+    let known = match op.outcome {
         _ if case.owner(key.by?).is_none() => released_at(case, key)?,
         Outcome::Refused { .. } | Outcome::Unknown => {
             freed_at(case, requests, key, (owner, op.ret?.into()))
@@ -113,8 +113,8 @@ fn left_over_from(
         Outcome::Granted { .. } => case.endings(owner).filter_map(|ending| ending.done).min()?,
         _ => return None,
     };
-    let over = case.tenure(owner).map_or(told, |tenure| tenure.whole.end);
-    let from = key.from.max(told).max(over);
+    let over = case.tenure(owner).map_or(known, |tenure| tenure.whole.end);
+    let from = key.from.max(known).max(over);
     (from < key.to).then_some((owner, from))
 }
 
@@ -136,12 +136,12 @@ fn freed_at(
         let returned = release.ret.map(Moment::from).or_else(death);
         returned.unwrap_or(case.history.end.into())
     };
-    let asks = |op: &&Op| {
+    let is_request = |op: &&Op| {
         let mut sent = requests.of_op(op.id).iter();
         matches!(op.kind, OpKind::Release { .. })
             && sent.any(|request| request.to == key.node && concerns(request))
     };
-    case.ops_of(owner).filter(asks).map(over).fold(returned, Moment::max)
+    case.ops_of(owner).filter(is_request).map(over).fold(returned, Moment::max)
 }
 
 /// When a release that gave up its owner's tenure set a key, or first changed it in place.
@@ -178,21 +178,21 @@ fn answered_at(
     let answered = first_answer(case, owner, |release| {
         release.outcome == Outcome::Released || came(requests, key, release)
     });
-    answered.or_else(|| asked_nobody(case, requests, (owner, key.node)))
+    answered.or_else(|| queried_nobody(case, requests, (owner, key.node)))
 }
 
 /// When a release returned, unknown or not mine, without a request that concerns the key, though no
 /// fault had disturbed its connection: nobody was asked to free the key. It returned at once, or
 /// with a reply to each request that it did send.
-fn asked_nobody(
+fn queried_nobody(
     case: &Case,
     requests: &Requests<'_>,
     (owner, node): (OpId, &str),
 ) -> Option<Moment> {
     let releases = case.releases(owner).filter(|release| {
         let mut sent = requests.of_op(release.id).iter();
-        let asks_nobody = !requests.all.is_empty() && !sent.any(|request| may_free(request));
-        asks_nobody && matches!(release.outcome, Outcome::Unknown | Outcome::NotMine)
+        let queries_nobody = !requests.all.is_empty() && !sent.any(|request| may_free(request));
+        queries_nobody && matches!(release.outcome, Outcome::Unknown | Outcome::NotMine)
     });
     let returned = releases.filter_map(|release| {
         let ret = release.ret?;
@@ -217,7 +217,7 @@ fn denied_from(
     owner: OpId,
 ) -> Option<Moment> {
     let of_all = |release: &Op| {
-        let is_certain = case.terms.asks_one_node() || !is_confirmed(case, requests, release);
+        let is_certain = case.terms.queries_one_node() || !is_confirmed(case, requests, release);
         release.outcome == Outcome::Released && is_certain
     };
     first_answer(case, owner, |release| {
@@ -311,8 +311,9 @@ impl<'a> Way<'a> {
     fn of(requests: &'a Requests<'a>, key: &Incarnation<'a>, owner: OpId) -> Way<'a> {
         let creator = key.by.unwrap_or(owner);
         let own = requests.of_op(creator);
-        let asked = own.iter().filter(|request| request.to == key.node && !deletes(request));
-        let created = asked.min_by_key(|request| {
+        let requests_there =
+            own.iter().filter(|request| request.to == key.node && !deletes(request));
+        let created = requests_there.min_by_key(|request| {
             let applied = request.at(Leg::Applied);
             applied.map_or(u64::MAX, |applied| applied.seq.abs_diff(key.from.seq))
         });
@@ -374,7 +375,7 @@ fn blocking<'a>(
     op: &Op,
 ) -> Vec<(&'a Leftover<'a>, Met)> {
     let is_refused = matches!(op.outcome, Outcome::Refused { .. });
-    if !is_refused && !case.terms.asks_one_node() {
+    if !is_refused && !case.terms.queries_one_node() {
         return Vec::new();
     }
     let mut blocking = leftovers
@@ -422,7 +423,7 @@ fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> Vec<
         return Vec::new();
     }
     let mut tries = tries(requests, leftover.key.node);
-    if !case.terms.asks_one_node() {
+    if !case.terms.queries_one_node() {
         tries.truncate(1);
     }
     let count = tries.len();

@@ -116,11 +116,11 @@ fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -
 /// a later step of it moves no key.
 fn promised_to_the_dead(case: &Case) -> Nanos {
     let died = case.holds.iter().filter(|hold| matches!(hold.ended, HoldEnd::Died(_)));
-    let told = died.filter(|hold| !hold.by_probe).flat_map(|hold| {
+    let ops = died.filter(|hold| !hold.by_probe).flat_map(|hold| {
         let grant = case.op(hold.grant).into_iter();
         grant.chain(case.ops_of(hold.grant)).filter(|op| op.ret.is_some())
     });
-    let ends = told.filter_map(|op| match op.outcome {
+    let ends = ops.filter_map(|op| match op.outcome {
         Outcome::Granted { deadline, .. } | Outcome::Kept { deadline } => {
             let (clock, reading) = deadline?;
             case.clocks.line(&op.process, clock, op.call.into())?.reaches(reading)

@@ -173,8 +173,8 @@ fn failed_over(case: &Case, (tenure, loss): (&Tenure, &Violation), hosts: &BTree
 
 /// Whether keys were taken away by no fault, in time to explain the loss of a key.
 fn was_taken(case: &Case, loss: &Violation) -> bool {
-    let asked = requested_at(case, loss);
-    let is_within = |at: Instant| asked <= at.into() && at.at <= loss.from.at;
+    let requested = requested_at(case, loss);
+    let is_within = |at: Instant| requested <= at.into() && at.at <= loss.from.at;
     let taken = |key: &Key| match key.change {
         KeyChange::Evicted | KeyChange::LostAtRestart | KeyChange::LostAtFailover => true,
         KeyChange::Expired => false,
@@ -310,7 +310,7 @@ fn kept(leaders: &Leaders, alive: &BTreeSet<&str>, at: Moment) -> usize {
 
 /// How many of the queried nodes need not grant.
 fn spare(case: &Case) -> usize {
-    case.terms.site.asked.saturating_sub(case.terms.site.quorum) as usize
+    case.terms.site.queried.saturating_sub(case.terms.site.quorum) as usize
 }
 
 /// Whether an operation ended the key: one of its tenure, unless that promised a lease that was

@@ -179,16 +179,16 @@ fn seats<'a>(case: &Case<'a>) -> Vec<Vec<Seated<'a>>> {
         let leads = reigns.map(|(from, to)| (promoted.contains(&(node, from)), from, to));
         Seated { node, leads: leads.collect() }
     };
-    if case.terms.site.asked <= 1 {
+    if case.terms.site.queried <= 1 {
         let nodes = groups.into_iter().filter(|group| !group.is_disjoint(&had)).flatten();
         let nodes = nodes.chain(had.iter().copied()).collect::<BTreeSet<_>>();
         return vec![nodes.into_iter().map(seated).collect()];
     }
-    let asked = contacted_nodes(case);
+    let queried = contacted_nodes(case);
     let grouped = groups.iter().flatten().copied().collect::<BTreeSet<_>>();
-    let alone = asked.difference(&grouped).map(|node| BTreeSet::from([*node]));
+    let alone = queried.difference(&grouped).map(|node| BTreeSet::from([*node]));
     let alone = alone.collect::<Vec<_>>();
-    let seats = groups.into_iter().filter(|group| !group.is_disjoint(&asked)).chain(alone);
+    let seats = groups.into_iter().filter(|group| !group.is_disjoint(&queried)).chain(alone);
     seats.map(|seat| seat.into_iter().map(seated).collect()).collect()
 }
 
@@ -198,12 +198,13 @@ fn contacted_nodes<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
     let sent = requests
         .filter(|request| case.op(request.op).is_some_and(|op| op.object == case.terms.lock_key));
     let nodes = &case.terms.site.nodes;
-    let asked = sent.map(|request| request.to.as_str()).filter(|to| nodes.iter().any(|n| n == to));
-    let asked = asked.collect::<BTreeSet<_>>();
-    if asked.is_empty() {
+    let queried =
+        sent.map(|request| request.to.as_str()).filter(|to| nodes.iter().any(|n| n == to));
+    let queried = queried.collect::<BTreeSet<_>>();
+    if queried.is_empty() {
         return case.history.keys.iter().map(|key| key.node.as_str()).collect();
     }
-    asked
+    queried
 }
 
 /// Since when enough seats had been free at a tenure's last write for another caller to reach its

@@ -83,7 +83,7 @@ fn made_by_request(case: &Case, op: &Op, change: &Key) -> bool {
 
 /// The first release of a tenure that had returned by then and makes the extend's effect late.
 fn release_before<'a>(case: &Case<'a>, extend: &Op, grant: OpId, at: Moment) -> Option<&'a Op> {
-    let is_sole = case.terms.asks_one_node();
+    let is_sole = case.terms.queries_one_node();
     let returned =
         case.releases(grant).filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) <= at));
     let late = returned.filter(|op| {
@@ -101,7 +101,7 @@ fn is_over(case: &Case, extend: &Op, grant: OpId, at: Moment) -> bool {
 /// Whether too few nodes had the tenure's key just before that moment, a master and its replicas
 /// counted once. With one node no other node could have it.
 fn is_lost(case: &Case, grant: OpId, at: Moment) -> bool {
-    if case.terms.asks_one_node() {
+    if case.terms.queries_one_node() {
         return true;
     }
     let leaders = Leaders::of(case.history);

@@ -14,7 +14,7 @@ pub struct Terms {
     /// The maximum number of concurrent holders.
     pub holders: u32,
     /// Whether the lock notifies a running caller of a loss.
-    pub tells_loss: bool,
+    pub reports_loss: bool,
     /// The model that acquires and releases must follow.
     pub model: Model,
     /// The requested time to live, ns.
@@ -41,8 +41,8 @@ pub struct Terms {
 
 impl Terms {
     /// Whether one node decides, so that its reply is true of the lock.
-    pub fn asks_one_node(&self) -> bool {
-        self.site.asked <= 1
+    pub fn queries_one_node(&self) -> bool {
+        self.site.queried <= 1
     }
 }
 

@@ -10,12 +10,12 @@ use crate::explore::budget::Budget;
 
 /// The time limit of an explanation, from its beginning; the terminal shows the current step.
 pub fn budget(length: Nanos) -> Option<Budget> {
-    Some(Budget { told: progress::explaining, ..silent(length) })
+    Some(Budget { report: progress::explaining, ..silent(length) })
 }
 
 /// The same for one of several explanations at a time: the terminal shows how many are done.
 pub fn silent(length: Nanos) -> Budget {
-    Budget { length: Duration::from_nanos(length), clock: passed, told: |_| {} }
+    Budget { length: Duration::from_nanos(length), clock: passed, report: |_| {} }
 }
 
 /// The time since the first call.

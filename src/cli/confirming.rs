@@ -70,7 +70,7 @@ pub fn confirm(arguments: &ConfirmArguments) -> Result<Exit, Refusal> {
     ));
     let outcomes = run(arguments, &plans);
     write(arguments, &subjects, &outcomes)?;
-    let endings: Vec<Exit> = subjects.iter().map(|subject| tell(subject, &outcomes)).collect();
+    let endings: Vec<Exit> = subjects.iter().map(|subject| report(subject, &outcomes)).collect();
     let count = |wanted| endings.iter().filter(|ending| **ending == wanted).count();
     let left_out = subjects.iter().filter(|subject| !subject.reasons.is_empty()).count();
     let (yes, no, failed) = (count(Exit::Held), count(Exit::Violated), count(Exit::Refused));
@@ -79,8 +79,8 @@ pub fn confirm(arguments: &ConfirmArguments) -> Result<Exit, Refusal> {
         "\n{yes} confirmed, {no} not, {unknown} unknown, {failed} could not be run, \
          {left_out} cannot be confirmed"
     ));
-    let told = subjects.iter().zip(&endings);
-    let counted = told.filter(|(subject, _)| subject.reasons.is_empty() || subject.is_named);
+    let results = subjects.iter().zip(&endings);
+    let counted = results.filter(|(subject, _)| subject.reasons.is_empty() || subject.is_named);
     Ok(worst(counted.map(|(_, ending)| *ending)))
 }
 
@@ -260,7 +260,7 @@ fn look_ahead(
 }
 
 /// Reports the result of one plan and of its remedies.
-fn tell(subject: &Subject, outcomes: &BTreeMap<String, ConfirmOutcome>) -> Exit {
+fn report(subject: &Subject, outcomes: &BTreeMap<String, ConfirmOutcome>) -> Exit {
     let plan = &subject.plan;
     say(&format!("\n{}  seed {}, plan {}", plan.name, plan.seed, plan.digest()));
     if !subject.reasons.is_empty() {
@@ -275,7 +275,7 @@ fn tell(subject: &Subject, outcomes: &BTreeMap<String, ConfirmOutcome>) -> Exit 
         if is_remedy {
             say(&format!("  its remedy: {}", plan.name));
         }
-        endings.push(tell_outcome(outcome));
+        endings.push(report_outcome(outcome));
     }
     let ending = worst(endings.into_iter());
     if ending != Exit::Held {
@@ -284,10 +284,10 @@ fn tell(subject: &Subject, outcomes: &BTreeMap<String, ConfirmOutcome>) -> Exit 
     ending
 }
 
-fn tell_outcome(outcome: &ConfirmOutcome) -> Exit {
+fn report_outcome(outcome: &ConfirmOutcome) -> Exit {
     let ConfirmOutcome { simulated, real } = outcome;
     say(&format!("  simulated  {}", found(simulated)));
-    let mut told: Vec<&Attempt> = Vec::new();
+    let mut attempts: Vec<&Attempt> = Vec::new();
     for (nth, attempt) in (1..).zip(real) {
         match attempt {
             Ok(attempt) => {
@@ -298,14 +298,14 @@ fn tell_outcome(outcome: &ConfirmOutcome) -> Exit {
                     false => String::new(),
                 };
                 say(&format!("  real {nth}     {}{busy}", found(&attempt.finding)));
-                told.push(attempt);
+                attempts.push(attempt);
             }
             Err(why) => say(&format!("  real {nth}     was not run: {why}")),
         }
     }
     let steps = STEPS.map(|(what, _, measure)| (what, measure));
     for (what, measure) in WINDOWS.into_iter().chain(steps) {
-        let real: Vec<_> = told.iter().filter_map(|run| measure(&run.finding)).collect();
+        let real: Vec<_> = attempts.iter().filter_map(|run| measure(&run.finding)).collect();
         if let (Some(simulated), Some(least), Some(most)) =
             (measure(simulated), real.iter().min(), real.iter().max())
         {
@@ -315,11 +315,11 @@ fn tell_outcome(outcome: &ConfirmOutcome) -> Exit {
     }
     if matches!(simulated.judgement.verdict, Verdict::Violated(_)) {
         say(&format!("  simulated: {}", explain(simulated).verdict));
-        if let Some(first) = told.first() {
+        if let Some(first) = attempts.first() {
             say(&format!("  real: {}", explain(&first.finding).verdict));
         }
     }
-    let unmatched = told.iter().map(|run| run.unmatched).max().unwrap_or(0);
+    let unmatched = attempts.iter().map(|run| run.unmatched).max().unwrap_or(0);
     let left_out = compare::left_out(unmatched);
     if !left_out.is_empty() {
         let words: Vec<&str> = left_out.iter().map(|kind| kind.word()).collect();

@@ -56,8 +56,8 @@ pub fn threshold(arguments: &ThresholdArguments) -> Result<Exit, Refusal> {
         plan.seed,
         plan.digest()
     ));
-    let asked = match act::thresholds(&lab, &plan, arguments.of.as_deref()) {
-        Ok(asked) => asked,
+    let thresholds = match act::thresholds(&lab, &plan, arguments.of.as_deref()) {
+        Ok(thresholds) => thresholds,
         Err(can_be) => {
             let what = match &arguments.of {
                 Some(of) => format!("this plan has no figure '{of}'"),
@@ -66,7 +66,7 @@ pub fn threshold(arguments: &ThresholdArguments) -> Result<Exit, Refusal> {
             return Err(Refusal::new(what, format!("it has: {}", can_be.join(", "))));
         }
     };
-    let ending = match asked {
+    let ending = match thresholds {
         ThresholdReport::Unknown(finding) => {
             act::in_short(&finding).iter().for_each(|line| say(line));
             ending(&finding)

@@ -34,7 +34,7 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
         HuntProgress::Shrinking => progress::now("shrinking"),
     });
     progress::clear();
-    tell(arguments, &catch, &seeds)
+    report(arguments, &catch, &seeds)
 }
 
 fn quarry(arguments: &HuntArguments) -> Quarry {
@@ -59,7 +59,7 @@ fn quarry(arguments: &HuntArguments) -> Quarry {
     quarry
 }
 
-fn tell(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Exit, Refusal> {
+fn report(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Exit, Refusal> {
     let tested = &catch.tally;
     let Some((finding, shrink_runs)) = &catch.found else {
         if catch.tally.struck_in_hold == 0 {

@@ -197,8 +197,8 @@ fn table(ran: &[Ran]) -> Table {
 
 /// Whether two neighbouring seeds of one scenario have the same result.
 fn joins(a: &Ran, b: &Ran) -> bool {
-    let tells = |ran: &Ran| (ran.scenario.name.clone(), ran.found.clone(), ran.met);
-    tells(a) == tells(b) && a.plan.seed.checked_add(1) == Some(b.plan.seed)
+    let key = |ran: &Ran| (ran.scenario.name.clone(), ran.found.clone(), ran.met);
+    key(a) == key(b) && a.plan.seed.checked_add(1) == Some(b.plan.seed)
 }
 
 fn seeds_of(first: u64, last: u64) -> String {

@@ -184,7 +184,7 @@ impl RealGround {
         if self.is_interrupted.get() {
             return Err(ENDED.to_owned());
         }
-        let unmatched = self.nodes.iter().map(|node| node.asked.unmatched()).sum();
+        let unmatched = self.nodes.iter().map(|node| node.pending.unmatched()).sum();
         Ok(RealRun { run, unmatched, latest: self.latest })
     }
 

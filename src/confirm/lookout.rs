@@ -8,8 +8,8 @@ use std::net::SocketAddrV4;
 use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_platform::trace::{Event, Sight};
-use lockstorm_redis::ask::{Asker, role};
 use lockstorm_redis::frame::Reply;
+use lockstorm_redis::resp_client::{RespClient, role};
 use lockstorm_redis::sentinel::{SIGHTS, sight};
 use lockstorm_world::engine::live::outside;
 
@@ -28,7 +28,7 @@ pub async fn of_sentinel(host: Host, server: SocketAddrV4) {
 }
 
 async fn listen(host: &Host, server: SocketAddrV4) -> io::Result<()> {
-    let mut server = Asker::new(outside::connect(server).await?);
+    let mut server = RespClient::new(outside::connect(server).await?);
     server.send(&[&["SUBSCRIBE"][..], &SIGHTS.map(|(channel, _)| channel)].concat()).await?;
     loop {
         let Reply::Array(parts) = server.reply().await? else { continue };
@@ -49,9 +49,9 @@ pub async fn of_node(
     server: SocketAddrV4,
     is_in_cluster: bool,
     followed: &Followed,
-    asked: &PendingRequests,
+    pending: &PendingRequests,
 ) {
-    let _ = look(&host, server, is_in_cluster, followed, asked).await;
+    let _ = look(&host, server, is_in_cluster, followed, pending).await;
 }
 
 async fn look(
@@ -59,20 +59,20 @@ async fn look(
     server: SocketAddrV4,
     is_in_cluster: bool,
     followed: &Followed,
-    asked: &PendingRequests,
+    pending: &PendingRequests,
 ) -> io::Result<()> {
-    let mut server = Asker::new(outside::connect(server).await?);
+    let mut server = RespClient::new(outside::connect(server).await?);
     let mut failed = Vec::new();
     loop {
-        if let Some(master) = role(&server.ask(&["ROLE"]).await?)
+        if let Some(master) = role(&server.request(&["ROLE"]).await?)
             && followed.replace(master) != master
         {
             host.record(Event::Role { master });
             if master.is_some() {
-                asked.miss();
+                pending.miss();
             }
         }
-        if is_in_cluster && let Reply::Bulk(nodes) = server.ask(&["CLUSTER", "NODES"]).await? {
+        if is_in_cluster && let Reply::Bulk(nodes) = server.request(&["CLUSTER", "NODES"]).await? {
             let now = failed_masters(str_of(&nodes));
             for master in now.iter().copied().filter(|master| !failed.contains(master)) {
                 host.record(Event::Saw { sight: Sight::Down, master });

@@ -32,14 +32,14 @@ struct PendingConnection {
 
 impl PendingRequests {
     /// Adds a request that is about to be sent to the server.
-    pub fn ask(&self, by: SocketAddrV4, request: Request, command: String) {
+    pub fn sent(&self, by: SocketAddrV4, request: Request, command: String) {
         let mut lines = self.lines.borrow_mut();
         lines.entry(by).or_default().waiting.push_back((request, command));
     }
 
     /// The request of a command that the server has reported. Previous pending requests were
     /// refused without being executed.
-    pub fn tell(&self, by: SocketAddrV4, command: &str) -> Option<Request> {
+    pub fn reported(&self, by: SocketAddrV4, command: &str) -> Option<Request> {
         let mut lines = self.lines.borrow_mut();
         let line = lines.get_mut(&by)?;
         let place = line.waiting.iter().position(|(_, known)| known == command)?;
@@ -97,15 +97,15 @@ mod tests {
     fn a_command_finds_its_request_past_those_that_were_refused() {
         let (client, server) = ("127.1.1.1:1".parse().unwrap(), "127.1.0.1:2".parse().unwrap());
         let connection = Connection { client, server };
-        let asked = PendingRequests::default();
+        let pending = PendingRequests::default();
         for (nth, command) in [(0, "SET"), (1, "GET"), (2, "SET")] {
-            asked.ask(client, Request { connection, nth }, command.to_owned());
+            pending.sent(client, Request { connection, nth }, command.to_owned());
         }
-        let told = |by, command| asked.tell(by, command).map(|request| request.nth);
-        assert_eq!(told(server, "GET"), None);
-        assert_eq!(told(client, "GET"), Some(1));
-        assert_eq!(told(client, "DEL"), None);
-        assert_eq!(told(client, "SET"), Some(2));
-        assert_eq!(told(client, "SET"), None);
+        let reported = |by, command| pending.reported(by, command).map(|request| request.nth);
+        assert_eq!(reported(server, "GET"), None);
+        assert_eq!(reported(client, "GET"), Some(1));
+        assert_eq!(reported(client, "DEL"), None);
+        assert_eq!(reported(client, "SET"), Some(2));
+        assert_eq!(reported(client, "SET"), None);
     }
 }

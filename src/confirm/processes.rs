@@ -266,7 +266,7 @@ fn is_ready(setup: &ProcessSetup) -> bool {
         None => ("PING\r\n", "+PONG"),
         Some(_) => ("CLUSTER INFO\r\n", "cluster_state:ok"),
     };
-    let ask = || -> io::Result<bool> {
+    let is_ready = || -> io::Result<bool> {
         let mut stream = TcpStream::connect(SocketAddr::V4(setup.own))?;
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
         stream.write_all(question.as_bytes())?;
@@ -274,7 +274,7 @@ fn is_ready(setup: &ProcessSetup) -> bool {
         let length = stream.read(&mut answer)?;
         Ok(String::from_utf8_lossy(&answer[..length]).contains(wanted))
     };
-    ask().unwrap_or(false)
+    is_ready().unwrap_or(false)
 }
 
 /// A port that is currently free.

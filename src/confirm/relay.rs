@@ -14,11 +14,11 @@ use bytes::BytesMut;
 use lockstorm_platform::host::{Host, Listener, Stream};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_platform::trace::{Event, Leg, Request};
-use lockstorm_redis::ask::Asker;
 use lockstorm_redis::cluster::BUS;
 use lockstorm_redis::frame::decode::ReplyReader;
 use lockstorm_redis::frame::request::RequestReader;
 use lockstorm_redis::frame::{self, Arguments};
+use lockstorm_redis::resp_client::RespClient;
 use lockstorm_redis::signal::{First, first};
 use lockstorm_redis::specification;
 use lockstorm_world::engine::live::outside;
@@ -43,7 +43,7 @@ pub struct RelayNode {
     /// The setup of its server.
     pub setup: ProcessSetup,
     /// The requests of its clients.
-    pub asked: Rc<PendingRequests>,
+    pub pending: Rc<PendingRequests>,
     /// The master that its server follows.
     followed: Rc<Followed>,
     /// Dropped before its files are.
@@ -59,7 +59,7 @@ impl RelayNode {
         RelayNode {
             name,
             setup,
-            asked: Rc::default(),
+            pending: Rc::default(),
             followed: Rc::default(),
             home,
             server: RefCell::new(server),
@@ -69,8 +69,8 @@ impl RelayNode {
     }
 
     async fn witness(&self, host: &Host) -> ServerWitness {
-        let (asked, followed) = (Rc::clone(&self.asked), Rc::clone(&self.followed));
-        ServerWitness::begin(host.clone(), &self.setup, asked, followed).await
+        let (pending, followed) = (Rc::clone(&self.pending), Rc::clone(&self.followed));
+        ServerWitness::begin(host.clone(), &self.setup, pending, followed).await
     }
 
     /// Stops or resumes the server as the world does with the node's process.
@@ -150,7 +150,7 @@ async fn listen(host: Host, node: Rc<RelayNode>, mut witness: ServerWitness) {
     loop {
         witness.listen().await;
         // What happened between the two connections was not reported.
-        node.asked.miss();
+        node.pending.miss();
         witness = node.witness(&host).await;
     }
 }
@@ -159,8 +159,8 @@ async fn listen(host: Host, node: Rc<RelayNode>, mut witness: ServerWitness) {
 async fn look(host: Host, node: Rc<RelayNode>) {
     let ProcessSetup { own, cluster, .. } = &node.setup;
     loop {
-        let (followed, asked) = (&node.followed, &node.asked);
-        lookout::of_node(host.clone(), *own, cluster.is_some(), followed, asked).await;
+        let (followed, pending) = (&node.followed, &node.pending);
+        lookout::of_node(host.clone(), *own, cluster.is_some(), followed, pending).await;
         host.sleep(AGAIN).await;
     }
 }
@@ -182,7 +182,7 @@ async fn settle(host: Host, server: SocketAddrV4, node_timeout_ms: u64) {
     if let Ok(server) = outside::connect(server).await {
         let timeout = node_timeout_ms.to_string();
         let words = ["CONFIG", "SET", "cluster-node-timeout", &timeout];
-        let _ = Asker::new(server).ask(&words).await;
+        let _ = RespClient::new(server).request(&words).await;
     }
 }
 
@@ -195,7 +195,7 @@ async fn carry(host: Host, node: Rc<RelayNode>, mut client: Stream) -> io::Resul
             let by = server.connection().client;
             let exchange = Exchange {
                 host,
-                asked: Rc::clone(&node.asked),
+                pending: Rc::clone(&node.pending),
                 waits: peer == Peer::Client && node.setup.watch.is_none(),
                 client,
                 server,
@@ -207,7 +207,7 @@ async fn carry(host: Host, node: Rc<RelayNode>, mut client: Stream) -> io::Resul
                 nth: 0,
             };
             let ended = exchange.go_on().await;
-            node.asked.forget(by);
+            node.pending.forget(by);
             ended
         }
     }
@@ -216,7 +216,7 @@ async fn carry(host: Host, node: Rc<RelayNode>, mut client: Stream) -> io::Resul
 /// The requests and replies of one connection.
 struct Exchange {
     host: Host,
-    asked: Rc<PendingRequests>,
+    pending: Rc<PendingRequests>,
     /// Whether replies wait for their effects: an operator's replies do not.
     waits: bool,
     client: Stream,
@@ -234,9 +234,9 @@ struct Exchange {
 impl Exchange {
     async fn go_on(mut self) -> io::Result<()> {
         loop {
-            let (asked, answered) =
+            let (requested, answered) =
                 (self.client.read_buf(&mut self.input), self.server.read_buf(&mut self.output));
-            let came = first(asked, answered).await;
+            let came = first(requested, answered).await;
             let (First::This(read) | First::That(read)) = &came;
             match (read, &came) {
                 (Ok(0) | Err(_), First::This(_)) => return self.finish().await,
@@ -267,7 +267,7 @@ impl Exchange {
             let words = as_real(words);
             let name = String::from_utf8_lossy(&words[0]).to_ascii_uppercase();
             // Recorded before the write: the tap may receive the report before the write returns.
-            self.asked.ask(self.server.connection().client, request, name);
+            self.pending.sent(self.server.connection().client, request, name);
             let mut bytes = BytesMut::new();
             frame::encode_request(&mut bytes, &words);
             self.server.write_all(&bytes).await?;
@@ -298,7 +298,7 @@ impl Exchange {
             };
             if self.waits && !reply.is_error() {
                 let by = self.server.connection().client;
-                self.asked.until_reported(&self.host, by, request).await;
+                self.pending.until_reported(&self.host, by, request).await;
             }
             if let Some(word) = frame::error_word(&bytes) {
                 self.host.record(Event::Declined { request, word });

@@ -51,8 +51,8 @@ impl TapReader {
             }
             match self.0.next(buffer).ok()?? {
                 Reply::Simple(line) => {
-                    if let Some(told) = command(&String::from_utf8_lossy(&line)) {
-                        return Some(told);
+                    if let Some(event) = command(&String::from_utf8_lossy(&line)) {
+                        return Some(event);
                     }
                 }
                 Reply::Array(items) => {
@@ -88,11 +88,11 @@ mod tests {
     fn check(text: &str, wanted: &[&str]) {
         let mut reader = TapReader::default();
         // Bytes arrive one at a time: the reports must not depend on where they are cut.
-        let (mut buffer, mut told) = (BytesMut::new(), Vec::new());
+        let (mut buffer, mut events) = (BytesMut::new(), Vec::new());
         for byte in text.bytes() {
             buffer.extend_from_slice(&[byte]);
             while let Some(next) = reader.next(&mut buffer) {
-                told.push(match next {
+                events.push(match next {
                     TapEvent::Effect { what, key } => {
                         format!("{what} {}", String::from_utf8_lossy(&key))
                     }
@@ -102,7 +102,7 @@ mod tests {
                 });
             }
         }
-        assert_eq!(told, wanted);
+        assert_eq!(events, wanted);
     }
 
     #[test]

@@ -137,9 +137,10 @@ fn goes_on(finding: &Finding) -> Option<Nanos> {
 /// When a node changed a key because a client had sent the request to this very node, and not while
 /// the node was a replica.
 fn writes<'a>(history: &'a History, node: &'a str) -> impl Iterator<Item = Nanos> + 'a {
-    let asked = move |op| history.requests.iter().any(|asked| asked.op == op && asked.to == node);
+    let reached =
+        move |op| history.requests.iter().any(|request| request.op == op && request.to == node);
     let own = history.keys.iter().filter(move |key| {
-        key.node == node && key.by.is_some_and(asked) && !leaders::follows(history, node, key.at)
+        key.node == node && key.by.is_some_and(reached) && !leaders::follows(history, node, key.at)
     });
     own.map(|key| key.at.at)
 }

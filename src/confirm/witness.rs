@@ -13,8 +13,8 @@ use bytes::{Bytes, BytesMut};
 use lockstorm_platform::host::{Host, Stream};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_platform::trace::{Event, KeyChange, KeyName, Origin, Request, hash_of};
-use lockstorm_redis::ask::{Asker, role};
 use lockstorm_redis::frame::Reply;
+use lockstorm_redis::resp_client::{RespClient, role};
 use lockstorm_world::engine::live::outside;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -32,9 +32,9 @@ const AGAIN: Nanos = 2 * MILLISECOND;
 /// The tap on one server.
 pub struct ServerWitness {
     host: Host,
-    asked: Rc<PendingRequests>,
+    pending: Rc<PendingRequests>,
     /// A connection for queries about keys.
-    questions: Asker,
+    questions: RespClient,
     tales: Stream,
     /// Bytes that are not parsed yet.
     buffer: BytesMut,
@@ -62,11 +62,11 @@ impl ServerWitness {
     pub async fn begin(
         host: Host,
         setup: &ProcessSetup,
-        asked: Rc<PendingRequests>,
+        pending: Rc<PendingRequests>,
         followed: Rc<Followed>,
     ) -> ServerWitness {
         loop {
-            match ServerWitness::try_begin(&host, setup, &asked, &followed).await {
+            match ServerWitness::try_begin(&host, setup, &pending, &followed).await {
                 Ok(witness) => return witness,
                 Err(_) => host.sleep(AGAIN).await,
             }
@@ -76,16 +76,16 @@ impl ServerWitness {
     async fn try_begin(
         host: &Host,
         setup: &ProcessSetup,
-        asked: &Rc<PendingRequests>,
+        pending: &Rc<PendingRequests>,
         followed: &Rc<Followed>,
     ) -> io::Result<ServerWitness> {
-        let mut questions = Asker::new(outside::connect(setup.own).await?);
+        let mut questions = RespClient::new(outside::connect(setup.own).await?);
         // A cluster replica serves its keys only after this command; other servers accept it too.
-        questions.ask(&["READONLY"]).await?;
-        let Reply::Array(keys) = questions.ask(&["KEYS", "*"]).await? else {
+        questions.request(&["READONLY"]).await?;
+        let Reply::Array(keys) = questions.request(&["KEYS", "*"]).await? else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
-        let Some(master) = role(&questions.ask(&["ROLE"]).await?) else {
+        let Some(master) = role(&questions.request(&["ROLE"]).await?) else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
         let mut tales = outside::connect(setup.own).await?;
@@ -101,7 +101,7 @@ impl ServerWitness {
         };
         let mut witness = ServerWitness {
             host: host.clone(),
-            asked: Rc::clone(asked),
+            pending: Rc::clone(pending),
             questions,
             tales,
             buffer: buffer.split_off(begun),
@@ -131,18 +131,18 @@ impl ServerWitness {
     async fn hear_all(&mut self) -> io::Result<()> {
         let mut reader = TapReader::default();
         loop {
-            while let Some(told) = reader.next(&mut self.buffer) {
-                self.hear(told).await?;
+            while let Some(event) = reader.next(&mut self.buffer) {
+                self.hear(event).await?;
             }
-            self.asked.settle();
+            self.pending.settle();
             if self.tales.read_buf(&mut self.buffer).await? == 0 {
                 return Ok(());
             }
         }
     }
 
-    async fn hear(&mut self, told: TapEvent) -> io::Result<()> {
-        let (by, name) = match told {
+    async fn hear(&mut self, event: TapEvent) -> io::Result<()> {
+        let (by, name) = match event {
             TapEvent::Effect { what, key } => match what.as_str() {
                 "expired" => return self.change(key, KeyChange::Expired, Origin::Node).await,
                 "evicted" => return self.change(key, KeyChange::Evicted, Origin::Node).await,
@@ -158,7 +158,7 @@ impl ServerWitness {
             return Ok(());
         }
         if let Some(by) = by {
-            let request = self.asked.tell(by, &name);
+            let request = self.pending.reported(by, &name);
             self.speaker = request.map_or(Speaker::Other, Speaker::Client);
         }
         // Redis reports no effect on single keys for a flush.
@@ -216,11 +216,11 @@ impl ServerWitness {
 
     /// A key's expiry in Unix milliseconds, and its value if it is a string.
     async fn look(&mut self, key: &[u8]) -> io::Result<(Option<u64>, Bytes)> {
-        let until = match self.questions.ask(&[b"PEXPIRETIME", key]).await? {
+        let until = match self.questions.request(&[b"PEXPIRETIME", key]).await? {
             Reply::Integer(until) => u64::try_from(until).ok(),
             _ => None,
         };
-        let value = self.questions.ask(&[b"GET", key]).await?;
+        let value = self.questions.request(&[b"GET", key]).await?;
         Ok((until, text(&value).unwrap_or_default()))
     }
 }

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::{HostId, KeyChange, KeyName, Origin, Request};
 
-use crate::custody::asker::{Asker, carries, flushes, takes_lock};
 use crate::custody::finding::{Certainty, CustodyFinding, CustodyKind};
 use crate::custody::incarnation::{CustodyEnd, CustodyIncarnation, ReplyState};
 use crate::custody::ledger::CustodyLedger;
+use crate::custody::requester::{Requester, carries, flushes, takes_lock};
 
 /// A change of a key, as recorded in the trace.
 pub struct CustodyChange {
@@ -35,7 +35,7 @@ impl CustodyLedger {
         let is_living = book.living.contains_key(&change.key);
         if let (Origin::Request(request), true) = (change.origin, is_living) {
             // Only a plain `SET key value` has no recorded words.
-            by = Some(Asker { request, command: "SET".to_owned() });
+            by = Some(Requester { request, command: "SET".to_owned() });
         }
         if let (Origin::Request(request), Some(present)) = (change.origin, &mut book.present)
             && present.request == request
@@ -44,7 +44,7 @@ impl CustodyLedger {
             value = present.values.pop_front().flatten();
             if is_living || takes_lock(&present.words) {
                 words.clone_from(&present.words);
-                by = Some(Asker::new(request, &words));
+                by = Some(Requester::new(request, &words));
             }
         }
         match change.change {
@@ -62,7 +62,7 @@ impl CustodyLedger {
     fn set(
         &mut self,
         change: &CustodyChange,
-        by: Option<Asker>,
+        by: Option<Requester>,
         words: &[Bytes],
         token: Option<Vec<u8>>,
     ) {
@@ -109,7 +109,7 @@ impl CustodyLedger {
         book.living.insert(key.clone(), life);
     }
 
-    fn extend(&mut self, change: &CustodyChange, by: Option<&Asker>, words: &[Bytes]) {
+    fn extend(&mut self, change: &CustodyChange, by: Option<&Requester>, words: &[Bytes]) {
         let CustodyChange { host, at, key, left, .. } = change;
         if let Some(certainty) = self.foreign(*host, key, by, words, false) {
             let what = format!("was given another time to live {}", from_whom(by));
@@ -121,7 +121,7 @@ impl CustodyLedger {
         }
     }
 
-    fn delete(&mut self, change: &CustodyChange, by: Option<&Asker>, words: &[Bytes]) {
+    fn delete(&mut self, change: &CustodyChange, by: Option<&Requester>, words: &[Bytes]) {
         let CustodyChange { host, at, key, .. } = change;
         if flushes(words) {
             return self.end(*host, change, CustodyEnd::Flushed);
@@ -146,7 +146,7 @@ impl CustodyLedger {
         &mut self,
         host: HostId,
         key: &KeyName,
-        by: Option<&Asker>,
+        by: Option<&Requester>,
         words: &[Bytes],
         puts_token: bool,
     ) -> Option<Certainty> {
@@ -232,7 +232,7 @@ impl CustodyLedger {
 }
 
 /// The sender, as the end of a sentence.
-fn from_whom(by: Option<&Asker>) -> String {
+fn from_whom(by: Option<&Requester>) -> String {
     match by {
         None => "by the node".to_owned(),
         Some(by) => format!(

@@ -5,10 +5,10 @@ use lockstorm_platform::trace::{
     Connection, Edge, Entry, Event, HostId, KeyChange, KeyName, Leg, Origin, Request,
 };
 
-use crate::custody::asker::tries;
 use crate::custody::change::CustodyChange;
 use crate::custody::incarnation::{CustodyEnd, CustodyIncarnation, ReplyState};
 use crate::custody::ledger::{CustodyLedger, Present};
+use crate::custody::requester::tries;
 use crate::reading::provenance;
 
 impl CustodyLedger {
@@ -75,12 +75,12 @@ impl CustodyLedger {
         }
         for (_, host, key) in answered {
             // Noted first: a majority consists of lives whose creators have the reply.
-            self.tell(host, &key, request, ReplyState::Yes);
+            self.set_reply(host, &key, request, ReplyState::Yes);
             self.look_for_clash(host, &key, request, at);
         }
     }
 
-    fn tell(&mut self, host: HostId, key: &KeyName, birth: Request, reply: ReplyState) {
+    fn set_reply(&mut self, host: HostId, key: &KeyName, birth: Request, reply: ReplyState) {
         let living = self.nodes.get_mut(&host).and_then(|book| book.living.get_mut(key));
         let past = self.pasts.get_mut(key).map(|past| &mut past.running[..]).unwrap_or_default();
         let lives = living.into_iter().chain(past);
@@ -91,7 +91,7 @@ impl CustodyLedger {
 
     fn hung_up(&mut self, connection: Connection) {
         for (nth, host, key) in self.pending.remove(&connection).unwrap_or_default() {
-            self.tell(host, &key, Request { connection, nth }, ReplyState::Never);
+            self.set_reply(host, &key, Request { connection, nth }, ReplyState::Never);
         }
         let living = self.nodes.values_mut().flat_map(|book| book.living.values_mut());
         for life in living.filter(|life| life.connection() == Some(connection)) {

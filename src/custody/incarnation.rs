@@ -6,7 +6,7 @@ use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_platform::trace::{Connection, KeyName, Request};
 use serde::Serialize;
 
-use crate::custody::asker::Asker;
+use crate::custody::requester::Requester;
 
 /// The tolerance of a lease for differing clocks and rounding to milliseconds.
 const ROUNDING: Nanos = 2 * MILLISECOND;
@@ -23,7 +23,7 @@ pub struct CustodyIncarnation {
     /// The value that identifies the owner, if known.
     pub token: Option<Vec<u8>>,
     /// The request that created it; `None` if it existed when the node started.
-    pub by: Option<Asker>,
+    pub by: Option<Requester>,
     /// The creation, in nanoseconds of true time.
     pub from: Nanos,
     /// The end of its lease, if it has one; from true time and the requested length.

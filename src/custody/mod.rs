@@ -4,7 +4,7 @@
 //! connections. A finding that may be innocent is called unproven. Facts are kept only for living
 //! keys and running leases, so that a service can run forever.
 //!
-//! - [`asker`]: what a request reveals about its sender
+//! - [`requester`]: what a request reveals about its sender
 //! - [`incarnation`]: one life of a key, with its owner
 //! - [`ledger`]: what is known of every node
 //! - [`change`]: what a change of a key means for its owner
@@ -13,7 +13,6 @@
 //! - [`line`]: the results as lines of JSON
 //! - [`text`]: the results for a person
 
-mod asker;
 mod change;
 mod clash;
 mod entry;
@@ -21,6 +20,7 @@ pub(crate) mod finding;
 mod incarnation;
 pub(crate) mod ledger;
 pub(crate) mod line;
+mod requester;
 pub(crate) mod text;
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ struct CustodySketch {
     ledger: CustodyLedger,
     at: Nanos,
     db: u16,
-    asked: std::collections::BTreeMap<(u16, u16), u32>,
+    requests: std::collections::BTreeMap<(u16, u16), u32>,
 }
 
 impl CustodySketch {
@@ -29,7 +29,7 @@ impl CustodySketch {
         let node = |n: u16| (HostId(n), format!("n{}", n + 1), address(7001 + n));
         let nodes = (0..nodes).map(node).collect();
         let ledger = CustodyLedger::new(CustodyTerms { nodes, quorum });
-        CustodySketch { ledger, at: 0, db: 0, asked: std::collections::BTreeMap::new() }
+        CustodySketch { ledger, at: 0, db: 0, requests: std::collections::BTreeMap::new() }
     }
 
     fn event(&mut self, node: u16, event: Event) {
@@ -58,7 +58,7 @@ impl CustodySketch {
         line: &str,
         change: Option<(KeyChange, Option<u64>)>,
     ) -> CustodySketch {
-        let nth = self.asked.entry((client, node)).or_default();
+        let nth = self.requests.entry((client, node)).or_default();
         let connection = Connection { client: address(client), server: address(7001 + node) };
         let request = Request { connection, nth: *nth };
         *nth += 1;
@@ -78,14 +78,14 @@ impl CustodySketch {
     }
 
     /// As [`CustodySketch::unanswered`], and the reply is written.
-    fn ask(
+    fn request(
         self,
         who: (u16, u16),
         line: &str,
         change: Option<(KeyChange, Option<u64>)>,
     ) -> CustodySketch {
         let mut sketch = self.unanswered(who, line, change);
-        let nth = sketch.asked[&who] - 1;
+        let nth = sketch.requests[&who] - 1;
         let connection = Connection { client: address(who.0), server: address(7001 + who.1) };
         let request = Request { connection, nth };
         let replied = Event::Message { request, leg: Leg::Replied, command: "", op: None };
@@ -99,23 +99,27 @@ impl CustodySketch {
 
     fn takes_on(self, who: (u16, u16), token: &str, ttl: u64) -> CustodySketch {
         let line = format!("SET lock {token} NX PX {ttl}");
-        self.ask(who, &line, Some((KeyChange::Set, Some(ttl))))
+        self.request(who, &line, Some((KeyChange::Set, Some(ttl))))
     }
 
     fn takes_for_ever(self, client: u16, token: &str) -> CustodySketch {
-        self.ask((client, 0), &format!("SETNX lock {token}"), Some((KeyChange::Set, None)))
+        self.request((client, 0), &format!("SETNX lock {token}"), Some((KeyChange::Set, None)))
     }
 
     fn refuses(self, client: u16, token: &str) -> CustodySketch {
-        self.ask((client, 0), &format!("SET lock {token} NX PX 9"), None)
+        self.request((client, 0), &format!("SET lock {token} NX PX 9"), None)
     }
 
     fn releases(self, client: u16, token: &str) -> CustodySketch {
-        self.ask((client, 0), &format!("EVAL s 1 lock {token}"), Some((KeyChange::Deleted, None)))
+        self.request(
+            (client, 0),
+            &format!("EVAL s 1 lock {token}"),
+            Some((KeyChange::Deleted, None)),
+        )
     }
 
     fn deletes(self, client: u16) -> CustodySketch {
-        self.ask((client, 0), "DEL lock", Some((KeyChange::Deleted, None)))
+        self.request((client, 0), "DEL lock", Some((KeyChange::Deleted, None)))
     }
 
     fn by_itself(mut self, node: u16, change: KeyChange) -> CustodySketch {
@@ -146,8 +150,8 @@ impl CustodySketch {
     }
 
     /// A client's last request was written to the stream of a history.
-    fn tells(mut self, who: (u16, u16), history: u64, offset: u64) -> CustodySketch {
-        let nth = self.asked[&who] - 1;
+    fn propagates(mut self, who: (u16, u16), history: u64, offset: u64) -> CustodySketch {
+        let nth = self.requests[&who] - 1;
         let connection = Connection { client: address(who.0), server: address(7001 + who.1) };
         let origin = Origin::Request(Request { connection, nth });
         self.event(who.1, Event::Propagated { history, offset, origin });
@@ -201,7 +205,7 @@ fn one() -> CustodySketch {
 fn nothing_tested_is_no_pass() {
     let why = "no lock was seen: nothing was tested";
     assert_eq!(one().judged().verdict, CustodyVerdict::Unknown(why));
-    let data = one().ask((1, 0), "SET lock a", Some((KeyChange::Set, None)));
+    let data = one().request((1, 0), "SET lock a", Some((KeyChange::Set, None)));
     assert_eq!(data.judged().verdict, CustodyVerdict::Unknown(why), "plain data is no lock");
 }
 
@@ -231,7 +235,7 @@ fn a_release_with_anothers_token_is_foreign_for_certain() {
     let stale = stale.takes(2, "b", 1_000);
     let line = "EVAL s 1 lock a";
     let gone = Some((KeyChange::Deleted, None));
-    stale.ask((1, 0), line, gone).finds(CustodyKind::ForeignRelease, Certainty::Proven);
+    stale.request((1, 0), line, gone).finds(CustodyKind::ForeignRelease, Certainty::Proven);
 }
 
 #[test]
@@ -254,23 +258,23 @@ fn connections_prove_nothing_where_one_owner_uses_two() {
 fn an_extension_is_foreign_like_a_release() {
     let longer = Some((KeyChange::Extended, Some(9_000)));
     let held = || one().takes(1, "a", 1_000);
-    let foreign = held().ask((2, 0), "PEXPIRE lock 9000", longer);
+    let foreign = held().request((2, 0), "PEXPIRE lock 9000", longer);
     foreign.finds(CustodyKind::ForeignExtend, Certainty::ByConnection);
-    held().ask((1, 0), "PEXPIRE lock 9000", longer).holds();
-    held().ask((2, 0), "EVAL s 1 lock a", longer).holds();
+    held().request((1, 0), "PEXPIRE lock 9000", longer).holds();
+    held().request((2, 0), "EVAL s 1 lock a", longer).holds();
 }
 
 #[test]
 fn an_overwritten_lock_is_foreign_and_granted_twice() {
     let over = one().takes(1, "a", 1_000).wait(1);
-    let over = over.ask((2, 0), "SET lock b PX 1000", Some((KeyChange::Set, Some(1_000))));
+    let over = over.request((2, 0), "SET lock b PX 1000", Some((KeyChange::Set, Some(1_000))));
     let kinds: Vec<CustodyKind> =
         over.judged().findings.iter().map(|finding| finding.kind).collect();
     assert_eq!(kinds, [CustodyKind::ForeignRelease, CustodyKind::DoubleGrant]);
     let plain = one().takes(1, "a", 1_000).wait(1).sets_plainly(2);
     plain.finds(CustodyKind::ForeignRelease, Certainty::ByConnection);
     let again = one().takes(1, "a", 1_000).wait(1);
-    again.ask((2, 0), "SET lock a XX PX 1000", Some((KeyChange::Set, Some(1_000)))).holds();
+    again.request((2, 0), "SET lock a XX PX 1000", Some((KeyChange::Set, Some(1_000)))).holds();
 }
 
 #[test]
@@ -316,7 +320,7 @@ fn a_lock_without_end_that_is_left_over_leaks() {
     left().hangs_up(1).finds(CustodyKind::Leak, Certainty::ByConnection);
     left().finds(CustodyKind::Leak, Certainty::Unproven);
     left().deletes(1).holds();
-    left().ask((1, 0), "EXPIRE lock 9", Some((KeyChange::Extended, Some(9_000)))).holds();
+    left().request((1, 0), "EXPIRE lock 9", Some((KeyChange::Extended, Some(9_000)))).holds();
 }
 
 #[test]
@@ -344,24 +348,24 @@ fn a_promoted_replica_without_the_key_grants_it_twice() {
 /// restarted master has reached the same offset in another history.
 #[test]
 fn a_replica_copies_from_its_history_and_not_from_its_master() {
-    let taken = || CustodySketch::new(2, 1).takes(1, "a", 1_000).tells((1, 0), 7, 10);
+    let taken = || CustodySketch::new(2, 1).takes(1, "a", 1_000).propagates((1, 0), 7, 10);
     let late = || {
-        let restarted = taken().restarts(0, &[]).takes(2, "b", 1_000).tells((2, 0), 8, 10);
+        let restarted = taken().restarts(0, &[]).takes(2, "b", 1_000).propagates((2, 0), 8, 10);
         restarted.applies(1, 7, 10, KeyChange::Set)
     };
     let release = "EVAL s 1 lock b";
     let deleted = Some((KeyChange::Deleted, None));
     late().holds();
-    late().ask((2, 1), release, deleted).finds(CustodyKind::ForeignRelease, Certainty::Proven);
-    late().applies(1, 8, 10, KeyChange::Set).ask((2, 1), release, deleted).holds();
+    late().request((2, 1), release, deleted).finds(CustodyKind::ForeignRelease, Certainty::Proven);
+    late().applies(1, 8, 10, KeyChange::Set).request((2, 1), release, deleted).holds();
 }
 
 #[test]
 fn what_a_master_sends_belongs_to_whom_it_belonged_there() {
     let sent = || CustodySketch::new(2, 1).takes(1, "a", 1_000).resyncs(0, 1, &["lock"]).wait(1);
-    sent().ask((1, 1), "EVAL s 1 lock a", Some((KeyChange::Deleted, None))).holds();
+    sent().request((1, 1), "EVAL s 1 lock a", Some((KeyChange::Deleted, None))).holds();
     sent()
-        .ask((2, 1), "DEL lock", Some((KeyChange::Deleted, None)))
+        .request((2, 1), "DEL lock", Some((KeyChange::Deleted, None)))
         .finds(CustodyKind::ForeignRelease, Certainty::ByConnection);
     // What was written only to the replica is lost.
     let alone = CustodySketch::new(2, 1).takes_on((1, 1), "a", 1_000).wait(1).resyncs(0, 1, &[]);
@@ -379,6 +383,6 @@ fn the_history_is_a_line_a_life_and_a_judgement() {
     let lines = line::judgement(&sketch.judged());
     assert!(lines[0].contains("\"kind\":\"foreign-release\""), "{lines:?}");
     assert!(lines[1].contains("\"verdict\":\"violated\""), "{lines:?}");
-    let told = text::judgement(&sketch.judged());
-    assert!(told[1].contains("n1 'lock' with token 'a', created at 0s by SET from 127.0.0.1:1,"));
+    let lines = text::judgement(&sketch.judged());
+    assert!(lines[1].contains("n1 'lock' with token 'a', created at 0s by SET from 127.0.0.1:1,"));
 }

@@ -18,9 +18,9 @@ pub fn judgement(judgement: &CustodyJudgement) -> Vec<String> {
         CustodyVerdict::Unknown(why) => format!("unknown: {why}"),
     }];
     lines.extend(findings.iter().take(MAX_LISTED).map(finding));
-    let untold = findings.len().saturating_sub(MAX_LISTED) as u64 + counts.further;
-    if untold > 0 {
-        lines.push(format!("and {untold} more"));
+    let further = findings.len().saturating_sub(MAX_LISTED) as u64 + counts.further;
+    if further > 0 {
+        lines.push(format!("and {further} more"));
     }
     if findings.iter().any(|finding| finding.certainty == Certainty::ByConnection) {
         lines.push("by connection: so it is if every owner keeps to one connection".to_owned());

@@ -35,7 +35,7 @@ pub fn explain(finding: &Finding) -> Explanation {
     let mut assumptions = sentence::assumptions(finding);
     assumptions.extend(mechanism.as_ref().and_then(|m| sentence::other_way(finding, m.how)));
     let proof = mechanism.as_ref().map_or(&[][..], |found| &found.evidence);
-    let story = selection::tell(&witness, proof);
+    let story = selection::select(&witness, proof);
     Explanation {
         verdict: sentence::verdict(&witness),
         assumptions,

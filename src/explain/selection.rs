@@ -18,7 +18,7 @@ use crate::explain::witness::Witness;
 pub const MAX_LINES: usize = 9;
 
 /// Selects the story of a finding; events of `proof`, on which its mechanism rests, are part of it.
-pub fn tell(witness: &Witness<'_>, proof: &[Evidence]) -> Story {
+pub fn select(witness: &Witness<'_>, proof: &[Evidence]) -> Story {
     let mut beats = match witness.finding.judgement.verdict {
         Verdict::Violated(_) => violated(witness),
         Verdict::Holds | Verdict::Unknown(_) => calm::beats(witness),

@@ -323,14 +323,14 @@ impl<'a> Witness<'a> {
         if plan.topology.kind != TopologyKind::Independent {
             return 1;
         }
-        let mut asked: BTreeMap<OpId, BTreeSet<&str>> = BTreeMap::new();
+        let mut queried: BTreeMap<OpId, BTreeSet<&str>> = BTreeMap::new();
         let acquires = self.history().ops.iter().filter(|op| op.kind == OpKind::Acquire);
         let acquires: BTreeSet<OpId> = acquires.map(|op| op.id).collect();
         let leaders = Leaders::of(self.history());
         for request in self.history().requests.iter().filter(|r| acquires.contains(&r.op)) {
-            asked.entry(request.op).or_default().insert(leaders.group(&request.to));
+            queried.entry(request.op).or_default().insert(leaders.group(&request.to));
         }
-        let most = asked.values().map(BTreeSet::len).max().unwrap_or(1);
+        let most = queried.values().map(BTreeSet::len).max().unwrap_or(1);
         plan.lock.quorum.unwrap_or(u32::try_from(most).unwrap_or(u32::MAX) / 2 + 1)
     }
 

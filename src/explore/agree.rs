@@ -107,7 +107,7 @@ fn of_outcomes(
         }
         (None, _) => EngineAgreement::Whole,
         (Some(_), Some(at)) => EngineAgreement::UntilTie(at),
-        (Some(Parting { who: (process, nth), told: [a, b], .. }), None) => {
+        (Some(Parting { who: (process, nth), outcomes: [a, b], .. }), None) => {
             EngineAgreement::Not(format!("operation {nth} of {process} on the lock: {}", say(a, b)))
         }
     }
@@ -140,7 +140,7 @@ fn of_lock<'a>(history: &'a History, key: &str) -> BTreeMap<(&'a str, usize), &'
 /// The first operation in which the engines differ.
 struct Parting<'a> {
     who: (&'a str, usize),
-    told: [String; 2],
+    outcomes: [String; 2],
     /// The operation on each engine, if it exists there.
     ops: [Option<&'a Op>; 2],
 }
@@ -153,7 +153,7 @@ impl Parting<'_> {
 }
 
 fn parting<'a>([one, other]: &[BTreeMap<(&'a str, usize), &'a Op>; 2]) -> Option<Parting<'a>> {
-    let told = |op: Option<&Op>| {
+    let outcome = |op: Option<&Op>| {
         op.map_or("nothing".to_owned(), |op| {
             let outcome = op.ret.map_or("pending", |_| op.outcome.return_word(&op.kind));
             format!("{}: {outcome}", op.kind.invocation_word())
@@ -161,8 +161,8 @@ fn parting<'a>([one, other]: &[BTreeMap<(&'a str, usize), &'a Op>; 2]) -> Option
     };
     let partings = one.keys().chain(other.keys()).filter_map(|who| {
         let ops = [one, other].map(|ops| ops.get(who).copied());
-        let told = ops.map(told);
-        (told[0] != told[1]).then_some(Parting { who: *who, told, ops })
+        let outcomes = ops.map(outcome);
+        (outcomes[0] != outcomes[1]).then_some(Parting { who: *who, outcomes, ops })
     });
     partings.min_by_key(Parting::at)
 }

@@ -12,13 +12,13 @@ pub struct Budget {
     /// The time since some fixed moment.
     pub clock: fn() -> Duration,
     /// Receives the name of each piece of work that begins.
-    pub told: fn(&str),
+    pub report: fn(&str),
 }
 
 /// A running budget, and what was skipped because it was used up.
 pub struct Spending {
     ends: Option<(Duration, fn() -> Duration)>,
-    told: fn(&str),
+    report: fn(&str),
     undone: Mutex<Vec<String>>,
 }
 
@@ -28,14 +28,14 @@ impl Spending {
         let ends = budget.map(|budget| (budget.clock)().saturating_add(budget.length));
         Spending {
             ends: ends.zip(budget.map(|budget| budget.clock)),
-            told: budget.map_or(|_| {}, |budget| budget.told),
+            report: budget.map_or(|_| {}, |budget| budget.report),
             undone: Mutex::default(),
         }
     }
 
     /// Reports what begins.
     pub fn begin(&self, name: &str) {
-        (self.told)(name);
+        (self.report)(name);
     }
 
     /// Does a piece of the work, unless the budget is used up: then it is recorded as skipped.
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn what_comes_after_the_end_is_left_out_and_named() {
         let still =
-            Budget { length: Duration::from_secs(1), clock: || Duration::ZERO, told: |_| {} };
+            Budget { length: Duration::from_secs(1), clock: || Duration::ZERO, report: |_| {} };
         let over = Budget { length: Duration::ZERO, ..still };
         for (budget, done) in [(None, true), (Some(still), true), (Some(over), false)] {
             let spending = Spending::of(budget);

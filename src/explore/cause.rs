@@ -27,12 +27,12 @@ const SHIFT: Nanos = 500 * MILLISECOND;
 
 /// What made the difference to a violation of the kind `told` in the run of a plan with this
 /// history.
-pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -> Causes {
+pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, kind: Kind) -> Causes {
     let lab = reruns.lab();
     let usually = lab.default_timeout(plan);
     let parts = single_parts_of(plan, &lab.promise(plan), usually);
     let struck = strikes(history);
-    let mut trials = Trials { reruns, plan, told, struck };
+    let mut trials = Trials { reruns, plan, kind, struck };
     let can_go = |part: &Part| {
         let out = PlanChange::Without(*part);
         trials.is_possible(out, &trials.plan_without(&[*part].into()))
@@ -58,7 +58,7 @@ pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, told: Kind) -
 struct Trials<'a, 'b> {
     reruns: &'a mut Reruns<'b>,
     plan: &'a Plan,
-    told: Kind,
+    kind: Kind,
     struck: Strikes,
 }
 
@@ -77,7 +77,7 @@ impl Trials<'_, '_> {
     /// Whether a run tested nothing: it did not show the violation, and nobody was granted the
     /// lock, unlike in the run of the plan.
     fn is_untested(&mut self, outcome: &RunOutcome) -> bool {
-        let is_there = outcome.kinds.contains(&self.told);
+        let is_there = outcome.kinds.contains(&self.kind);
         !is_there && outcome.grants == 0 && self.reruns.outcome(self.plan).grants > 0
     }
 
@@ -86,10 +86,10 @@ impl Trials<'_, '_> {
         let plans: Vec<Plan> =
             parts.iter().map(|part| self.plan_without(&[*part].into())).collect();
         let outcomes = self.reruns.pinned_outcomes(&plans, &self.struck);
-        let tells = outcomes.iter().map(|outcome| !self.is_untested(outcome));
-        let tells: Vec<bool> = tells.collect();
+        let tested = outcomes.iter().map(|outcome| !self.is_untested(outcome));
+        let tested: Vec<bool> = tested.collect();
         let (tested, untested): (Vec<_>, Vec<_>) =
-            parts.into_iter().zip(tells).partition(|(_, tells)| *tells);
+            parts.into_iter().zip(tested).partition(|(_, tested)| *tested);
         let only = |parts: Vec<(Part, bool)>| parts.into_iter().map(|(part, _)| part).collect();
         (only(tested), only(untested))
     }
@@ -97,14 +97,14 @@ impl Trials<'_, '_> {
     /// Whether the violation occurs without these.
     fn is_there(&mut self, out: &Parts) -> bool {
         let outcome = self.reruns.outcome_without(self.plan, out, &self.struck);
-        outcome.kinds.contains(&self.told)
+        outcome.kinds.contains(&self.kind)
     }
 
     /// For each of several sets, whether the violation occurs without it.
     fn that_are_there(&mut self, outs: &[Parts]) -> Vec<bool> {
         let plans: Vec<Plan> = outs.iter().map(|out| self.plan_without(out)).collect();
         let outcomes = self.reruns.pinned_outcomes(&plans, &self.struck);
-        outcomes.iter().map(|outcome| outcome.kinds.contains(&self.told)).collect()
+        outcomes.iter().map(|outcome| outcome.kinds.contains(&self.kind)).collect()
     }
 
     fn necessary(&mut self, parts: &[Part]) -> Vec<Part> {
@@ -199,13 +199,13 @@ impl Trials<'_, '_> {
             .collect();
         let healed: Vec<Plan> = tried.iter().map(|(_, plan)| self.healed_as(plan)).collect();
         let there = self.reruns.pinned_outcomes(&healed, &self.struck);
-        let mut there = there.iter().map(|outcome| outcome.kinds.contains(&self.told));
+        let mut there = there.iter().map(|outcome| outcome.kinds.contains(&self.kind));
         tried.retain(|_| there.next() == Some(true));
         let plans: Vec<Plan> = tried.iter().map(|(_, plan)| plan.clone()).collect();
         let outcomes = self.reruns.pinned_outcomes(&plans, &self.struck);
         let come_to = |((change, plan), outcome): ((PlanChange, Plan), RunOutcome)| Changed {
             change,
-            stays: outcome.kinds.contains(&self.told),
+            stays: outcome.kinds.contains(&self.kind),
             later: LaterHeal::of(self.plan, &plan),
             is_untested: self.is_untested(&outcome),
             kinds: outcome.kinds,

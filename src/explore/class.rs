@@ -443,8 +443,8 @@ impl Search<'_, '_> {
         let (shared, beside): (Vec<&Breach>, Vec<&Breach>) = own.iter().partition(is_shared);
         let alone = self.remembering(&early, &parts_in(&beside), instead)?;
         let outcome = self.remembering(&early, &parts_in(&others), instead)?;
-        let tells = !outcome.is_unknown && adds_nothing(&outcome, &own.iter().collect::<Vec<_>>());
-        (tells && adds_nothing(&alone, &shared)).then_some(outcome)
+        let counts = !outcome.is_unknown && adds_nothing(&outcome, &own.iter().collect::<Vec<_>>());
+        (counts && adds_nothing(&alone, &shared)).then_some(outcome)
     }
 
     /// The outcome without some parts, in which nodes do not come back early with keys forgotten.

@@ -108,12 +108,12 @@ pub fn explained(
         // Nothing can be learned from a plan whose runs differ each time.
         return finding;
     }
-    let (told, plan) = (first.kind, &finding.plan);
+    let (kind, plan) = (first.kind, &finding.plan);
     let lab = &for_experiments(lab, &finding);
     let spending = Spending::of(budget);
     spending.begin("what made the difference");
     let mut reruns = Reruns::new(lab);
-    let causes = causes(&mut reruns, plan, &finding.history, told);
+    let causes = causes(&mut reruns, plan, &finding.history, kind);
     let struck = strikes(&finding.history);
     let own = finding.signature.as_ref().filter(|_| !causes.idle.is_empty());
     let other_effects = own.and_then(|own| {
@@ -142,7 +142,7 @@ pub fn explained(
     finding.experiments = Some(Experiments { causes: causes.clone(), ..Experiments::default() });
     let how = how(&finding);
     for threshold in &mut thresholds {
-        let found = instead(lab, (plan, &struck), threshold, (told, &[untried, how]));
+        let found = instead(lab, (plan, &struck), threshold, (kind, &[untried, how]));
         threshold.instead = found.unwrap_or_default();
     }
     let acting = causes.acting();
@@ -225,15 +225,15 @@ pub fn thresholds_of(
     let all = Spending::of(None);
     let struck = strikes(&finding.history);
     let found = thresholds(lab, plan, &struck, is_violated, knobs, &all);
-    let told = violations(&finding.judgement.verdict).first().map(|violation| violation.kind);
+    let kind = violations(&finding.judgement.verdict).first().map(|violation| violation.kind);
     let how = mechanism(&Witness::of(&finding)).map_or(How::Unclear, |found| found.how);
     let class = finding.class.clone();
     let named = found.into_iter().map(|(knob, found, _)| {
         let found = match found {
             Located::Thresholds(mut found) => {
                 for threshold in &mut found {
-                    let other = told
-                        .and_then(|told| instead(lab, (plan, &struck), threshold, (told, &[how])));
+                    let other = kind
+                        .and_then(|kind| instead(lab, (plan, &struck), threshold, (kind, &[how])));
                     threshold.instead = other.unwrap_or_default();
                 }
                 Located::Thresholds(match &class {
@@ -253,13 +253,13 @@ fn instead(
     lab: &Lab,
     (plan, struck): (&Plan, &Strikes),
     threshold: &Threshold,
-    (told, hows): (Kind, &[How]),
+    (kind, hows): (Kind, &[How]),
 ) -> Option<String> {
     let knob = knobs(lab, plan).into_iter().find(|knob| knob.name(plan) == threshold.of)?;
     let plan = breaking(lab, (plan, struck), &knob, threshold)?;
     let finding = without_calm(lab, &plan, attempt(lab, &plan), None);
     let kinds = Signature::of(&finding.judgement.verdict).kinds;
-    if !kinds.contains(&told) {
+    if !kinds.contains(&kind) {
         return Some(kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", "));
     }
     let other = mechanism(&Witness::of(&finding))?.how;

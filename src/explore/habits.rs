@@ -125,7 +125,7 @@ fn lends(base: &Plan, lock: &Algorithm) -> bool {
 fn nodes(base: &Plan, lock: &Algorithm) -> Option<std::ops::RangeInclusive<u32>> {
     let topology = &base.topology;
     match topology.kind {
-        TopologyKind::Independent if lock.asks_all && topology.replicas_each == 0 => {
+        TopologyKind::Independent if lock.queries_all && topology.replicas_each == 0 => {
             base.lock.quorum.is_none().then_some(1..=7)
         }
         TopologyKind::Replicated => {

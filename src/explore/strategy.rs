@@ -266,8 +266,9 @@ fn length(plan: &Plan) -> BoxedStrategy<Nanos> {
 /// leg.
 fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
     let clients = plan.clients();
-    let asked = queried_nodes(plan).into_iter().map(|(weight, node)| (weight, Just(node).boxed()));
-    let nodes = Union::new_weighted(asked.collect());
+    let weighted =
+        queried_nodes(plan).into_iter().map(|(weight, node)| (weight, Just(node).boxed()));
+    let nodes = Union::new_weighted(weighted.collect());
     let last_ms = plan.heal_at / MILLISECOND;
     let outcomes = vec!["acquire", "acquired", "release", "released", "read"];
     let legs = vec![Leg::Sent, Leg::Applied, Leg::Replied, Leg::Delivered];
@@ -302,9 +303,9 @@ const MASTER_BIAS: u32 = 40;
 fn queried_nodes(plan: &Plan) -> Vec<(u32, String)> {
     let node = |nth: u32| format!("n{nth}");
     let (topology, nodes) = (&plan.topology, plan.topology.nodes);
-    let asks_all = catalogue::find(&plan.lock.algorithm).is_none_or(|lock| lock.asks_all);
+    let queries_all = catalogue::find(&plan.lock.algorithm).is_none_or(|lock| lock.queries_all);
     let master = match topology.kind {
-        TopologyKind::Independent if asks_all => {
+        TopologyKind::Independent if queries_all => {
             return plan.nodes().into_iter().map(|n| (1, n)).collect();
         }
         // Replicas take over without a fault's command.

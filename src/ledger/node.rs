@@ -59,7 +59,7 @@ fn declined(ledger: &Ledger, healed: Moment) -> Nanos {
     let mut shut: BTreeMap<&str, (Nanos, Option<Moment>)> = BTreeMap::new();
     for (at, request) in replies {
         // If one node is queried at a time, all nodes count as one group.
-        let group = if ledger.site.asked > 1 { leaders.group(&request.to) } else { "" };
+        let group = if ledger.site.queried > 1 { leaders.group(&request.to) } else { "" };
         let (length, since) = shut.entry(group).or_insert((0, Some(healed)));
         let says = request.answer.as_deref().is_some_and(|word| SERVES_NOBODY.contains(&word));
         if says && leaders.would_serve(&request.to, at) {
@@ -70,7 +70,7 @@ fn declined(ledger: &Ledger, healed: Moment) -> Nanos {
     }
     let mut lengths: Vec<Nanos> = shut.into_values().map(|(length, _)| length).collect();
     lengths.sort_unstable();
-    let spare = ledger.site.asked.saturating_sub(ledger.site.quorum) as usize;
+    let spare = ledger.site.queried.saturating_sub(ledger.site.quorum) as usize;
     lengths.into_iter().rev().nth(spare).unwrap_or(0)
 }
 

@@ -17,7 +17,7 @@ pub struct Site {
     /// How many of the queried nodes have to grant.
     pub quorum: u32,
     /// How many nodes an acquire queries.
-    pub asked: u32,
+    pub queried: u32,
     /// The maximum time that one message takes without a fault, ns.
     pub message: Nanos,
     /// How long a caller works under one grant without extending it, ns.

@@ -44,8 +44,8 @@ pub fn of_lease(
     work: Work,
 ) -> Vec<Assumption> {
     let allowance = choices.ttl / 1_000_000 * drift_ppm;
-    let asking = choices.timeout.saturating_mul(1 + work.calls);
-    let usable = choices.ttl.saturating_sub(allowance.saturating_add(asking));
+    let requests = choices.timeout.saturating_mul(1 + work.calls);
+    let usable = choices.ttl.saturating_sub(allowance.saturating_add(requests));
     let spare = usable.saturating_sub(work.lasts);
     let mut assumes = vec![
         bound(Bounded::ClientPause, spare),

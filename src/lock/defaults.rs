@@ -51,8 +51,8 @@ impl Defaults {
     /// `config` with these defaults filled in. A time to live is rounded up to whole units; a node
     /// accepts no less than one.
     pub fn settle(&self, config: &LockConfig) -> Choices {
-        let asked = config.ttl.unwrap_or(self.ttl);
-        let ttl = if self.ttl == 0 { 0 } else { asked.div_ceil(self.unit).max(1) * self.unit };
+        let ttl = config.ttl.unwrap_or(self.ttl);
+        let ttl = if self.ttl == 0 { 0 } else { ttl.div_ceil(self.unit).max(1) * self.unit };
         Choices {
             ttl,
             timeout: config.timeout.unwrap_or_else(|| (self.timeout)(ttl)),

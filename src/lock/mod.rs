@@ -110,7 +110,7 @@ pub struct Setting {
     /// The caller's current operation.
     pub call: Rc<Cell<Call>>,
     /// Receives notices of what a lock does on its own, in background tasks.
-    pub tell: Tell,
+    pub notify: Notify,
 }
 
 impl Setting {
@@ -120,18 +120,18 @@ impl Setting {
         token: &str,
         extend: impl AsyncFnOnce(Call) -> Extended,
     ) -> Extended {
-        let call = (self.tell)(Notice::Extending { token: token.to_owned() });
-        let mut renewal = Renewal { tell: &self.tell, op: call.op, open: true };
+        let call = (self.notify)(Notice::Extending { token: token.to_owned() });
+        let mut renewal = Renewal { notify: &self.notify, op: call.op, open: true };
         let result = extend(call).await;
         renewal.open = false;
-        (self.tell)(Notice::Extended { op: call.op, result: result.clone() });
+        (self.notify)(Notice::Extended { op: call.op, result: result.clone() });
         result
     }
 }
 
 /// A pending renewal. One that is dropped half-way, as by a timeout around it, has no outcome.
 struct Renewal<'a> {
-    tell: &'a Tell,
+    notify: &'a Notify,
     op: u32,
     open: bool,
 }
@@ -139,7 +139,7 @@ struct Renewal<'a> {
 impl Drop for Renewal<'_> {
     fn drop(&mut self) {
         if self.open {
-            (self.tell)(Notice::Abandoned { op: self.op });
+            (self.notify)(Notice::Abandoned { op: self.op });
         }
     }
 }
@@ -161,9 +161,9 @@ impl Call {
     }
 }
 
-/// See [`Setting::tell`]. [`Notice::Extending`] returns the new operation; for the other notices
+/// See [`Setting::notify`]. [`Notice::Extending`] returns the new operation; for the other notices
 /// the returned value is meaningless.
-pub type Tell = Rc<dyn Fn(Notice) -> Call>;
+pub type Notify = Rc<dyn Fn(Notice) -> Call>;
 
 /// An action of a lock on its own.
 ///

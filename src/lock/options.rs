@@ -27,7 +27,7 @@ const ALL: Group = Group { has: |_| true, what: "", instead: "" };
 
 /// Locks that query several nodes.
 const COUNTING: Group = Group {
-    has: |lock| lock.asks_all,
+    has: |lock| lock.queries_all,
     what: "asks one node and has no quorum",
     instead: "take it out",
 };
@@ -41,7 +41,9 @@ const RENEWING: Group = Group {
 
 /// Locks that give back a grant with too little left for the work; and locks of users, which may.
 const CHECKING: Group = Group {
-    has: |lock| lock.asks_all || !ALGORITHMS.iter().any(|catalogued| catalogued.name == lock.name),
+    has: |lock| {
+        lock.queries_all || !ALGORITHMS.iter().any(|catalogued| catalogued.name == lock.name)
+    },
     what: "does not check what is left of its lease",
     instead: "take it out, or take redlock",
 };
@@ -62,7 +64,7 @@ const PAUSING: Group = Group {
 
 fn repeats(lock: &Algorithm) -> bool {
     let is_known = ALGORITHMS.iter().any(|catalogued| catalogued.name == lock.name);
-    lock.asks_all || lock.name == token_get_del::ALGORITHM.name || !is_known
+    lock.queries_all || lock.name == token_get_del::ALGORITHM.name || !is_known
 }
 
 /// The lock that waits for replicas.

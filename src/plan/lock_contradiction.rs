@@ -86,15 +86,15 @@ fn whole_ttl(place: &str, ttl: Nanos, algorithm: &Algorithm) -> Checked {
 fn quorum(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let (name, nodes) = (algorithm.name, plan.topology.masters());
     let many = plan.topology.kind == TopologyKind::Independent;
-    let alone = many && nodes > 1 && !algorithm.asks_all;
+    let alone = many && nodes > 1 && !algorithm.queries_all;
     let what = format!("{name} asks one node, and {nodes} independent ones are there");
     refuse_if(alone, "topology.kind", what, "single, or a redlock")?;
     let Some(quorum) = plan.lock.quorum else { return Ok(()) };
     let place = "lock.quorum";
-    let asked = if many { nodes } else { 1 };
-    let instead = format!("from 1 to {asked}");
+    let queried = if many { nodes } else { 1 };
+    let instead = format!("from 1 to {queried}");
     refuse_if(quorum == 0, place, "a quorum of 0 asks nobody", &instead)?;
-    refuse_if(quorum > asked, place, format!("a quorum of {quorum} of {asked} nodes"), &instead)
+    refuse_if(quorum > queried, place, format!("a quorum of {quorum} of {queried} nodes"), &instead)
 }
 
 fn renewal(plan: &Plan, algorithm: &Algorithm) -> Checked {
@@ -152,7 +152,7 @@ fn synced(plan: &Plan) -> Checked {
 /// Subscribing to Sentinels needs Sentinels.
 fn discovery(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let listens = plan.lock.discovery == DiscoveryShape::SwitchMaster;
-    let deaf = algorithm.asks_all || plan.topology.kind != TopologyKind::Sentinel;
+    let deaf = algorithm.queries_all || plan.topology.kind != TopologyKind::Sentinel;
     let what = "there is no Sentinel whose +switch-master could be listened to";
     refuse_if(listens && deaf, "lock.discovery", what, "take it out, or kind = \"sentinel\"")
 }

@@ -13,7 +13,7 @@ pub struct Promise {
     /// key.
     pub holders: u32,
     /// Whether it notifies a running caller of the loss of the lock.
-    pub tells_loss: bool,
+    pub reports_loss: bool,
     /// The model that its acquires and releases follow.
     pub model: Model,
     /// Its assumptions.
@@ -114,7 +114,7 @@ pub struct Work {
 
 /// The promise of a lock for one holder that notifies no caller of its loss.
 pub fn exclusive(model: Model, assumes: Vec<Assumption>) -> Promise {
-    Promise { holders: 1, tells_loss: false, model, assumes }
+    Promise { holders: 1, reports_loss: false, model, assumes }
 }
 
 /// One assumption.

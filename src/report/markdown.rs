@@ -102,8 +102,8 @@ fn story(out: &mut String, explanation: &Explanation) {
         return;
     }
     section(out, "The story");
-    for (index, told) in explanation.story.lines.iter().enumerate() {
-        line(out, &format!("{}. `{}` {}", index + 1, moment(told.at.at), escaped(&told.text)));
+    for (index, beat) in explanation.story.lines.iter().enumerate() {
+        line(out, &format!("{}. `{}` {}", index + 1, moment(beat.at.at), escaped(&beat.text)));
     }
 }
 

@@ -125,8 +125,8 @@ fn remedies_that_tested_nothing_are_not_among_those_that_do_not_heal() {
             Some(Experiments { remedies: remedies.to_vec(), ..Experiments::default() });
         let lines = text::short(&finding, &explain(&finding));
         let from = lines.iter().position(|line| line.starts_with("  heals:")).expect("it is told");
-        let told: Vec<&str> = lines[from..].iter().map(|line| line.trim()).collect();
-        told.join(" ")
+        let lines_of_it: Vec<&str> = lines[from..].iter().map(|line| line.trim()).collect();
+        lines_of_it.join(" ")
     };
     let (fails, unknown) = (remedy("a look", false), remedy("a longer lease", true));
     let untested = "tested nothing: a longer lease (lock.ttl: 10s, then 41s)";

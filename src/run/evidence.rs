@@ -41,7 +41,7 @@ pub fn gather(remains: &Remains, plan: &Plan) -> RunEvidence {
         join.take(entry);
     }
     RunEvidence {
-        requests: join.asked.requests,
+        requests: join.index.requests,
         keys: join.keys,
         sightings: join.sightings,
         conditions: conditions(remains, &plan.faults),
@@ -53,7 +53,7 @@ pub fn gather(remains: &Remains, plan: &Plan) -> RunEvidence {
 struct Join<'a> {
     names: &'a HostNames,
     lock_key: &'a str,
-    asked: RequestIndex,
+    index: RequestIndex,
     provenance: Provenance<OpId>,
     keys: Vec<Key>,
     sightings: Vec<Sighting>,
@@ -72,7 +72,7 @@ impl<'a> Join<'a> {
         Join {
             names,
             lock_key,
-            asked: RequestIndex::default(),
+            index: RequestIndex::default(),
             provenance: Provenance::default(),
             keys: Vec::new(),
             sightings: Vec::new(),
@@ -81,7 +81,7 @@ impl<'a> Join<'a> {
 
     fn take(&mut self, entry: &Entry) {
         let (host, at) = (entry.host, entry.stamp.instant());
-        for change in self.provenance.take(entry, |id| self.asked.op(id)) {
+        for change in self.provenance.take(entry, |id| self.index.op(id)) {
             let CausedChange { key, change, until_ms, by, unacknowledged } = change;
             let (node, key) = (self.names.name(host).to_owned(), key.to_string());
             self.keys.push(Key { node, key, at, change, until_ms, by, unacknowledged });
@@ -90,8 +90,8 @@ impl<'a> Join<'a> {
             Event::Message { request, leg: Leg::Sent, command, op } => {
                 self.send(*request, at, command, *op);
             }
-            Event::Message { request, leg, .. } => self.asked.advance(*request, *leg, at),
-            Event::Unreached { to, command, op } => self.asked.requests.push(Request {
+            Event::Message { request, leg, .. } => self.index.advance(*request, *leg, at),
+            Event::Unreached { to, command, op } => self.index.requests.push(Request {
                 op: *op,
                 from: self.names.name(host).to_owned(),
                 to: self.names.name_at(*to.ip()).to_owned(),
@@ -102,8 +102,8 @@ impl<'a> Join<'a> {
                 other_keys: false,
             }),
             Event::Declined { request, word } => {
-                if let Some(place) = self.asked.place(*request) {
-                    let request = &mut self.asked.requests[place];
+                if let Some(place) = self.index.place(*request) {
+                    let request = &mut self.index.requests[place];
                     (request.declined, request.answer) = (true, Some(word.clone()));
                 }
             }
@@ -122,9 +122,9 @@ impl<'a> Join<'a> {
                 self.see(host, at, Seen::Watched(*sight), self.names.name_at(*master.ip()));
             }
             Event::Names { request, keys } => {
-                if let Some(place) = self.asked.place(*request) {
+                if let Some(place) = self.index.place(*request) {
                     let is_own = |key: &Bytes| key == self.lock_key.as_bytes();
-                    self.asked.requests[place].other_keys = !keys.iter().any(is_own);
+                    self.index.requests[place].other_keys = !keys.iter().any(is_own);
                 }
             }
             // The world has joined what a fault's command did.
@@ -143,14 +143,14 @@ impl<'a> Join<'a> {
     }
 
     fn send(&mut self, id: RequestId, at: Instant, command: &str, op: Option<OpId>) {
-        let places = self.asked.places.entry(id.connection).or_default();
+        let places = self.index.places.entry(id.connection).or_default();
         let nth = id.nth as usize;
         places.resize(places.len().max(nth + 1), None);
         let Some(op) = op else { return };
-        places[nth] = Some(self.asked.requests.len());
+        places[nth] = Some(self.index.requests.len());
         let mut legs = Vec::with_capacity(LEGS);
         legs.push((Leg::Sent, at));
-        self.asked.requests.push(Request {
+        self.index.requests.push(Request {
             op,
             from: self.names.name_at(*id.connection.client.ip()).to_owned(),
             to: self.names.name_at(*id.connection.server.ip()).to_owned(),

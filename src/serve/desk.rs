@@ -72,7 +72,7 @@ async fn listen(mut stream: Stream, desk: Desk) {
                 let words: Vec<String> =
                     words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
                 let leaves = words[0].eq_ignore_ascii_case("quit");
-                let reply = if leaves { Reply::OK } else { ask(&desk, words).await };
+                let reply = if leaves { Reply::OK } else { execute(&desk, words).await };
                 reply.encode(&mut output);
                 if stream.write_all(&output.split()).await.is_err() || leaves {
                     return;
@@ -93,7 +93,7 @@ async fn listen(mut stream: Stream, desk: Desk) {
     }
 }
 
-async fn ask(desk: &Desk, words: Vec<String>) -> Reply {
+async fn execute(desk: &Desk, words: Vec<String>) -> Reply {
     let answer = Rc::<RefCell<OrderAnswer>>::default();
     desk.tray.borrow_mut().push_back(Slip { words, answer: Rc::clone(&answer) });
     std::future::poll_fn(|cx| {

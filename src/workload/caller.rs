@@ -11,7 +11,7 @@ use lockstorm_platform::host::{Host, LocalFuture};
 use lockstorm_platform::time::Nanos;
 
 use crate::history::{OpId, OpKind, Outcome};
-use crate::lock::{Acquired, Call, Extended, Grant, Lock, Notice, Released, Setting, Tell};
+use crate::lock::{Acquired, Call, Extended, Grant, Lock, Notice, Notify, Released, Setting};
 use crate::promise::contract::Clause;
 use crate::workload::Job;
 use crate::workload::guard::{Finished, Guard, bury};
@@ -37,7 +37,7 @@ struct CallerDesk {
     /// Whether that is an acquire.
     is_acquiring: Cell<bool>,
     /// The tokens that notices named during the acquire and that had not been granted.
-    foretold: RefCell<BTreeSet<String>>,
+    announced: RefCell<BTreeSet<String>>,
     /// The grants of the caller by token, in order.
     given: RefCell<BTreeMap<String, Vec<Given>>>,
     /// The grants that the caller knows to be lost.
@@ -91,7 +91,7 @@ impl Caller {
             guard: Guard::new(host, &job.recorder, &job.pulse, Rc::clone(&call)),
             call,
             is_acquiring: Cell::default(),
-            foretold: RefCell::default(),
+            announced: RefCell::default(),
             given: RefCell::default(),
             lost: RefCell::default(),
             renewals: RefCell::default(),
@@ -101,7 +101,7 @@ impl Caller {
             nodes: job.nodes.clone(),
             config: job.config.clone(),
             call: Rc::clone(&desk.call),
-            tell: tell(&desk),
+            notify: notify(&desk),
         };
         let lock = Some(desk.guard.within(|| (job.lock)(setting))?);
         Ok(Caller { lock, desk })
@@ -138,12 +138,12 @@ impl Caller {
         let call = self.desk.begin(OpKind::Acquire).await;
         self.desk.is_acquiring.set(true);
         // An acquire that was given up was never compared with a grant, and may have left tokens.
-        self.desk.foretold.borrow_mut().clear();
+        self.desk.announced.borrow_mut().clear();
         let acquired = match limit {
-            None => Some(self.ask(|lock| lock.acquire()).await),
+            None => Some(self.invoke(|lock| lock.acquire()).await),
             Some(limit) => {
                 let host = self.desk.host.clone();
-                host.timeout(limit, self.ask(|lock| lock.acquire())).await
+                host.timeout(limit, self.invoke(|lock| lock.acquire())).await
             }
         };
         self.desk.is_acquiring.set(false);
@@ -162,7 +162,7 @@ impl Caller {
     /// As [`Caller::acquire`].
     pub async fn extend(&mut self, held: &mut Held) -> Result<Extended, Finished> {
         let call = self.desk.begin(OpKind::Extend { grant: held.acquire, background: false }).await;
-        let extended = self.ask(|lock| lock.extend(&held.grant)).await;
+        let extended = self.invoke(|lock| lock.extend(&held.grant)).await;
         let extended = extended.or_else(|ended| self.desk.fail(call, ended))?;
         match &extended {
             Extended::Kept(deadline) => held.grant.deadline = *deadline,
@@ -180,7 +180,7 @@ impl Caller {
     /// As [`Caller::acquire`].
     pub async fn release(&mut self, held: &Held) -> Result<Released, Finished> {
         let call = self.desk.begin(OpKind::Release { grant: held.acquire }).await;
-        let released = self.ask(|lock| lock.release(&held.grant)).await;
+        let released = self.invoke(|lock| lock.release(&held.grant)).await;
         self.desk.end_of(held.acquire);
         let released = released.or_else(|ended| self.desk.fail(call, ended))?;
         let outcome = match released {
@@ -202,7 +202,7 @@ impl Caller {
         self.desk.guard.has_ended()
     }
 
-    async fn ask<'a, T>(
+    async fn invoke<'a, T>(
         &'a mut self,
         call: impl FnOnce(&'a mut dyn Lock) -> LocalFuture<'a, T>,
     ) -> Result<T, Finished> {
@@ -255,7 +255,7 @@ impl CallerDesk {
 
     /// Checks the notices that arrived before their grants against the grant that came.
     fn hold_to(&self, is_given: impl Fn(&str) -> bool) {
-        for token in self.foretold.take().into_iter().filter(|token| !is_given(token)) {
+        for token in self.announced.take().into_iter().filter(|token| !is_given(token)) {
             self.unknown_grant("a notice before the grant", &token);
         }
     }
@@ -341,7 +341,7 @@ impl CallerDesk {
         let mut meant: Vec<OpId> =
             all.iter().filter(|given| given.is_held).map(|given| given.acquire).collect();
         if meant.is_empty() && self.is_acquiring.get() && all.is_empty() {
-            self.foretold.borrow_mut().insert(token.to_owned());
+            self.announced.borrow_mut().insert(token.to_owned());
             meant.push(self.call.get().op);
         }
         if meant.is_empty() {
@@ -351,7 +351,7 @@ impl CallerDesk {
     }
 }
 
-fn tell(desk: &Rc<CallerDesk>) -> Tell {
+fn notify(desk: &Rc<CallerDesk>) -> Notify {
     let desk = Rc::clone(desk);
     Rc::new(move |notice| desk.hear(notice))
 }

@@ -35,23 +35,23 @@ impl FenceGuard {
     ///
     /// # Errors
     /// The words of the refusal.
-    pub fn admit(&mut self, asked: RequestedAccess, value: i64) -> Result<(), &'static str> {
+    pub fn admit(&mut self, access: RequestedAccess, value: i64) -> Result<(), &'static str> {
         match self.mode {
             FenceMode::None => Ok(()),
-            FenceMode::CompareAndSet => compare(asked, value),
-            FenceMode::RejectSmaller => self.check(asked, false),
-            FenceMode::RejectSmallerOrEqual => self.check(asked, true),
+            FenceMode::CompareAndSet => compare(access, value),
+            FenceMode::RejectSmaller => self.check(access, false),
+            FenceMode::RejectSmallerOrEqual => self.check(access, true),
         }
     }
 
     /// An access with a fence below the mark is too late; with `once`, so is a second write with
     /// the same fence as the previous one.
-    fn check(&mut self, asked: RequestedAccess, once: bool) -> Result<(), &'static str> {
-        let writes = asked.kind != AccessKind::Read;
+    fn check(&mut self, access: RequestedAccess, once: bool) -> Result<(), &'static str> {
+        let writes = access.kind != AccessKind::Read;
         if !writes && self.on == FenceOn::Writes {
             return Ok(());
         }
-        let fence = asked.fence.unwrap_or(0);
+        let fence = access.fence.unwrap_or(0);
         if fence < self.mark {
             return Err("the fence is smaller than one seen before");
         }
@@ -67,8 +67,8 @@ impl FenceGuard {
 }
 
 /// A write is accepted only if the value is still the one that its caller read; an append has none.
-fn compare(asked: RequestedAccess, value: i64) -> Result<(), &'static str> {
-    match (asked.kind, asked.read) {
+fn compare(access: RequestedAccess, value: i64) -> Result<(), &'static str> {
+    match (access.kind, access.read) {
         (AccessKind::Write, read) if read != Some(value) => {
             Err("the value is not the one that was read")
         }
@@ -87,8 +87,8 @@ mod tests {
     fn check(mode: FenceMode, on: FenceOn, accesses: &[(AccessKind, u64, bool)]) {
         let mut guard = FenceGuard::new(mode, on);
         for (index, (kind, fence, taken)) in accesses.iter().enumerate() {
-            let asked = RequestedAccess { kind: *kind, fence: Some(*fence), read: Some(0) };
-            assert_eq!(guard.admit(asked, 0).is_ok(), *taken, "{mode:?} {on:?} access {index}");
+            let access = RequestedAccess { kind: *kind, fence: Some(*fence), read: Some(0) };
+            assert_eq!(guard.admit(access, 0).is_ok(), *taken, "{mode:?} {on:?} access {index}");
         }
     }
 

@@ -17,10 +17,10 @@ const MAX_RETRY: Nanos = PROBE_MARGIN / 5;
 pub async fn run(host: Host, job: Job) {
     let Ok(mut caller) = Caller::new(&host, host.name(), &job) else { return };
     // A lock that ends its process has already been recorded.
-    let _ = ask(&mut caller, &job).await;
+    let _ = attempt(&mut caller, &job).await;
 }
 
-async fn ask(caller: &mut Caller, job: &Job) -> Result<(), Finished> {
+async fn attempt(caller: &mut Caller, job: &Job) -> Result<(), Finished> {
     loop {
         match caller.acquire().await? {
             Taken::Granted(held) => return caller.release(&held).await.map(drop),

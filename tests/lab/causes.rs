@@ -166,7 +166,7 @@ fn a_fault_without_which_others_wait_in_vain_says_which() {
 /// What lost the update is in the story, though the overlap that it is about needed it not.
 #[test]
 fn a_fault_that_lost_an_update_is_told() {
-    let told = told(
+    let text = text(
         "algorithm = 'token-lua'\nttl = '10s'",
         "kind = 'counter'\nclients = 2\nhold = '3s'\nrounds = 3",
         &[
@@ -175,13 +175,13 @@ fn a_fault_that_lost_an_update_is_told() {
             ("evict", "n1", "c2', nth = 2, plus = '1500ms'", "key = 'lock'"),
         ],
     );
-    assert!(told.contains("n1 evicts c2's key"), "{told}");
+    assert!(text.contains("n1 evicts c2's key"), "{text}");
 }
 
 /// A fence that the story tells to be too small has its fault, and the grant before it.
 #[test]
 fn a_fault_that_made_a_fence_too_small_is_told() {
-    let told = told(
+    let text = text(
         "algorithm = 'fenced'\nttl = '5s'",
         "kind = 'ledger'\nclients = 3\nhold = '3s'\nrounds = 2",
         &[
@@ -189,12 +189,12 @@ fn a_fault_that_made_a_fence_too_small_is_told() {
             ("flush", "n1", "c2', nth = 1, plus = '500ms'", ""),
         ],
     );
-    assert!(told.contains("c3's fence 1 is not above c2's fence 3."), "{told}");
-    assert!(told.contains("n1 is flushed") && told.contains("with fence 3;"), "{told}");
+    assert!(text.contains("c3's fence 1 is not above c2's fence 3."), "{text}");
+    assert!(text.contains("n1 is flushed") && text.contains("with fence 3;"), "{text}");
 }
 
 /// The story of a scenario on one node, with these faults after grants.
-fn told(lock: &str, workload: &str, faults: &[(&str, &str, &str, &str)]) -> String {
+fn text(lock: &str, workload: &str, faults: &[(&str, &str, &str, &str)]) -> String {
     let mut text = format!(
         "name = 'x'\nask = 'x'\nexpect = {{ holds = true }}\n[topology]\nkind = 'single'\n\
          [lock]\n{lock}\n[workload]\n{workload}\n"
@@ -234,9 +234,9 @@ fn a_promotion_that_let_a_caller_in_is_told_though_it_made_no_difference() {
     let faults = ["crash n2 200ms for='1s'", "crash n1 300ms for='3s'", "failover n2 2s"];
     let finding = with_causes(&replicated(&faults));
     assert!(experiments(&finding).causes.idle.contains(&Part::Fault(3)));
-    let told = explain(&finding).story.lines;
-    let is_told = |line: &StoryLine| line.text.starts_with("n2 is made master");
-    assert!(told.iter().any(is_told), "{told:?}");
+    let text = explain(&finding).story.lines;
+    let is_there = |line: &StoryLine| line.text.starts_with("n2 is made master");
+    assert!(text.iter().any(is_there), "{text:?}");
 }
 
 /// The figures of a host are varied only if its own clock made the difference.
@@ -334,10 +334,10 @@ fn what_a_fault_does_besides_the_headline_is_told() {
         examine::explained(&lab, None, &[], examine::classified(&lab, &scenario.plan(4002)));
     let idle = &experiments(&finding).causes.idle;
     assert_eq!(idle, &[Part::Fault(1), JITTER]);
-    let told = sentences(&finding);
+    let text = sentences(&finding);
     let effect =
         "Another effect: without the loss of 3 % on n1 -> c2 for 3 s, stuck is violated as well.";
-    assert!(told.iter().any(|sentence| sentence == effect), "{told:?}");
+    assert!(text.iter().any(|sentence| sentence == effect), "{text:?}");
 }
 
 #[test]

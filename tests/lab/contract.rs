@@ -83,8 +83,8 @@ impl Odd {
         Box::new(Odd { lock: TokenLua::new(setting.clone()), setting, does, last: None })
     }
 
-    fn tell(&self, notice: Notice) -> u32 {
-        (self.setting.tell)(notice).op
+    fn notify(&self, notice: Notice) -> u32 {
+        (self.setting.notify)(notice).op
     }
 
     async fn spin(&self) {
@@ -116,7 +116,7 @@ impl Odd {
             },
             Oddity::SpinsInNotices => loop {
                 let token = self.last.as_ref().map_or(String::new(), |grant| grant.token.clone());
-                self.tell(Notice::Lost { token });
+                self.notify(Notice::Lost { token });
             },
             Oddity::LoopsWithoutAwait => loop {
                 std::hint::spin_loop();
@@ -148,10 +148,10 @@ impl Odd {
                 }
             }
             Oddity::LosesWhileAcquiring => {
-                self.tell(Notice::Lost { token: grant.token.clone() });
+                self.notify(Notice::Lost { token: grant.token.clone() });
             }
             Oddity::LosesAnotherWhileAcquiring => {
-                self.tell(Notice::Lost { token: "ghost".into() });
+                self.notify(Notice::Lost { token: "ghost".into() });
             }
             Oddity::DropsItsRenewal => {
                 let (setting, token) = (self.setting.clone(), grant.token.clone());
@@ -161,13 +161,13 @@ impl Odd {
                 });
             }
             Oddity::EndsTwice => {
-                let op = self.tell(Notice::Extending { token: grant.token.clone() });
-                self.tell(Notice::Extended { op, result: Extended::Unknown });
-                self.tell(Notice::Extended { op, result: Extended::Kept(None) });
+                let op = self.notify(Notice::Extending { token: grant.token.clone() });
+                self.notify(Notice::Extended { op, result: Extended::Unknown });
+                self.notify(Notice::Extended { op, result: Extended::Kept(None) });
             }
             Oddity::EndsAnAcquire => {
                 let op = self.setting.call.get().op;
-                self.tell(Notice::Extended { op, result: Extended::Lost });
+                self.notify(Notice::Extended { op, result: Extended::Lost });
             }
             Oddity::PermitTooLarge => grant.permit = Some(7),
             Oddity::PermitInRange => grant.permit = Some(0),
@@ -206,10 +206,10 @@ impl Lock for Odd {
         assert!(self.does != Oddity::PanicsInAcquire, "an acquire of the lock");
         match self.does {
             Oddity::EndsWhatHasNotBegun => {
-                self.tell(Notice::Extended { op: 4_000_000_000, result: Extended::Unknown });
+                self.notify(Notice::Extended { op: 4_000_000_000, result: Extended::Unknown });
             }
             Oddity::DropsWhatHasNotBegun => {
-                self.tell(Notice::Abandoned { op: 4_000_000_000 });
+                self.notify(Notice::Abandoned { op: 4_000_000_000 });
             }
             Oddity::NeverAnswers => std::future::pending().await,
             _ => {}
@@ -222,7 +222,7 @@ impl Lock for Odd {
             }
             Acquired::Granted(grant) => Acquired::Granted(self.granted(grant).await),
             Acquired::Refused(why) if self.does == Oddity::LosesWhatIsRefused => {
-                self.tell(Notice::Lost { token: "ghost".into() });
+                self.notify(Notice::Lost { token: "ghost".into() });
                 Acquired::Refused(why)
             }
             other => other,
@@ -244,21 +244,21 @@ impl Lock for Odd {
         let lost = Notice::Lost { token: grant.token.clone() };
         match self.does {
             Oddity::LosesAfterRelease => {
-                let (host, tell) = (self.setting.host.clone(), self.setting.tell.clone());
+                let (host, notify) = (self.setting.host.clone(), self.setting.notify.clone());
                 host.clone().spawn(async move {
                     host.sleep(MILLISECOND).await;
-                    tell(lost);
+                    notify(lost);
                 });
             }
             Oddity::LosesWhatNobodyHas => {
-                self.tell(Notice::Lost { token: "ghost".into() });
+                self.notify(Notice::Lost { token: "ghost".into() });
             }
             Oddity::ExtendsWhatNobodyHas => {
-                self.tell(Notice::Extending { token: "ghost".into() });
+                self.notify(Notice::Extending { token: "ghost".into() });
             }
             Oddity::LosesTwice => {
-                self.tell(lost.clone());
-                self.tell(lost);
+                self.notify(lost.clone());
+                self.notify(lost);
             }
             _ => {}
         }
@@ -271,7 +271,7 @@ impl Drop for Odd {
         match (self.does, &self.last) {
             (Oddity::PanicsWhenDropped, _) => panic!("the lock is dropped"),
             (Oddity::LosesWhenDropped, Some(grant)) => {
-                self.tell(Notice::Lost { token: grant.token.clone() });
+                self.notify(Notice::Lost { token: grant.token.clone() });
             }
             _ => {}
         }
@@ -305,22 +305,22 @@ fn run(lock: Algorithm) -> Vec<Finding> {
 fn check(does: &str, build: fn(Setting) -> Box<dyn Lock>, broken: Option<(Clause, &str)>) {
     let lock = Algorithm { fences: true, ..Algorithm::lease("odd", build) };
     for finding in run(lock) {
-        let told = text::page(&finding, &explain(&finding), false);
-        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        let page = text::page(&finding, &explain(&finding), false);
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
         let breaches = &finding.history.breaches;
         let Some((clause, details)) = broken else {
             assert_eq!(breaches, &[], "{does}");
             let verdict = &finding.judgement.verdict;
-            assert!(!told.contains("contract"), "{does}: {verdict:?}\n{told}");
+            assert!(!page.contains("contract"), "{does}: {verdict:?}\n{page}");
             continue;
         };
         let Verdict::Violated(violations) = &finding.judgement.verdict else {
-            panic!("{does}: {told}")
+            panic!("{does}: {page}")
         };
         assert_eq!(violations[0].kind, Kind::BrokenContract, "{does}");
         assert!(finding.class.is_some_and(|class| class.is_in_model()), "{does}");
         assert!(breaches.iter().all(|breach| breach.clause == clause), "{does}: {breaches:?}");
-        assert!(told.contains(clause.line()) && told.contains(details), "{does}:\n{told}");
+        assert!(page.contains(clause.line()) && page.contains(details), "{does}:\n{page}");
     }
 }
 
@@ -428,7 +428,7 @@ fn a_loop_without_an_await_ends_the_process_and_names_the_plan() {
         Algorithm::lease("still", |setting| Odd::make(setting, Oddity::LoopsWithoutAwait));
     if std::env::var_os(CHILD).is_some() {
         let hunt = lockstorm::test::hunt_own(STILL, TopologyKind::Single);
-        hunt.patience(Duration::from_millis(500)).seeds(3..=3).tell();
+        hunt.patience(Duration::from_millis(500)).seeds(3..=3).report();
         unreachable!("the watchdog has ended the process");
     }
     let folder = env!("CARGO_TARGET_TMPDIR");
@@ -436,11 +436,11 @@ fn a_loop_without_an_await_ends_the_process_and_names_the_plan() {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args([name, "--exact", "--nocapture"]).env(CHILD, "yes").current_dir(folder);
     let ended = child.output().unwrap();
-    let told = String::from_utf8(ended.stderr).unwrap();
-    assert_eq!(ended.status.code(), Some(70), "{told}");
+    let page = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(70), "{page}");
     let plan = "target/lockstorm/hunt-still-3.stuck.plan.json";
-    assert!(told.contains("the lock 'still' has not come back from one poll"), "{told}");
-    assert!(told.contains(plan), "{told}");
+    assert!(page.contains("the lock 'still' has not come back from one poll"), "{page}");
+    assert!(page.contains(plan), "{page}");
     let lab = Lab::default().with_lock(STILL);
     let json = std::fs::read_to_string(std::path::Path::new(folder).join(plan)).unwrap();
     assert!(lockstorm::plan::Plan::from_json_with(&lab.locks, plan, &json).is_ok());

@@ -40,7 +40,7 @@ fn every_kind_has_a_file_that_shows_it_and_one_that_does_not() {
 }
 
 /// The files that name a mechanism, each as a finding, with the name.
-pub fn told() -> Vec<(Finding, String)> {
+pub fn expected() -> Vec<(Finding, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories");
     let mut files = Vec::new();
     collect(&root, &mut files);

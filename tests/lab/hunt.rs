@@ -169,8 +169,8 @@ const SHRUNK: [(&str, TopologyKind); 8] = [
 #[test]
 #[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
 fn of_what_is_shrunk_nothing_can_go() {
-    let asked = std::env::var("LOCKSTORM_HUNTS").unwrap_or_else(|_| "8".to_owned());
-    let (from, to) = asked.split_once("..").unwrap_or(("0", &asked));
+    let range = std::env::var("LOCKSTORM_HUNTS").unwrap_or_else(|_| "8".to_owned());
+    let (from, to) = range.split_once("..").unwrap_or(("0", &range));
     let number = |word: &str| word.parse::<usize>().expect("a number");
     let hunts = number(from)..number(to);
     let count = hunts.len();
@@ -365,7 +365,7 @@ fn a_lock_that_does_something_else_each_time_is_a_finding_of_a_hunt() {
         assert_eq!(clauses, [Clause::Repeatable]);
         finding
     });
-    let told = text::page(&finding, &explain(&finding), false);
-    assert!(told.contains("one plan is one run"), "{told}");
+    let page = text::page(&finding, &explain(&finding), false);
+    assert!(page.contains("one plan is one run"), "{page}");
     assert!(finding.class.is_some_and(|class| class.is_in_model()));
 }

@@ -12,10 +12,10 @@ use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
-use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::process::serve;
+use lockstorm_redis::resp_client::RespClient;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
@@ -57,7 +57,7 @@ impl Desk {
         };
         change(&mut config);
         let (call, desk) = (Rc::<Cell<Call>>::default(), self.clone());
-        let tell = move |notice| {
+        let notify = move |notice| {
             desk.told.borrow_mut().push(notice);
             desk.next_call()
         };
@@ -66,20 +66,20 @@ impl Desk {
             nodes: (1..=self.nodes).map(|n| format!("n{n}")).collect(),
             config,
             call: Rc::clone(&call),
-            tell: Rc::new(tell),
+            notify: Rc::new(notify),
         };
         let build = find(algorithm).expect("a lock").build;
         Numbered { lock: build(setting), call, desk: self.clone() }
     }
 
     /// The reply of every node to a request.
-    async fn ask_all(&self, line: &str) -> Vec<Reply> {
+    async fn query_all(&self, line: &str) -> Vec<Reply> {
         let mut replies = Vec::new();
         let words: Vec<&str> = line.split(' ').collect();
         for n in 1..=self.nodes {
             let to = self.host.resolve(&format!("n{n}")).expect("a node");
             let stream = self.host.connect(to).await.expect("it is up");
-            replies.push(Asker::new(stream).ask(&words).await.expect("it answers"));
+            replies.push(RespClient::new(stream).request(&words).await.expect("it answers"));
         }
         replies
     }
@@ -174,9 +174,9 @@ fn an_extend_of_a_key_that_is_gone_is_lost_and_sets_none() {
             let mut lock = desk.lock(name, |_| {});
             let grant = lock.granted().await;
             assert!(matches!(lock.extend(&grant).await, Extended::Kept(_)), "{name}");
-            desk.ask_all("DEL lock").await;
+            desk.query_all("DEL lock").await;
             assert_eq!(lock.extend(&grant).await, Extended::Lost, "{name}");
-            let there = desk.ask_all("EXISTS lock").await;
+            let there = desk.query_all("EXISTS lock").await;
             assert!(there.iter().all(|reply| *reply == Reply::Integer(0)), "{name}: {there:?}");
         });
     }
@@ -188,14 +188,14 @@ fn an_extend_of_anothers_key_is_lost_and_leaves_it_alone() {
         play(nodes, vec![], move |desk| async move {
             let mut lock = desk.lock(name, |_| {});
             let grant = lock.granted().await;
-            desk.ask_all("DEL lock").await;
+            desk.query_all("DEL lock").await;
             let anothers =
                 if name == "redisson" { "HSET lock another 1" } else { "SET lock another" };
-            desk.ask_all(anothers).await;
-            desk.ask_all("PEXPIRE lock 1000").await;
+            desk.query_all(anothers).await;
+            desk.query_all("PEXPIRE lock 1000").await;
             assert_eq!(lock.extend(&grant).await, Extended::Lost, "{name}");
             assert_eq!(lock.release(&grant).await, Released::NotMine, "{name}");
-            for reply in desk.ask_all("PTTL lock").await {
+            for reply in desk.query_all("PTTL lock").await {
                 let Reply::Integer(left) = reply else { panic!("{name}: {reply:?}") };
                 assert!((1..=1_000).contains(&left), "{name}: {left}");
             }
@@ -210,7 +210,7 @@ fn a_release_leaves_no_key() {
             let mut lock = desk.lock(name, |_| {});
             let grant = lock.granted().await;
             assert_eq!(lock.release(&grant).await, Released::Released, "{name}");
-            let there = desk.ask_all("EXISTS lock").await;
+            let there = desk.query_all("EXISTS lock").await;
             assert!(there.iter().all(|reply| *reply == Reply::Integer(0)), "{name}: {there:?}");
         });
     }
@@ -278,7 +278,7 @@ fn a_lease_is_over_at_its_deadline() {
 fn a_holder_is_told_at_the_next_renewal_that_its_key_is_gone() {
     play(1, vec![], |desk| async move {
         let grant = desk.lock("token-lua-renewed", |_| {}).granted().await;
-        desk.ask_all("DEL lock").await;
+        desk.query_all("DEL lock").await;
         desk.host.sleep(TTL / 3 * 2 + SECOND / 2).await;
         let lost = Notice::Lost { token: grant.token };
         assert!(desk.told.borrow().contains(&lost), "{:?}", desk.told.borrow());
@@ -291,7 +291,7 @@ fn half_of_the_nodes_are_no_quorum() {
         for n in 1..=2 {
             let to = desk.host.resolve(&format!("n{n}")).expect("a node");
             let stream = desk.host.connect(to).await.expect("it is up");
-            Asker::new(stream).ask(&["SET", KEY, "another"]).await.expect("it answers");
+            RespClient::new(stream).request(&["SET", KEY, "another"]).await.expect("it answers");
         }
         let acquired = desk.lock("redlock", |_| {}).acquire().await;
         assert!(matches!(acquired, Acquired::Refused(_)), "{acquired:?}");
@@ -322,7 +322,7 @@ fn too_few_acknowledgements_are_a_refusal() {
     play(1, vec![], |desk| async move {
         let acquired = desk.lock("wait-replicas", |config| config.acks = Some(1)).acquire().await;
         assert!(matches!(acquired, Acquired::Refused(_)), "{acquired:?}");
-        assert_eq!(desk.ask_all("EXISTS lock").await, [Reply::Integer(0)], "it is given back");
+        assert_eq!(desk.query_all("EXISTS lock").await, [Reply::Integer(0)], "it is given back");
     });
 }
 
@@ -331,7 +331,7 @@ fn an_error_reply_is_no_grant() {
     for (name, nodes) in PROLONGED {
         play(nodes, vec![], move |desk| async move {
             // A node that needs a replica and has none rejects every write.
-            desk.ask_all("CONFIG SET min-replicas-to-write 1").await;
+            desk.query_all("CONFIG SET min-replicas-to-write 1").await;
             let acquired = desk.lock(name, |_| {}).acquire().await;
             assert!(matches!(acquired, Acquired::Refused(_)), "{name}: {acquired:?}");
         });
@@ -365,7 +365,7 @@ fn every_try_has_a_token_of_its_own() {
         let (seen, watching) = (Rc::clone(&tokens), desk.clone());
         desk.host.spawn(async move {
             for _ in 0..1_000 {
-                for reply in watching.ask_all("GET lock").await {
+                for reply in watching.query_all("GET lock").await {
                     if let Reply::Bulk(token) = reply
                         && token != "another"
                         && !seen.borrow().contains(&token)
@@ -379,7 +379,7 @@ fn every_try_has_a_token_of_its_own() {
         for n in 1..=3 {
             let to = desk.host.resolve(&format!("n{n}")).expect("a node");
             let stream = desk.host.connect(to).await.expect("it is up");
-            Asker::new(stream).ask(&["SET", KEY, "another"]).await.expect("it answers");
+            RespClient::new(stream).request(&["SET", KEY, "another"]).await.expect("it answers");
         }
         desk.lock("redlock", |config| config.tries = Some(20)).acquire().await;
         let count = tokens.borrow().len();

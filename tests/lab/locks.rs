@@ -99,7 +99,7 @@ fn run(algorithm: &str) -> Run {
         ttl: Some(5 * SECOND),
         ..LockConfig::default()
     };
-    let nodes = if find(algorithm).expect("a lock").asks_all { 5 } else { 1 };
+    let nodes = if find(algorithm).expect("a lock").queries_all { 5 } else { 1 };
     Run { config, workload, nodes, faults: Vec::new(), seed: 1 }
 }
 

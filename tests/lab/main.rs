@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockstorm::explore::budget::Budget;
 
 /// A budget that is used up: the causes are searched, and neither thresholds nor remedies.
-const NO_TIME: Budget = Budget { length: Duration::ZERO, clock: || Duration::ZERO, told: |_| {} };
+const NO_TIME: Budget = Budget { length: Duration::ZERO, clock: || Duration::ZERO, report: |_| {} };
 
 mod brute;
 mod causes;

@@ -99,7 +99,7 @@ fn plans_are_explained_by_what_made_the_difference() {
 /// A file of `tests/histories/` may name its mechanism.
 #[test]
 fn histories_are_explained_by_what_they_show() {
-    let wrong = histories::told().into_iter().filter_map(|(finding, wanted)| {
+    let wrong = histories::expected().into_iter().filter_map(|(finding, wanted)| {
         let how = mechanism(&Witness::of(&finding)).map(|how| how.sentence).unwrap_or_default();
         (!how.contains(&wanted)).then(|| format!("{}: {how}", finding.scenario))
     });
@@ -130,7 +130,7 @@ fn drawn_violations_have_a_mechanism() {
     let hunts: Vec<Hunt> = hunts.collect();
     let found: Vec<(String, Mechanism, Option<String>)> = hunts
         .into_par_iter()
-        .flat_map_iter(|hunt| (1..=seeds).filter_map(move |seed| told(&hunt, seed)))
+        .flat_map_iter(|hunt| (1..=seeds).filter_map(move |seed| hunted(&hunt, seed)))
         .collect();
     let mut counts: BTreeMap<How, u32> = BTreeMap::new();
     for (_, how, _) in &found {
@@ -147,7 +147,7 @@ fn drawn_violations_have_a_mechanism() {
 }
 
 /// The mechanism of the plan that a seed draws, if it is violated.
-fn told(hunt: &Hunt, seed: u64) -> Option<(String, Mechanism, Option<String>)> {
+fn hunted(hunt: &Hunt, seed: u64) -> Option<(String, Mechanism, Option<String>)> {
     let plan = draw(hunt, seed).current();
     let finding = examine::classified(&hunt.lab, &plan);
     let how = mechanism(&Witness::of(&finding))?;
@@ -155,8 +155,8 @@ fn told(hunt: &Hunt, seed: u64) -> Option<(String, Mechanism, Option<String>)> {
     let (lock, topology) = (&plan.lock.algorithm, plan.topology.kind);
     let doubt = doubt(&finding, &how).or_else(|| {
         // The causes take many runs: those of a share.
-        let is_asked = seed.is_multiple_of(IDLE_OF);
-        is_asked.then(|| {
+        let is_checked = seed.is_multiple_of(IDLE_OF);
+        is_checked.then(|| {
             let explained = examine::explained(&hunt.lab, Some(NO_TIME), &[], finding);
             idle(&explained, &how).or_else(|| acts_not(&explained, &how))
         })?
@@ -215,11 +215,11 @@ fn acts_not(finding: &Finding, how: &Mechanism) -> Option<String> {
 /// was breached and made no difference is another way to the same violation.
 fn doubt(finding: &Finding, how: &Mechanism) -> Option<String> {
     let class = finding.class.as_ref()?;
-    let told = Witness::of(finding).primary?.kind;
-    let broken: Vec<_> = class.broken.iter().filter(|b| b.goes.contains(&told)).collect();
+    let kind = Witness::of(finding).primary?.kind;
+    let broken: Vec<_> = class.broken.iter().filter(|b| b.goes.contains(&kind)).collect();
     let strains = how.how.strains();
     let fits = finding.breaches.iter().any(|breach| strains.contains(&breach.what));
-    let is_sure = class.out_of_model.contains(&told) && !broken.is_empty() && !strains.is_empty();
+    let is_sure = class.out_of_model.contains(&kind) && !broken.is_empty() && !strains.is_empty();
     let names = broken.iter().map(|broken| format!("{:?}", broken.what)).collect::<Vec<_>>();
     (is_sure && !fits).then(|| format!("{} against {}", how.sentence, names.join(", ")))
 }

@@ -73,10 +73,10 @@ fn a_saved_plan_holds_once_the_lock_is_mended() {
     std::fs::write(&path, found.plan.to_json()).unwrap();
     lockstorm::test::replay(&path).lock(MINE).holds();
     let broken = std::panic::catch_unwind(|| lockstorm::test::replay(path).lock(BEFORE).holds());
-    let told = *broken.expect_err("it is still broken").downcast::<String>().unwrap();
+    let message = *broken.expect_err("it is still broken").downcast::<String>().unwrap();
     assert!(
-        told.contains("again: lockstorm::test::replay(\"target/lockstorm/hunt-mine-"),
-        "{told}"
+        message.contains("again: lockstorm::test::replay(\"target/lockstorm/hunt-mine-"),
+        "{message}"
     );
 }
 
@@ -103,8 +103,8 @@ fn clients_that_run_tokios_tasks_are_not_paused() {
         )
     };
     let refused = Scenario::parse_with(&lab.locks, "mine.toml", &text("c1")).expect_err("no pause");
-    let told = refused.render(false);
-    assert!(told.contains("tokio's own tasks of mine go on through a pause"), "{told}");
+    let message = refused.render(false);
+    assert!(message.contains("tokio's own tasks of mine go on through a pause"), "{message}");
     assert!(Scenario::parse_with(&lab.locks, "mine.toml", &text("n1")).is_ok());
     let tally = lockstorm::test::hunt_own(tokio, TopologyKind::Single)
         .faults(["pause", "suspend"])
@@ -308,10 +308,10 @@ fn a_leak_names_whom_it_kept_out() {
             "[workload]\nkind = \"counter\"\nclients = {clients}\nrest = \"100ms\"\nrounds = 2\n"
         )
     };
-    let (told, how) = why(AT_LEAST, &work(1));
-    assert_eq!(told, "A key that nobody owned kept c1 itself out.");
+    let (message, how) = why(AT_LEAST, &work(1));
+    assert_eq!(message, "A key that nobody owned kept c1 itself out.");
     assert_eq!(how, "c1's release set the key on n1, and what it set kept c1 itself out.");
-    let (told, how) = why(AT_LEAST, &work(2));
-    assert_eq!(told, "A key that nobody owned kept others out.");
+    let (message, how) = why(AT_LEAST, &work(2));
+    assert_eq!(message, "A key that nobody owned kept others out.");
     assert!(how.ends_with("and what it set kept others out."), "{how}");
 }

@@ -17,7 +17,7 @@ fn history(name: &str, line: &str, by: &str) -> History {
 }
 
 /// The number of requests of an operation, and the node of the last one.
-fn asked(history: &History, op: &Op) -> (usize, String) {
+fn attempts(history: &History, op: &Op) -> (usize, String) {
     let requests = history.requests.iter().filter(|request| request.op == op.id);
     let nodes: Vec<&String> = requests.map(|request| &request.to).collect();
     (nodes.len(), nodes.last().map(|node| (*node).clone()).unwrap_or_default())
@@ -38,7 +38,7 @@ fn a_waiter_asks_when_it_begins_to_listen_and_when_it_is_told() {
     let mut waited = 0;
     for op in acquires {
         assert!(matches!(op.outcome, Outcome::Granted { .. }), "{op:?}");
-        let (times, _) = asked(&history, op);
+        let (times, _) = attempts(&history, op);
         assert!(times == 1 || (3..=5).contains(&times), "{times} requests for {op:?}");
         waited += usize::from(times > 1);
     }
@@ -51,7 +51,7 @@ fn a_waiter_that_is_not_told_asks_when_the_time_is_over_that_it_was_refused_for(
                  after = { event = \"acquired\", by = \"c1\", nth = 1, plus = \"1s\" }\n";
     let history = history("redisson-holds", "hold    = \"7s\"", fault);
     let waits = of(&history, "c2", |kind| *kind == OpKind::Acquire)[0];
-    let (times, took) = (asked(&history, waits).0, took(waits));
+    let (times, took) = (attempts(&history, waits).0, took(waits));
     assert_eq!(times, 3, "once, once listening, and once when the lease of 6 s is over");
     assert!(took > 5_500 * MILLISECOND && took < 6_100 * MILLISECOND, "{took} ns");
 }
@@ -82,7 +82,7 @@ fn who_listens_to_sentinels_gives_back_at_the_new_master() {
     let release_at = |scenario| {
         let history = history(scenario, "", "");
         let release = of(&history, "c1", |kind| matches!(kind, OpKind::Release { .. }))[0];
-        asked(&history, release).1
+        attempts(&history, release).1
     };
     assert_eq!(release_at("sentinel-old-connections"), "n1");
     assert_eq!(release_at("sentinel-switch-master"), "n2");

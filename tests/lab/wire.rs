@@ -26,7 +26,7 @@ struct Raw {
 
 impl Raw {
     /// Writes the greeting and the request together, as pipelines do, and reads two lines.
-    async fn ask(&self, request: &str) -> std::io::Result<String> {
+    async fn request(&self, request: &str) -> std::io::Result<String> {
         let mut library = self.wire.open(SECOND).await?;
         library.write_all(format!("PING\r\n{request}\r\n").as_bytes()).await?;
         let mut said = Vec::new();
@@ -43,9 +43,9 @@ impl Raw {
 impl Lock for Raw {
     async fn acquire(&mut self) -> Acquired {
         let token = format!("{}-{}", self.setting.host.name(), self.setting.call.get().op);
-        let asked = self.ask(&format!("SET lock {token} NX PX 3000")).await;
+        let reply = self.request(&format!("SET lock {token} NX PX 3000")).await;
         let grant = Grant { token, depth: 1, ..Grant::default() };
-        match asked.as_deref() {
+        match reply.as_deref() {
             Ok("+PONG\r\n+OK\r\n") => Acquired::Granted(grant),
             Ok(said) => Acquired::Refused(said.to_owned()),
             Err(_) => Acquired::Unknown(grant),
@@ -57,7 +57,7 @@ impl Lock for Raw {
     }
 
     async fn release(&mut self, _grant: &Grant) -> Released {
-        match self.ask("DEL lock").await {
+        match self.request("DEL lock").await {
             Ok(_) => Released::Released,
             Err(_) => Released::Unknown,
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lockstorm_redis::compat::Compat;
 use lockstorm_redis::node::{Append, Node, NodeConfig};
 
-use crate::local_request::ask;
+use crate::local_request::query;
 
 /// The maximum number of replicas.
 const MAX_REPLICAS: usize = 16;
@@ -107,7 +107,7 @@ impl Builder {
             if let Some((_, instead)) = instead {
                 return refused(instead);
             }
-            if let Some(error) = ask(&mut node, &["CONFIG", "SET", name, value]).error() {
+            if let Some(error) = query(&mut node, &["CONFIG", "SET", name, value]).error() {
                 return refused(&error);
             }
         }
@@ -127,11 +127,11 @@ impl Builder {
     /// Sets the parameters that have no field in the configuration on a starting node.
     pub(crate) fn configure(&self, node: &mut Node) {
         for (name, value) in &self.parameters {
-            ask(node, &["CONFIG", "SET", name, value]);
+            query(node, &["CONFIG", "SET", name, value]);
         }
         if !self.config.password.is_empty() {
             let password = String::from_utf8_lossy(&self.config.password);
-            ask(node, &["CONFIG", "SET", "masterauth", &password]);
+            query(node, &["CONFIG", "SET", "masterauth", &password]);
         }
     }
 

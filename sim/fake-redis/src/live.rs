@@ -15,8 +15,8 @@ use lockstorm_platform::host::Host;
 use lockstorm_platform::order::{Operator, Order};
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::Leg;
-use lockstorm_redis::ask::Asker;
 use lockstorm_redis::node::NodeConfig;
+use lockstorm_redis::resp_client::RespClient;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::engine::live::{self, LiveEngine, ports::Ports};
 use lockstorm_world::world::World;
@@ -270,11 +270,11 @@ async fn fail_over(order: Order, password: String) {
 /// Sends a command until it gets a reply.
 async fn send(host: &Host, to: SocketAddrV4, password: &str, words: &[String]) {
     let attempt = async || {
-        let mut asker = Asker::new(host.connect(to).await?);
+        let mut client = RespClient::new(host.connect(to).await?);
         if !password.is_empty() {
-            asker.ask(&["AUTH", password]).await?;
+            client.request(&["AUTH", password]).await?;
         }
-        asker.ask(words).await
+        client.request(words).await
     };
     while !matches!(host.timeout(PATIENCE, attempt()).await, Some(Ok(_))) {
         host.sleep(PAUSE).await;

@@ -23,7 +23,7 @@ impl Answer {
 }
 
 /// Executes a request on a node without a client and returns the reply.
-pub fn ask(node: &mut Node, words: &[&str]) -> Answer {
+pub fn query(node: &mut Node, words: &[&str]) -> Answer {
     let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
     let args: Vec<Bytes> =
         words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();

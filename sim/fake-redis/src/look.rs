@@ -17,7 +17,7 @@ use lockstorm_redis::server::Server;
 use lockstorm_world::engine::interface::Process;
 
 use crate::builder::Builder;
-use crate::local_request::{ask, said};
+use crate::local_request::{query, said};
 
 /// The maximum number of recorded requests.
 const MAX_REMEMBERED: usize = 100_000;
@@ -97,7 +97,7 @@ impl Look {
     }
 
     /// The node's reply at this reading of its wall clock; `None` if it is down.
-    fn ask(&self, wall: Nanos, words: &[&str]) -> Option<Reply> {
+    fn query(&self, wall: Nanos, words: &[&str]) -> Option<Reply> {
         let server = self.0.borrow().server.upgrade()?;
         let mut node = server.node.borrow().clone();
         node.set_time(wall);
@@ -105,12 +105,12 @@ impl Look {
         // observations.
         node.users = Default::default();
         (node.busy, node.starting_ms) = (None, None);
-        ask(&mut node, words).0
+        query(&mut node, words).0
     }
 
     /// The keys of database 0, sorted; empty if the server is down.
     pub fn keys(&self, wall: Nanos) -> Vec<String> {
-        let Some(Reply::Array(keys)) = self.ask(wall, &["KEYS", "*"]) else { return Vec::new() };
+        let Some(Reply::Array(keys)) = self.query(wall, &["KEYS", "*"]) else { return Vec::new() };
         let text = |key| match key {
             Reply::Bulk(key) => said(&key),
             other => format!("{other:?}"),
@@ -122,7 +122,7 @@ impl Look {
 
     /// The string of a key in database 0.
     pub fn get(&self, wall: Nanos, key: &str) -> Option<String> {
-        match self.ask(wall, &["GET", key])? {
+        match self.query(wall, &["GET", key])? {
             Reply::Bulk(value) => Some(said(&value)),
             _ => None,
         }
@@ -130,7 +130,7 @@ impl Look {
 
     /// The remaining time to live of a key in database 0; `None` without a key or an expiry.
     pub fn ttl(&self, wall: Nanos, key: &str) -> Option<Duration> {
-        match self.ask(wall, &["PTTL", key])? {
+        match self.query(wall, &["PTTL", key])? {
             Reply::Integer(ms) => u64::try_from(ms).ok().map(Duration::from_millis),
             _ => None,
         }

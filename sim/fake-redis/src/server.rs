@@ -322,8 +322,8 @@ impl FakeRedis {
     /// Waits until this many requests of this command were executed.
     pub async fn wait_for_requests(&self, command: &str, count: usize) {
         let command = command.to_owned();
-        let ask = move |live: &mut Live| (live.requests.count(&command) >= count).then_some(());
-        self.thread.until(ask).await;
+        let check = move |live: &mut Live| (live.requests.count(&command) >= count).then_some(());
+        self.thread.until(check).await;
     }
 }
 

@@ -36,13 +36,13 @@ impl Thread {
     /// If no thread or no port is available.
     pub async fn start(builder: Builder) -> io::Result<(Thread, Access)> {
         let (jobs, inbox) = channel();
-        let (told, started) = oneshot::channel();
+        let (ready, started) = oneshot::channel();
         let drive = move || match Live::start(&builder) {
             Ok(live) => {
-                let _ = told.send(Ok(live.access.clone()));
+                let _ = ready.send(Ok(live.access.clone()));
                 drive(live, &inbox);
             }
-            Err(error) => drop(told.send(Err(error))),
+            Err(error) => drop(ready.send(Err(error))),
         };
         let handle = ThreadBuilder::new().name("fake-redis".to_owned()).spawn(drive)?;
         let access = started.await.expect("the server's thread says how it started")?;
@@ -59,13 +59,13 @@ impl Thread {
         self.until(move |live| act.take().map(|act| act(live))).await
     }
 
-    /// Polls `ask` until it returns a value, or until the caller drops this future.
+    /// Polls `check` until it returns a value, or until the caller drops this future.
     ///
     /// # Panics
     /// If the server's thread has panicked.
     pub async fn until<T: Send + 'static>(
         &self,
-        mut ask: impl FnMut(&mut Live) -> Option<T> + Send + 'static,
+        mut check: impl FnMut(&mut Live) -> Option<T> + Send + 'static,
     ) -> T {
         let (answer, answered) = oneshot::channel();
         let mut answer = Some(answer);
@@ -73,7 +73,7 @@ impl Thread {
             if answer.as_ref().is_none_or(oneshot::Sender::is_closed) {
                 return true;
             }
-            let Some(found) = ask(live) else { return false };
+            let Some(found) = check(live) else { return false };
             let _ = answer.take().map(|answer| answer.send(found));
             true
         };

@@ -28,7 +28,7 @@ impl Redis {
         Ok(Redis { stream: TcpStream::connect("redis:6379").await?, buffer: BytesMut::new() })
     }
 
-    async fn ask(&mut self, request: &str) -> Outcome<Reply> {
+    async fn request(&mut self, request: &str) -> Outcome<Reply> {
         self.stream.write_all(format!("{request}\r\n").as_bytes()).await?;
         loop {
             if let Some(reply) = decode_reply(&mut self.buffer).expect("a reply") {
@@ -60,17 +60,17 @@ async fn serve(made: Made) -> Outcome<()> {
 async fn page(made: &Made) -> Outcome<Vec<u8>> {
     let mut redis = Redis::connect().await?;
     loop {
-        if let Reply::Bulk(page) = redis.ask("GET page").await? {
+        if let Reply::Bulk(page) = redis.request("GET page").await? {
             return Ok(page.to_vec());
         }
-        if redis.ask("SET lock me NX PX 5000").await? == Reply::simple("OK") {
+        if redis.request("SET lock me NX PX 5000").await? == Reply::simple("OK") {
             // Whoever had the lock before may have made it meanwhile.
-            if redis.ask("EXISTS page").await? == Reply::Integer(0) {
+            if redis.request("EXISTS page").await? == Reply::Integer(0) {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 made.set(made.get() + 1);
-                redis.ask("SET page hello PX 60000").await?;
+                redis.request("SET page hello PX 60000").await?;
             }
-            redis.ask("DEL lock").await?;
+            redis.request("DEL lock").await?;
             continue;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -155,9 +155,9 @@ async fn moment() {
 fn left_after_a_crash(append: Append, left: Option<&'static str>) {
     run(FakeRedis::builder().append(append), async move |redis| {
         let mut connection = Redis::connect().await?;
-        connection.ask("SET key value").await?;
+        connection.request("SET key value").await?;
         redis.crash();
-        assert!(connection.ask("GET key").await.is_err(), "the connection is broken");
+        assert!(connection.request("GET key").await.is_err(), "the connection is broken");
         assert!(Redis::connect().await.is_err(), "a dead process refuses");
         assert_eq!(redis.keys(), Vec::<String>::new());
         redis.restart();
@@ -178,9 +178,9 @@ fn what_a_server_wrote_down_survives_its_crash() {
 fn what_was_not_synced_is_lost_with_the_power() {
     run(FakeRedis::builder().append(Append::Always), async |redis| {
         let mut connection = Redis::connect().await?;
-        connection.ask("SET synced 1").await?;
+        connection.request("SET synced 1").await?;
         redis.lie_about_fsync();
-        connection.ask("SET key value").await?;
+        connection.request("SET key value").await?;
         redis.power_loss();
         moment().await;
         redis.restart();
@@ -195,8 +195,8 @@ fn the_clock_is_moved_and_requests_are_seen() {
     run(FakeRedis::builder().password("secret"), async |redis| {
         assert_eq!(redis.url(), "redis://:secret@redis:6379");
         let mut connection = Redis::connect().await?;
-        connection.ask("AUTH secret").await?;
-        connection.ask("SET key value PX 1000").await?;
+        connection.request("AUTH secret").await?;
+        connection.request("SET key value PX 1000").await?;
         redis.freeze_clock();
         tokio::time::sleep(Duration::from_secs(2)).await;
         let left = redis.ttl("key").expect("its end has not come");
@@ -216,12 +216,12 @@ fn commands_are_slow_for_as_long_as_it_is_said() {
         let mut connection = Redis::connect().await?;
         redis.slow_commands(Duration::from_secs(2));
         let asked = turmoil::sim_elapsed();
-        connection.ask("PING").await?;
+        connection.request("PING").await?;
         let took = turmoil::sim_elapsed().zip(asked).map(|(now, asked)| now - asked);
         assert!(took >= Some(Duration::from_secs(2)), "{took:?}");
         redis.slow_commands(Duration::ZERO);
         let asked = turmoil::sim_elapsed();
-        connection.ask("PING").await?;
+        connection.request("PING").await?;
         let took = turmoil::sim_elapsed().zip(asked).map(|(now, asked)| now - asked);
         assert!(took < Some(Duration::from_secs(2)), "{took:?}");
         Ok(())
@@ -235,8 +235,8 @@ fn the_same_seed_draws_the_same() {
         let kept = Rc::clone(&drawn);
         run(FakeRedis::builder().seed(seed), async move |_| {
             let mut connection = Redis::connect().await?;
-            connection.ask("SADD set a b c d e f g h i j k l m n o p q r s t").await?;
-            *kept.borrow_mut() = connection.ask("SRANDMEMBER set 10").await?;
+            connection.request("SADD set a b c d e f g h i j k l m n o p q r s t").await?;
+            *kept.borrow_mut() = connection.request("SRANDMEMBER set 10").await?;
             Ok(())
         });
         drawn.replace(Reply::Nil)

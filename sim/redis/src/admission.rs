@@ -29,8 +29,8 @@ pub fn admit(
     if !command.takes(args.len()) {
         return Err(wrong_arity(command.lower));
     }
-    let may_ask = command.flags.any(Flags::NO_AUTH);
-    if session.user.is_none() && !may_ask && node.users.ask_for_password() {
+    let is_allowed = command.flags.any(Flags::NO_AUTH);
+    if session.user.is_none() && !is_allowed && node.users.requires_password() {
         return Err(Reply::error("NOAUTH Authentication required."));
     }
     if session.transaction.is_open() && may_not_be_queued(node, command) {

@@ -78,13 +78,13 @@ impl<'a> Call<'a> {
     /// The same without an update of the access time.
     pub fn glance(&mut self, key: &[u8]) -> Option<&Entry> {
         if !self.node.config.notify.is_empty() && self.command.flags.any(Flags::READONLY) {
-            self.tell_miss(key);
+            self.notify_miss(key);
         }
         self.node.live(self.session, key)
     }
 
     /// Publishes the keyspace notification of a miss, if the key does not exist.
-    pub fn tell_miss(&mut self, key: &[u8]) {
+    pub fn notify_miss(&mut self, key: &[u8]) {
         if self.node.live(self.session, key).is_none() {
             self.event(b'm', "keymiss", key);
         }
@@ -111,13 +111,13 @@ impl<'a> Call<'a> {
     /// Sets a key to a string, created or overwritten.
     pub fn set(&mut self, key: &[u8], value: &[u8], until_ms: Option<u64>) {
         let value = Value::String(Bytes::copy_from_slice(value));
-        self.tell_new(key);
+        self.notify_new(key);
         let key = self.node.keyspace.db_mut(self.session.db).set(key, value, until_ms);
         self.note(key, KeyChange::Set);
     }
 
     /// Publishes the keyspace notification of a new key, if the key does not exist.
-    pub fn tell_new(&mut self, key: &[u8]) {
+    pub fn notify_new(&mut self, key: &[u8]) {
         if !self.node.config.notify.is_empty()
             && self.node.keyspace.db(self.session.db).get(key).is_none()
         {
@@ -128,7 +128,7 @@ impl<'a> Call<'a> {
     /// Sets a key to a string, whether it exists or not, and keeps its expiry time.
     pub fn change(&mut self, key: &[u8], value: Bytes) {
         let old = self.entry(key).map(Entry::until_ms);
-        self.tell_new(key);
+        self.notify_new(key);
         let db = self.node.keyspace.db_mut(self.session.db);
         let key = db.set(key, Value::String(value), old.flatten());
         self.note(key, if old.is_some() { KeyChange::Changed } else { KeyChange::Set });
@@ -172,14 +172,14 @@ impl<'a> Call<'a> {
     }
 
     /// Propagates the command unchanged.
-    pub fn tell_verbatim(&mut self) {
+    pub fn propagate_verbatim(&mut self) {
         let args = self.args;
-        self.tell(|| args.to_vec());
+        self.propagate(|| args.to_vec());
     }
 
     /// Propagates another command.
-    pub fn tell(&mut self, command: impl FnOnce() -> Arguments) {
-        self.node.tell(self.session.db, false, command);
+    pub fn propagate(&mut self, command: impl FnOnce() -> Arguments) {
+        self.node.propagate(self.session.db, false, command);
     }
 }
 

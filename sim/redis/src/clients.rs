@@ -169,8 +169,8 @@ impl Clients {
             || session.announced.port > 0
             || !session.subscriptions.is_empty();
         // Redis counts whole seconds, and closes only when there are more than allowed.
-        let asked_s = session.since_ms[1] / 1000;
-        let until_s = asked_s.saturating_add(self.idle_s).saturating_add(1);
+        let used_s = session.since_ms[1] / 1000;
+        let until_s = used_s.saturating_add(self.idle_s).saturating_add(1);
         (self.idle_s > 0 && !is_spared).then(|| until_s.saturating_mul(1000))
     }
 
@@ -199,7 +199,7 @@ impl Clients {
     }
 
     /// Sends a push message to a session.
-    fn tell(&mut self, id: u64, running: &mut Session, reply: &Reply) {
+    fn send_push(&mut self, id: u64, running: &mut Session, reply: &Reply) {
         if running.id == id && self.hears_behind {
             self.seen.push(reply.clone());
         } else if running.id == id && running.script.is_some() {
@@ -218,7 +218,7 @@ impl Clients {
             if running.id == id {
                 self.seen.push(line.clone());
             } else {
-                self.tell(id, running, line);
+                self.send_push(id, running, line);
             }
         }
     }

@@ -85,9 +85,9 @@ impl Conversation {
             // again.
             let seen = self.wake.count();
             self.notice_answer();
-            if let Next::Feed(asked) = self.serve_all().await? {
+            if let Next::Feed(psync) = self.serve_all().await? {
                 self.flush().await?;
-                feed(&self.server, self.id, self.stream, &asked).await;
+                feed(&self.server, self.id, self.stream, &psync).await;
                 return Ok(());
             }
             self.flush().await?;
@@ -125,7 +125,7 @@ impl Conversation {
     fn listens(&mut self) -> bool {
         let node = self.server.node.borrow();
         let session = node.clients.get(self.id).expect("it is connected as long as it is served");
-        self.reader.unauthenticated = session.user.is_none() && node.users.ask_for_password();
+        self.reader.unauthenticated = session.user.is_none() && node.users.requires_password();
         self.reader.longest_word = Some(node.limits.word);
         self.waiting.is_none() && session.closing.is_none()
     }
@@ -142,8 +142,8 @@ impl Conversation {
         while self.listens() {
             match self.reader.next(&mut self.input) {
                 Ok(Some(args)) => {
-                    if let Next::Feed(asked) = self.serve(&args).await? {
-                        return Ok(Next::Feed(asked));
+                    if let Next::Feed(psync) = self.serve(&args).await? {
+                        return Ok(Next::Feed(psync));
                     }
                 }
                 Ok(None) => break,
@@ -185,7 +185,7 @@ impl Conversation {
                 wait(&self.server, self.id, &self.wake).await;
                 true
             }
-            After::Feed(asked) => return Ok(Next::Feed(asked)),
+            After::Feed(psync) => return Ok(Next::Feed(psync)),
             After::ShutDown { saves } => self.shut_down(saves).await,
             after => {
                 let is_done = self.obey(after).await;

@@ -37,12 +37,12 @@ pub fn unknown_command(args: &[Bytes]) -> Reply {
     text.extend_from_slice(b"', with args beginning with: ");
     let start = text.len();
     for arg in &args[1..] {
-        let told = text.len() - start;
-        if told >= 128 {
+        let length = text.len() - start;
+        if length >= 128 {
             break;
         }
         text.push(b'\'');
-        text.extend_from_slice(printed(arg, 128 - told));
+        text.extend_from_slice(printed(arg, 128 - length));
         text.extend_from_slice(b"' ");
     }
     Reply::Error(text.into())

@@ -75,7 +75,7 @@ mod tests {
     use bytes::Bytes;
     use std::net::{Ipv4Addr, SocketAddrV4};
 
-    fn ask(node: &mut Node, id: u64, line: &str) -> String {
+    fn query(node: &mut Node, id: u64, line: &str) -> String {
         let words: Vec<Bytes> =
             line.split(' ').map(|w| Bytes::copy_from_slice(w.as_bytes())).collect();
         requests::request(node, id, &words);
@@ -94,24 +94,24 @@ mod tests {
         let (mut node, id) = node();
         node.propagates = true;
         for key in 0..10 {
-            ask(&mut node, id, &format!("SET k{key} v PX {}", 5_000 - key));
+            query(&mut node, id, &format!("SET k{key} v PX {}", 5_000 - key));
         }
         let listener = node.connect([SocketAddrV4::new(Ipv4Addr::LOCALHOST, 2); 2]);
-        ask(&mut node, id, "CONFIG SET notify-keyspace-events Ee maxmemory 1050");
-        ask(&mut node, listener, "SUBSCRIBE __keyevent@0__:evicted");
-        assert!(ask(&mut node, id, "SET x y").starts_with("+OK"));
-        assert!(ask(&mut node, id, "SET x z").starts_with("-OOM"));
+        query(&mut node, id, "CONFIG SET notify-keyspace-events Ee maxmemory 1050");
+        query(&mut node, listener, "SUBSCRIBE __keyevent@0__:evicted");
+        assert!(query(&mut node, id, "SET x y").starts_with("+OK"));
+        assert!(query(&mut node, id, "SET x z").starts_with("-OOM"));
         assert_eq!(
-            ask(&mut node, id, "EVAL return(redis.pcall('set','x','q')) 0"),
+            query(&mut node, id, "EVAL return(redis.pcall('set','x','q')) 0"),
             "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
         );
-        assert_eq!(ask(&mut node, id, "GET x"), "$1\r\ny\r\n");
-        ask(&mut node, id, "CONFIG SET maxmemory-policy volatile-ttl");
+        assert_eq!(query(&mut node, id, "GET x"), "$1\r\ny\r\n");
+        query(&mut node, id, "CONFIG SET maxmemory-policy volatile-ttl");
         node.effects = crate::node::Effects::default();
-        assert!(ask(&mut node, id, "SET x z").starts_with("+OK"));
+        assert!(query(&mut node, id, "SET x z").starts_with("+OK"));
         assert_eq!(node.effects.commands[0].command[1], "k9");
-        let told = ask(&mut node, listener, "PING");
-        assert!(told.contains("$2\r\nk9\r\n"), "{told}");
+        let pushes = query(&mut node, listener, "PING");
+        assert!(pushes.contains("$2\r\nk9\r\n"), "{pushes}");
         assert!(used(&mut node) <= 1050);
     }
 
@@ -133,7 +133,7 @@ mod tests {
             "FLUSHDB",
             "SET a b",
         ] {
-            ask(&mut node, id, line);
+            query(&mut node, id, line);
             let keyspace = node.keyspace.clone();
             assert_eq!(used(&mut node), Meter::of(&keyspace).used(&keyspace), "{line}");
         }

@@ -32,7 +32,6 @@
 //! - `witness`: what a node records about requests where clients record nothing
 
 pub mod admission;
-pub mod ask;
 pub mod call;
 pub mod chance;
 pub mod clients;
@@ -64,7 +63,9 @@ pub mod process;
 pub mod rdb;
 pub mod replay;
 pub mod replication;
+pub mod request_record;
 pub mod requests;
+pub mod resp_client;
 pub mod saving;
 pub mod script;
 pub mod sentinel;
@@ -76,4 +77,3 @@ pub mod specification;
 pub mod turn;
 pub mod users;
 pub mod waits;
-pub mod witness;

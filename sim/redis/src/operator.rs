@@ -10,8 +10,8 @@ use lockstorm_platform::time::SECOND;
 use lockstorm_platform::trace::Event;
 use tokio::io::AsyncWriteExt;
 
-use crate::ask::{Asker, role};
 use crate::frame::Reply;
+use crate::resp_client::{RespClient, role};
 
 /// Timeout of a connect, the pause between two attempts, and how often a connection without a reply
 /// is tested.
@@ -49,9 +49,9 @@ async fn fail_over(order: Order) {
     let Order { host, fault, node, others, masters, move_name, .. } = order;
     let sender = Sender { host, fault };
     // Queried before the promotion, after which the node follows no master.
-    let told = sender.master_of(node).await;
+    let master = sender.master_of(node).await;
     let first = || sender.host.resolve(masters.first()?);
-    let Some(old) = told.or_else(first) else { return };
+    let Some(old) = master.or_else(first) else { return };
     sender.replicate(node, None).await;
     // After the promotion, so that no client resolves the name to a replica.
     for name in masters.iter().filter(|name| sender.host.resolve(name) == Some(old)) {
@@ -75,7 +75,7 @@ impl Sender {
             if let Some(Ok(stream)) = self.host.timeout(PATIENCE, self.host.connect(to)).await {
                 let connection = stream.connection();
                 self.host.record(Event::Ordered { fault: self.fault, connection });
-                match self.ask(Asker::new(stream), words).await {
+                match self.request(RespClient::new(stream), words).await {
                     Ok(reply) if !is_for_now(&reply) => return reply,
                     _ => {}
                 }
@@ -84,7 +84,7 @@ impl Sender {
         }
     }
 
-    async fn ask(&self, mut node: Asker, words: &[String]) -> std::io::Result<Reply> {
+    async fn request(&self, mut node: RespClient, words: &[String]) -> std::io::Result<Reply> {
         node.send(words).await?;
         loop {
             if let Some(reply) = self.host.timeout(PATIENCE, node.reply()).await {

@@ -36,8 +36,8 @@ pub fn check_write(node: &Node, session: &Session) -> Result<(), Reply> {
         return Err(Reply::error(error));
     }
     let config = &node.config;
-    let asks = node.master.is_none() && config.min_replicas_max_lag > 0;
-    if asks && node.good_replicas < config.min_replicas_to_write {
+    let is_limited = node.master.is_none() && config.min_replicas_max_lag > 0;
+    if is_limited && node.good_replicas < config.min_replicas_to_write {
         return Err(Reply::error(NOREPLICAS));
     }
     if node.master.is_some() && node.settings.is_on("replica-read-only") {

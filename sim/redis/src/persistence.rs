@@ -37,10 +37,10 @@ impl Script {
                 self.select(unit[0].db, out);
                 encode_request(out, &["MULTI"]);
             }
-            for told in unit {
-                self.select(told.db, out);
-                encode_request(out, &told.command);
-                each(told, out);
+            for command in unit {
+                self.select(command.db, out);
+                encode_request(out, &command.command);
+                each(command, out);
             }
             if wrapped {
                 encode_request(out, &["EXEC"]);
@@ -52,7 +52,7 @@ impl Script {
     /// Commands for replicas alone do not count.
     pub fn length(commands: &[PropagatedCommand]) -> u64 {
         let kept = |unit: &[PropagatedCommand]| {
-            unit.iter().filter(|told| !told.is_publish()).count() as u64
+            unit.iter().filter(|command| !command.is_publish()).count() as u64
         };
         units(commands).map(|(unit, wrapped)| kept(unit) + if wrapped { 2 } else { 0 }).sum()
     }
@@ -67,7 +67,7 @@ impl Script {
 /// Commands by the unit that propagated them, and whether MULTI and EXEC surround it.
 fn units(commands: &[PropagatedCommand]) -> impl Iterator<Item = (&[PropagatedCommand], bool)> {
     let units = commands.chunk_by(|one, next| one.unit == next.unit);
-    units.map(|unit| (unit, unit.len() > 1 && unit.iter().any(|told| !told.by_node)))
+    units.map(|unit| (unit, unit.len() > 1 && unit.iter().any(|command| !command.by_node)))
 }
 
 /// All data of a node as an RDB, with its replication offset if it has a backlog.

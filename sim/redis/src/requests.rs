@@ -24,8 +24,8 @@ pub fn request(node: &mut Node, id: u64, args: &[Bytes]) {
     session.since_ms[1] = node.now_ms;
     node.unit += 1;
     let reply = apply(node, &mut session, args);
-    let asks = session.last_command.is_some_and(|command| command.name == "ASKING");
-    session.asking &= asks || session.transaction.is_open();
+    let is_asking = session.last_command.is_some_and(|command| command.name == "ASKING");
+    session.asking &= is_asking || session.transaction.is_open();
     if session.blocked.is_none() {
         session.answer(&reply);
     }

@@ -151,8 +151,8 @@ pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply
         ended.map_or_else(|| Ok(machine.reply(&program.name, &program.function, result)), Err)
     });
     // Push messages of a script to its own connection precede its reply.
-    for told in call.node.clients.take_said() {
-        call.session.push(&told);
+    for push in call.node.clients.take_said() {
+        call.session.push(&push);
     }
     Ok(ran.unwrap_or_else(|line| {
         let wrote = inner.script.is_some_and(|script| script.wrote);
@@ -318,7 +318,7 @@ mod tests {
         check(&mut node, "return redis.call('incr', 'n')", "1");
     }
 
-    fn ask(node: &mut Node, words: &[&str]) -> Reply {
+    fn query(node: &mut Node, words: &[&str]) -> Reply {
         let words: Vec<Bytes> =
             words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
         apply(node, &mut Session::default(), &words)
@@ -328,14 +328,14 @@ mod tests {
     fn an_endless_function_is_told_of_and_is_killed_as_a_function() {
         let mut node = node();
         let code = "#!lua name=l\nredis.register_function('f', function() while true do end end)";
-        ask(&mut node, &["FUNCTION", "LOAD", code]);
-        assert_eq!(ask(&mut node, &["FCALL", "F", "0"]), Reply::SILENCE);
+        query(&mut node, &["FUNCTION", "LOAD", code]);
+        assert_eq!(query(&mut node, &["FCALL", "F", "0"]), Reply::SILENCE);
         let busy = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or \
             SHUTDOWN NOSAVE.";
         node.now_ms += 7_000;
-        assert_eq!(ask(&mut node, &["PING"]), Reply::error(busy));
-        assert_eq!(ask(&mut node, &["SCRIPT", "KILL"]), Reply::error(busy));
-        let Reply::Map(told) = ask(&mut node, &["FUNCTION", "STATS"]) else { panic!("no map") };
+        assert_eq!(query(&mut node, &["PING"]), Reply::error(busy));
+        assert_eq!(query(&mut node, &["SCRIPT", "KILL"]), Reply::error(busy));
+        let Reply::Map(stats) = query(&mut node, &["FUNCTION", "STATS"]) else { panic!("no map") };
         let command = ["FCALL", "F", "0"].map(|word| Reply::bulk(word.as_bytes()));
         let expected = Reply::Map(vec![
             Reply::word("name"),
@@ -345,15 +345,15 @@ mod tests {
             Reply::word("duration_ms"),
             Reply::Integer(7_000),
         ]);
-        assert_eq!(told[1], expected);
+        assert_eq!(stats[1], expected);
         let killed = &node.busy.as_ref().expect("it is busy").killed;
         assert!(killed.ends_with(b"SCRIPT KILL... script: f, on @user_function:2."));
-        assert_eq!(ask(&mut node, &["FUNCTION", "KILL"]), Reply::OK);
-        assert_eq!(ask(&mut node, &["PING"]), Reply::simple("PONG"));
+        assert_eq!(query(&mut node, &["FUNCTION", "KILL"]), Reply::OK);
+        assert_eq!(query(&mut node, &["PING"]), Reply::simple("PONG"));
         eval(&mut node, "while true do end");
-        assert!(ask(&mut node, &["FUNCTION", "KILL"]).is_error());
-        assert!(ask(&mut node, &["FUNCTION", "STATS"]).is_error());
-        assert_eq!(ask(&mut node, &["SCRIPT", "KILL"]), Reply::OK);
+        assert!(query(&mut node, &["FUNCTION", "KILL"]).is_error());
+        assert!(query(&mut node, &["FUNCTION", "STATS"]).is_error());
+        assert_eq!(query(&mut node, &["SCRIPT", "KILL"]), Reply::OK);
     }
 
     #[test]
@@ -362,13 +362,13 @@ mod tests {
             return n end)";
         let (mut first, mut second) = (node(), node());
         for node in [&mut first, &mut second] {
-            ask(node, &["FUNCTION", "LOAD", code]);
-            assert_eq!(ask(node, &["FCALL", "f", "0"]), Reply::Integer(1));
-            assert_eq!(ask(node, &["FCALL", "f", "0"]), Reply::Integer(2));
+            query(node, &["FUNCTION", "LOAD", code]);
+            assert_eq!(query(node, &["FCALL", "f", "0"]), Reply::Integer(1));
+            assert_eq!(query(node, &["FCALL", "f", "0"]), Reply::Integer(2));
         }
-        ask(&mut first, &["FUNCTION", "LOAD", "REPLACE", code]);
-        assert_eq!(ask(&mut first, &["FCALL", "f", "0"]), Reply::Integer(1));
-        assert_eq!(ask(&mut second, &["FCALL", "f", "0"]), Reply::Integer(3));
+        query(&mut first, &["FUNCTION", "LOAD", "REPLACE", code]);
+        assert_eq!(query(&mut first, &["FCALL", "f", "0"]), Reply::Integer(1));
+        assert_eq!(query(&mut second, &["FCALL", "f", "0"]), Reply::Integer(3));
     }
 
     #[test]
@@ -376,7 +376,7 @@ mod tests {
         let mut node = node();
         let code = "#!lua name=l\nredis.register_function('f', function() end) while true do end";
         let expected = "ERR Error registering functions: ERR FUNCTION LOAD timeout";
-        assert_eq!(ask(&mut node, &["FUNCTION", "LOAD", code]), Reply::error(expected));
+        assert_eq!(query(&mut node, &["FUNCTION", "LOAD", code]), Reply::error(expected));
         assert!(node.libraries.is_empty() && node.busy.is_none());
         check(&mut node, "return redis.call('incr', 'n')", "1");
     }
@@ -386,16 +386,16 @@ mod tests {
         let mut node = node();
         node.master = Some(std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1));
         let mut session = Session::default();
-        let mut ask = |words: &[&'static str]| {
+        let mut query = |words: &[&'static str]| {
             let words: Vec<Bytes> =
                 words.iter().map(|word| Bytes::from_static(word.as_bytes())).collect();
             apply(&mut node, &mut session, &words)
         };
-        ask(&["MULTI"]);
-        let reads = ask(&["EVAL", "#!lua flags=no-writes\nreturn 1", "0"]);
+        query(&["MULTI"]);
+        let reads = query(&["EVAL", "#!lua flags=no-writes\nreturn 1", "0"]);
         assert_eq!(reads, Reply::simple("QUEUED"));
-        assert!(ask(&["EVAL", "#!lua\nreturn 1", "0"]).is_error());
-        assert!(ask(&["EXEC"]).is_error());
+        assert!(query(&["EVAL", "#!lua\nreturn 1", "0"]).is_error());
+        assert!(query(&["EXEC"]).is_error());
     }
 
     #[test]

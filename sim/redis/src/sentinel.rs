@@ -223,10 +223,10 @@ impl Sentinel {
         if place.who == Who::Master {
             self.check_objectively_down(&place.master, now.ms);
             if self.start_failover_if_needed(&place.master, now) {
-                self.ask_others(&place.master, true, now.ms);
+                self.query_peers(&place.master, true, now.ms);
             }
             self.go_on_with_failover(&place.master, now);
-            self.ask_others(&place.master, false, now.ms);
+            self.query_peers(&place.master, false, now.ms);
         }
     }
 
@@ -236,7 +236,7 @@ impl Sentinel {
     }
 
     /// Publishes an event about an instance: `%@` of `sentinelEvent`, followed by `more`.
-    pub fn tell(&mut self, event: &'static str, place: &InstanceKey, more: &str) {
+    pub fn emit(&mut self, event: &'static str, place: &InstanceKey, more: &str) {
         let text = self.describe(place) + more;
         self.events.push((event, text));
     }

@@ -278,8 +278,8 @@ fn read_limits(text: &str, old: &str) -> Result<String, String> {
         let ([Some(hard), Some(soft)], Some(seconds)) = (numbers, seconds) else {
             return Err(wrong.to_owned());
         };
-        let told = [hard.to_string(), soft.to_string(), seconds.to_string()];
-        for (place, number) in limits.iter_mut().skip(class * 4 + 1).zip(told) {
+        let numbers = [hard.to_string(), soft.to_string(), seconds.to_string()];
+        for (place, number) in limits.iter_mut().skip(class * 4 + 1).zip(numbers) {
             *place = number;
         }
     }
@@ -293,17 +293,17 @@ fn read_classes(text: &str) -> Result<String, String> {
         return Err("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".to_owned());
     }
     let wants = |class: char| text.contains(class) || (text.contains('A') && ALL.contains(class));
-    let mut told = String::new();
+    let mut letters = String::new();
     if ALL.chars().all(wants) {
-        told.push('A');
+        letters.push('A');
     } else {
-        told.extend("g$lshzxetdn".chars().filter(|class| wants(*class)));
+        letters.extend("g$lshzxetdn".chars().filter(|class| wants(*class)));
     }
-    told.extend("KEm".chars().filter(|class| wants(*class)));
-    if told.starts_with('A') && wants('n') {
-        told.push('n');
+    letters.extend("KEm".chars().filter(|class| wants(*class)));
+    if letters.starts_with('A') && wants('n') {
+        letters.push('n');
     }
-    Ok(told)
+    Ok(letters)
 }
 
 fn read_three(text: &str) -> Result<String, String> {

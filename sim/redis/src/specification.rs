@@ -62,7 +62,7 @@ pub struct Command {
     /// The first key, the last one (from the end if negative) and the step between keys.
     pub keys: (i64, i64, i64),
     /// The words of the facts, unparsed: flags, categories, tips, key specifications.
-    pub told: [&'static str; 4],
+    pub documented: [&'static str; 4],
     /// The difference that adds it; `None` if every server has it.
     pub since: Option<Difference>,
     /// Its index among all specified commands, by which its function is found.
@@ -143,7 +143,7 @@ fn read(line: &'static str) -> Command {
         panic!("nine words a line: {line}");
     };
     let number = |word: &str| word.parse::<i64>().expect("a number");
-    let told = [flags, categories, tips, specifications];
+    let documented = [flags, categories, tips, specifications];
     let name: &'static str = lower.to_ascii_uppercase().leak();
     Command {
         name,
@@ -153,7 +153,7 @@ fn read(line: &'static str) -> Command {
         arity: i32::try_from(number(arity)).expect("a small number"),
         flags: Flags::of(flags),
         keys: (number(first), number(last), number(step)),
-        told: told.map(|words| if words == "-" { "" } else { words }),
+        documented: documented.map(|words| if words == "-" { "" } else { words }),
         since: since(lower),
         index: 0,
         subcommands: Vec::new(),

@@ -8,6 +8,7 @@ use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 use lockstorm_platform::trace::{Origin, Request};
 
 use crate::frame::{Arguments, Reply};
+use crate::request_record;
 use crate::requests;
 use crate::script::begins;
 use crate::server::Server;
@@ -15,7 +16,6 @@ use crate::session::After;
 use crate::signal::{First, first};
 use crate::specification::find;
 use crate::specification::flags::Flags;
-use crate::witness;
 
 impl Server {
     /// Executes a request in its turn. Its reply is appended to the connection's output buffer.
@@ -65,12 +65,12 @@ impl Server {
     async fn wait_for_script(&self) {
         loop {
             let seen = self.freed.count();
-            let Some(told_from) = self.busy_from() else { return };
-            if self.host.now(Clock::Wall) >= told_from {
+            let Some(busy_from) = self.busy_from() else { return };
+            if self.host.now(Clock::Wall) >= busy_from {
                 return;
             }
-            let told = self.host.sleep_until(Clock::Wall, told_from);
-            first(self.freed.past(seen), told).await;
+            let is_busy = self.host.sleep_until(Clock::Wall, busy_from);
+            first(self.freed.past(seen), is_busy).await;
         }
     }
 
@@ -78,8 +78,8 @@ impl Server {
     fn busy_from(&self) -> Option<Nanos> {
         let node = self.node.borrow();
         let busy = node.busy.as_ref()?;
-        let told_from_ms = busy.since_ms.saturating_add(node.config.busy_after_ms);
-        Some(told_from_ms.saturating_mul(MILLISECOND))
+        let from_ms = busy.since_ms.saturating_add(node.config.busy_after_ms);
+        Some(from_ms.saturating_mul(MILLISECOND))
     }
 
     /// Lets a script that a fault makes slow hold the node before it does anything. False if it was
@@ -111,9 +111,9 @@ impl Server {
         if let Some(observe) = &*self.observer.borrow() {
             observe(request, args);
         }
-        let heard = witness::hear(&self.host, &node, id, args);
+        let transaction = request_record::transaction(&self.host, &node, id, args);
         requests::request(&mut node, id, args);
-        witness::tell(&self.host, &node, id, request, args, heard);
+        request_record::record(&self.host, &node, id, request, args, transaction);
         if was_busy && node.busy.is_none() {
             self.freed.raise();
         }

@@ -186,7 +186,7 @@ impl Users {
     }
 
     /// Whether AUTH is required.
-    pub fn ask_for_password(&self) -> bool {
+    pub fn requires_password(&self) -> bool {
         self.users.get(DEFAULT).is_none_or(|user| !user.no_password || !user.on)
     }
 

@@ -29,8 +29,8 @@ where
     Rc::new(move |host| Box::pin(run(host)))
 }
 
-/// A node `n1` on a port chosen by the system, and a client `c1` that runs `ask`.
-fn world<F, R>(append: Append, ask: F) -> (World, Log)
+/// A node `n1` on a port chosen by the system, and a client `c1` that runs `send_requests`.
+fn world<F, R>(append: Append, send_requests: F) -> (World, Log)
 where
     F: Fn(Host, SocketAddrV4, Log) -> R + 'static,
     R: Future<Output = ()> + 'static,
@@ -41,7 +41,7 @@ where
     let kept = Rc::clone(&log);
     let config = NodeConfig { port: node.port(), append, ..NodeConfig::default() };
     let run_node = process(move |host| serve(host, config.clone()));
-    let run_client = process(move |host| ask(host, node, Rc::clone(&kept)));
+    let run_client = process(move |host| send_requests(host, node, Rc::clone(&kept)));
     let client = SocketAddrV4::new(Ipv4Addr::new(10, 0, 1, 1), 0);
     let spec = WorldSpec::new(
         EngineKind::Live,

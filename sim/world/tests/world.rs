@@ -50,7 +50,7 @@ async fn echo(host: Host) {
 }
 
 /// Connects to `s` and sends a request every 100 ms; a request without a reply for 400 ms breaks.
-async fn ask(host: Host, log: Log) {
+async fn send_requests(host: Host, log: Log) {
     let note =
         |text: String| log.borrow_mut().push((host.now(Clock::Monotonic) / MILLISECOND, text));
     loop {
@@ -99,7 +99,7 @@ fn spec(
             seed,
             vec![
                 machine("s", 1, process(echo)),
-                machine("c", 2, process(move |host| ask(host, Rc::clone(&log)))),
+                machine("c", 2, process(move |host| send_requests(host, Rc::clone(&log)))),
             ],
         )
     }

@@ -185,10 +185,10 @@ fn met(
     for request in requests {
         nodes.entry(&request.to).or_default().push(request);
     }
-    let asked = (case.terms.site.asked as usize).max(nodes.len());
-    let unasked = if case.history.requests.is_empty() { 0 } else { asked - nodes.len() };
+    let queried = (case.terms.site.queried as usize).max(nodes.len());
+    let unqueried = if case.history.requests.is_empty() { 0 } else { queried - nodes.len() };
     let mut blocked: BTreeMap<Reason, Vec<Option<&Incarnation>>> = BTreeMap::new();
-    blocked.insert(Reason::NoQuorum, vec![None; unasked]);
+    blocked.insert(Reason::NoQuorum, vec![None; unqueried]);
     for (node, requests) in nodes {
         let (reason, key) = on_node(case, node, (&requests, waited), (op, begin));
         blocked.entry(reason).or_default().push(key);
@@ -323,7 +323,7 @@ fn under_way(case: &Case, waited: &BTreeSet<OpId>, owner: &Op, at: Moment) -> Re
     match () {
         () if is_halted => Reason::HaltedOwner,
         () if waited.contains(&owner.id) => Reason::Unacknowledged,
-        () if case.terms.asks_one_node() => Reason::Pending,
+        () if case.terms.queries_one_node() => Reason::Pending,
         () => Reason::SplitVotes,
     }
 }

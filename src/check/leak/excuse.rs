@@ -23,7 +23,7 @@ pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> 
         || is_taken_over(case, leftover.key, leftover.owner)
         || was_released_late(case, leftover.key, leftover.owner)
         || was_removed_within_its_lease(case, leftover.key)
-        || was_not_asked_for_after_its_lease(case, leftover);
+        || was_not_requested_after_its_lease(case, leftover);
     if !is_bounded {
         return holds.next().is_some();
     }
@@ -133,7 +133,7 @@ fn was_removed_within_its_lease(case: &Case, key: &Incarnation) -> bool {
 
 /// Whether the run ended before anybody asked for a key of a lock with a lease once a lease had
 /// passed since its last change, though its owner had released it.
-fn was_not_asked_for_after_its_lease(case: &Case, leftover: &Leftover) -> bool {
+fn was_not_requested_after_its_lease(case: &Case, leftover: &Leftover) -> bool {
     let key = leftover.key;
     let mut own = case.ops_of(leftover.owner).chain(case.releases(leftover.owner));
     if !own.any(|op| matches!(op.kind, OpKind::Release { .. })) {
@@ -143,7 +143,7 @@ fn was_not_asked_for_after_its_lease(case: &Case, leftover: &Leftover) -> bool {
     let Some(last) = last_change(case, key, |_| true) else { return false };
     let due = last.at.at.saturating_add(ttl);
     let is_acquire = |id: OpId| case.op(id).is_some_and(|op| op.kind == OpKind::Acquire);
-    let asks = |request: &Request| {
+    let requests = |request: &Request| {
         let is_late = request.at(Leg::Applied).is_some_and(|at| due <= at.at);
         is_late && request.to == key.node && is_acquire(request.op)
     };
@@ -151,7 +151,7 @@ fn was_not_asked_for_after_its_lease(case: &Case, leftover: &Leftover) -> bool {
     let calls = |op: &Op| is_acquire(op.id) && op.ret.is_none_or(|ret| due <= ret.at);
     match case.history.requests.is_empty() {
         true => !case.history.ops.iter().any(calls),
-        false => !case.history.requests.iter().any(asks),
+        false => !case.history.requests.iter().any(requests),
     }
 }
 

@@ -166,7 +166,7 @@ fn is_kept(op: &Op) -> bool {
 /// With one node, "released" says that the lock was held. With several it says only that some node
 /// had the key.
 fn is_sole(case: &Case) -> bool {
-    case.terms.asks_one_node()
+    case.terms.queries_one_node()
 }
 
 /// The operation whose return shows that an acquire had the lock: its own, or the first that proves

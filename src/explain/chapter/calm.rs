@@ -335,32 +335,33 @@ fn renewals(witness: &Witness<'_>) -> Option<Beat> {
 fn longest_wait(witness: &Witness<'_>) -> Option<Beat> {
     let wait = witness.finding.judgement.availability.waits.callers.first()?;
     let end = wait.from.at + wait.longest;
-    let asked = witness.history().ops.iter().filter(|op| {
+    let attempts = witness.history().ops.iter().filter(|op| {
         let is_its = op.kind == OpKind::Acquire && op.caller == wait.caller;
         is_its && op.call.instant() >= wait.from && op.call.at < end
     });
-    let asked: Vec<&Op> = asked.collect();
-    let is_let_in = is_granted(asked.last()?) && asked.last()?.ret.is_some_and(|ret| ret.at == end);
-    if is_let_in && asked.len() == 1 {
+    let attempts: Vec<&Op> = attempts.collect();
+    let is_let_in =
+        is_granted(attempts.last()?) && attempts.last()?.ret.is_some_and(|ret| ret.at == end);
+    if is_let_in && attempts.len() == 1 {
         return None;
     }
     let until = match is_let_in {
         true => format!("until it is let in after {}", length(wait.longest)),
-        false => format!("in vain for {}{}", length(wait.longest), after(witness, &asked, end)),
+        false => format!("in vain for {}{}", length(wait.longest), after(witness, &attempts, end)),
     };
-    let often = count(asked.len() as u64, "time");
+    let often = count(attempts.len() as u64, "time");
     let text = format!("{} waits longest: it asks {often} from here on, {until}.", wait.caller);
-    let evidence = asked.iter().map(|op| Evidence::Op(op.id)).collect();
+    let evidence = attempts.iter().map(|op| Evidence::Op(op.id)).collect();
     Some(Beat::new(Weight::Effect, wait.from, text, evidence))
 }
 
 /// What a wait that ended without a grant was cut by, if by the heal, and the grant of its last
 /// acquire after that.
-fn after(witness: &Witness<'_>, asked: &[&Op], end: Nanos) -> String {
+fn after(witness: &Witness<'_>, attempts: &[&Op], end: Nanos) -> String {
     if witness.history().healed.is_none_or(|healed| healed.at != end) {
         return String::new();
     }
-    let last = asked.last().filter(|op| is_granted(op)).and_then(|op| op.ret);
+    let last = attempts.last().filter(|op| is_granted(op)).and_then(|op| op.ret);
     let let_in =
         last.map_or_else(String::new, |ret| format!(", and is let in at {}", moment(ret.at)));
     format!(", until the faults are healed{let_in}")

@@ -33,13 +33,14 @@ fn of_harm(witness: &Witness<'_>) -> Vec<Beat> {
     let regress = witness.of_kind(Kind::FenceRegress).next();
     let grants = grants.chain(regress.iter().flat_map(|regress| regress.ops.iter().copied()));
     let cast = witness.cast();
-    let is_told = |grant: OpId| cast.iter().any(|told| witness.reading.are_one(told.id, grant));
-    let mut untold: Vec<OpId> = grants.filter(|grant| !is_told(*grant)).collect();
-    untold.sort_unstable();
-    untold.dedup();
-    let ops = untold.into_iter().filter_map(|grant| op(witness.history(), grant));
-    let told = ops.filter_map(|grant| granted(witness, grant));
-    told.map(|beat| Beat { weight: Weight::Cause, ..beat }).collect()
+    let is_in_cast =
+        |grant: OpId| cast.iter().any(|member| witness.reading.are_one(member.id, grant));
+    let mut missing: Vec<OpId> = grants.filter(|grant| !is_in_cast(*grant)).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    let ops = missing.into_iter().filter_map(|grant| op(witness.history(), grant));
+    let beats = ops.filter_map(|grant| granted(witness, grant));
+    beats.map(|beat| Beat { weight: Weight::Cause, ..beat }).collect()
 }
 
 /// The sentence for one grant: on which nodes, and until when it is valid.

@@ -34,11 +34,12 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         beats.extend(given_back(witness));
         let kept_out = kept_out(witness);
         // Told apart only where the sentence about all of them says nothing of it.
-        let told: Vec<Evidence> = kept_out.iter().flat_map(|b| b.line.evidence.clone()).collect();
+        let reported: Vec<Evidence> =
+            kept_out.iter().flat_map(|b| b.line.evidence.clone()).collect();
         beats.extend(kept_out);
         beats.extend(
             first_refused(witness)
-                .filter(|(victim, _)| !told.contains(victim))
+                .filter(|(victim, _)| !reported.contains(victim))
                 .map(|(_, beat)| beat),
         );
         beats.extend(left_keys(witness));
@@ -208,13 +209,13 @@ fn pending(witness: &Witness<'_>) -> Vec<Beat> {
     let named = witness.of_kind(Kind::NeverSettles).flat_map(|v| v.ops.iter());
     let ops = named.filter_map(|id| op(witness.history(), *id));
     ops.map(|op| {
-        let text = format!("{} {}; no answer ever comes.", op.caller, asks(op));
+        let text = format!("{} {}; no answer ever comes.", op.caller, requests(op));
         Beat::new(Weight::Crux, op.call.instant(), text, vec![Evidence::Op(op.id)])
     })
     .collect()
 }
 
-fn asks(op: &Op) -> &'static str {
+fn requests(op: &Op) -> &'static str {
     match op.kind {
         OpKind::Acquire => "asks for the lock",
         OpKind::Extend { .. } => "asks for more time",
@@ -231,7 +232,7 @@ fn late_notices(witness: &Witness<'_>) -> Vec<Beat> {
     for violation in witness.of_kind(Kind::LateLoss) {
         let holds = violation.ops.iter().filter_map(|id| witness.hold(*id));
         for hold in holds {
-            let (told, by, mut evidence) = match hold.end {
+            let (reported, by, mut evidence) = match hold.end {
                 HoldEnd::Lost(id) => ("is told of its loss", ",", vec![Evidence::Op(id)]),
                 _ => ("is never told of its loss, and holds on", " for", Vec::new()),
             };
@@ -245,7 +246,7 @@ fn late_notices(witness: &Witness<'_>) -> Vec<Beat> {
                 };
                 Some(format!("{by} {} after its lease ended{again}", length(late)))
             });
-            let text = format!("{} {told}{}.", hold.grant.caller, after.unwrap_or_default());
+            let text = format!("{} {reported}{}.", hold.grant.caller, after.unwrap_or_default());
             beats.push(Beat::new(Weight::Crux, hold.until, text, evidence));
         }
     }

@@ -11,7 +11,7 @@ use crate::quantity::moment;
 use crate::reading::leaders;
 
 /// Whether this chapter tells the end of a life.
-pub fn tells(witness: &Witness<'_>, life: &KeyLife) -> bool {
+pub fn covers(witness: &Witness<'_>, life: &KeyLife) -> bool {
     let lost = witness.primary.filter(|violation| violation.kind == Kind::LostEarly);
     lost.is_some_and(|lost| lost.keys.first().copied() == life.end && life.end.is_some())
 }

@@ -26,16 +26,16 @@ pub fn late(condition: &Condition) -> Option<Instant> {
 
 /// An operator's command in words: what it did to its node, or, if that does not show, that it was
 /// given: who already leads is not promoted again. `None` if the fault is no command.
-pub fn told(witness: &Witness<'_>, condition: &Condition) -> Option<(String, Vec<Evidence>)> {
+pub fn sentence(witness: &Witness<'_>, condition: &Condition) -> Option<(String, Vec<Evidence>)> {
     let Target::Host(node) = &condition.target else { return None };
-    let (does, told) = match condition.verb {
+    let (does, receives) = match condition.verb {
         Verb::Failover => ("is made master", "is told to become master"),
         Verb::Evict { .. } => ("evicts a key", "is told to evict a key"),
         Verb::Flush => ("is flushed", "is told to delete all its keys"),
         _ => return None,
     };
     let Some(done) = carried_out(condition) else {
-        return Some((format!("{node} {told}."), Vec::new()));
+        return Some((format!("{node} {receives}."), Vec::new()));
     };
     let by = match late(condition) {
         Some(_) => format!(", as it was told at {}", moment(condition.from.at)),
@@ -54,8 +54,8 @@ pub fn told(witness: &Witness<'_>, condition: &Condition) -> Option<(String, Vec
     let news = news(witness, node, done).filter(|_| condition.verb == Verb::Failover);
     Some(match news {
         Some((news, of)) => {
-            let asked = queried_after(witness, (node, done));
-            (format!("{node} {does}{by}: {news}, and {asked}."), of.to_vec())
+            let queries = queried_after(witness, (node, done));
+            (format!("{node} {does}{by}: {news}, and {queries}."), of.to_vec())
         }
         None => (format!("{node} {does}{by}."), Vec::new()),
     })

@@ -44,13 +44,13 @@ fn offsets(witness: &Witness<'_>) -> Vec<Beat> {
     let acting = tried.map_or_else(Vec::new, |tried| tried.causes.acting());
     let acts = |host: &str| acting.iter().any(|part| part.has_offset_of(plan, host));
     let off = plan.clocks.iter().filter(|(host, clock)| clock.wall_offset != 0 && acts(host));
-    let tell = |(host, by): (&String, i64)| {
+    let sentence = |(host, by): (&String, i64)| {
         let side = if by < 0 { "behind" } else { "ahead" };
         let by = length(by.unsigned_abs());
         let text = format!("{host}'s wall clock is {by} {side} from the start.");
         Beat::new(Weight::Crux, Instant::default(), text, Vec::new())
     };
-    off.map(|(host, clock)| tell((host, clock.wall_offset))).collect()
+    off.map(|(host, clock)| sentence((host, clock.wall_offset))).collect()
 }
 
 /// Promotions and exits in a run that held, and the observations of Sentinels and cluster nodes.

@@ -58,8 +58,8 @@ pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
     let mut outages: Vec<Outage<'_>> = Vec::new();
     for (index, condition) in witness.history().conditions.iter().enumerate() {
         // What a loss of power finds dead already loses its files all the same.
-        let is_told = condition.verb.kills() && acts(witness.finding, condition) == Some(true);
-        let is_idle = condition.met == Some(0) && !is_told;
+        let is_shown = condition.verb.kills() && acts(witness.finding, condition) == Some(true);
+        let is_idle = condition.met == Some(0) && !is_shown;
         if is_idle {
             continue;
         }
@@ -82,7 +82,7 @@ fn until(witness: &Witness<'_>, condition: &Condition) -> Option<Instant> {
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = span(witness) else { return Vec::new() };
     // A fault that made a difference later led to the harm that is told.
-    let harmed = also_told(witness).map(|harm| harm.to).fold(to, Instant::max);
+    let harmed = other_violations(witness).map(|harm| harm.to).fold(to, Instant::max);
     let met = |outage: &Outage<'_>| {
         let at = acted_at(outage);
         let lasts = outage.to.is_none_or(|end| end.max(at) >= from);
@@ -129,7 +129,7 @@ fn trial(witness: &Witness<'_>, outage: &Outage<'_>) -> Option<bool> {
 
 /// What the story tells besides the headline violation: an update that was lost, and a fence that
 /// is not larger than the previous one.
-fn also_told<'a>(witness: &Witness<'a>) -> impl Iterator<Item = &'a Violation> {
+fn other_violations<'a>(witness: &Witness<'a>) -> impl Iterator<Item = &'a Violation> {
     witness.harm().into_iter().chain(witness.of_kind(Kind::FenceRegress).take(1))
 }
 
@@ -138,7 +138,7 @@ fn also_told<'a>(witness: &Witness<'a>) -> impl Iterator<Item = &'a Violation> {
 fn harms(witness: &Witness<'_>, outage: &Outage<'_>) -> bool {
     let effects = witness.finding.experiments.iter().flat_map(|tried| &tried.other_effects);
     let spares = |effect: &OtherEffect| {
-        also_told(witness).any(|harm| !effect.without.kinds.contains(&harm.kind))
+        other_violations(witness).any(|harm| !effect.without.kinds.contains(&harm.kind))
     };
     let is_of = |fault: u32| {
         let mut own = outage.indices.iter().map(|index| &witness.history().conditions[*index]);
@@ -187,7 +187,7 @@ pub fn described(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evi
     let condition = outage.first;
     let mut evidence: Vec<Evidence> =
         outage.indices.iter().map(|index| Evidence::Condition(*index)).collect();
-    if let Some((text, of)) = order::told(witness, condition) {
+    if let Some((text, of)) = order::sentence(witness, condition) {
         evidence.extend(of);
         return (text, evidence);
     }
@@ -212,10 +212,10 @@ pub fn described(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evi
             false => format!(", while {who} holds the lock."),
         });
         evidence.push(Evidence::Op(hold.grant.id));
-    } else if let Some(asking) = interrupted(witness, condition) {
+    } else if let Some(acquire) = interrupted(witness, condition) {
         text.pop();
-        text.push_str(&format!(", before {}'s acquire is over.", asking.caller));
-        evidence.push(Evidence::Op(asking.id));
+        text.push_str(&format!(", before {}'s acquire is over.", acquire.caller));
+        evidence.push(Evidence::Op(acquire.id));
     }
     (text, evidence)
 }
@@ -233,8 +233,8 @@ fn is_added(witness: &Witness<'_>, outage: &Outage<'_>) -> bool {
 /// The acquire that never returned because the fault killed its process.
 fn interrupted<'a>(witness: &Witness<'a>, condition: &Condition) -> Option<&'a Op> {
     let ops = witness.history().ops.iter();
-    let mut asking = ops.filter(|op| op.kind == OpKind::Acquire && op.ret.is_none());
-    asking.find(|op| {
+    let mut acquire = ops.filter(|op| op.kind == OpKind::Acquire && op.ret.is_none());
+    acquire.find(|op| {
         let death = witness.reading.death_after(&op.process, op.call.into());
         death.is_some_and(|death| death.at == condition.from.into())
             && condition.verb.kills()

@@ -51,8 +51,8 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 
 /// The keys of the story's grants that a start put back after they had ended.
 fn put_back(witness: &Witness<'_>) -> Vec<Beat> {
-    let is_told = |life: &&KeyLife| life.owner.is_some_and(|owner| is_in_cast(witness, owner));
-    let lives = witness.lives.iter().filter(is_told);
+    let is_shown = |life: &&KeyLife| life.owner.is_some_and(|owner| is_in_cast(witness, owner));
+    let lives = witness.lives.iter().filter(is_shown);
     lives.filter_map(|life| comes_back(witness, life, Weight::Cause)).collect()
 }
 
@@ -165,7 +165,7 @@ fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
     };
     let foreign = key.by.filter(|by| !is_own(*by));
     let is_in_cast = is_in_cast(witness, owner);
-    if order::takes(witness, life) || lost::tells(witness, life) {
+    if order::takes(witness, life) || lost::covers(witness, life) {
         return None;
     }
     let is_shared = witness.finding.promise.holders > 1;

@@ -65,11 +65,11 @@ pub fn foreign(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
         })
     };
     // A replica repeats what its master was asked for.
-    let was_asked = |index: &&usize| {
+    let was_requested = |index: &&usize| {
         let key = &history.keys[**index];
         history.requests.iter().any(|r| Some(r.op) == key.by && r.to == key.node)
     };
-    let index = own().find(was_asked).or_else(|| own().next())?;
+    let index = own().find(was_requested).or_else(|| own().next())?;
     let thief = history.keys[*index].by?;
     let victim = violation.ops.iter().find(|id| **id != thief)?;
     stolen(witness, *index, *victim)
@@ -244,10 +244,10 @@ pub fn unanswered(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
     let waits = violation.ops.iter().find_map(|id| op(witness.history(), *id))?;
     let mut requests = witness.history().requests.iter().enumerate();
     let last = requests.rfind(|(_, request)| request.op == waits.id);
-    let (who, asked) = (&waits.caller, waits.kind.noun());
+    let (who, noun) = (&waits.caller, waits.kind.noun());
     let evidence = vec![Evidence::Op(waits.id)];
     let Some((index, request)) = last else {
-        let text = format!("{who}'s {asked} sent nothing.");
+        let text = format!("{who}'s {noun} sent nothing.");
         return Some(Mechanism::new(How::NoAnswer, text, evidence));
     };
     let evidence = evidence.into_iter().chain([Evidence::Request(index)]).collect();
@@ -255,13 +255,13 @@ pub fn unanswered(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
     if request.declined {
         let what = request.answer.as_deref().unwrap_or("an error");
         let text =
-            format!("{node} answered {who}'s {command} with {what}, and its {asked} ended there.");
+            format!("{node} answered {who}'s {command} with {what}, and its {noun} ended there.");
         let how = if what == "NOSCRIPT" { How::ScriptUnknown } else { How::Rejected };
         return Some(Mechanism::new(how, text, evidence));
     }
     if request.is_answered() {
         let text =
-            format!("{who}'s {asked} did not end after the reply of {node} to its {command}.");
+            format!("{who}'s {noun} did not end after the reply of {node} to its {command}.");
         return Some(Mechanism::new(How::NoAnswer, text, evidence));
     }
     let text = format!("{who}'s {command} to {node} was never answered.");
@@ -274,8 +274,8 @@ pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let tenure = witness.tenures.iter().find(|hold| witness.is_of(hold, grant))?;
     let found = belief(witness, tenure, (Moment::default(), violation.to.into()));
     let mut halts = witness.reading.halts(&tenure.grant.process);
-    let (lost, told) = (witness.lost_at(grant)?, Moment::from(violation.to));
-    let ran = !halts.any(|halt| halt.from < told && lost < halt.to);
+    let (lost, from) = (witness.lost_at(grant)?, Moment::from(violation.to));
+    let ran = !halts.any(|halt| halt.from < from && lost < halt.to);
     let explains = match found.how {
         How::Overworked | How::DeadlineTooLate | How::Unclear => false,
         // A halt that was over by then explains why the lease ran out, not why nobody was told.
@@ -287,7 +287,7 @@ pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     }
     let who = &tenure.grant.caller;
     let text = format!("{who} ran, and was not told that its lease was over.");
-    Some(Mechanism::new(How::NotTold, text, vec![Evidence::Op(grant)]))
+    Some(Mechanism::new(How::NotNotified, text, vec![Evidence::Op(grant)]))
 }
 
 /// A key that was lost before its lease expired.

@@ -6,7 +6,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{StoryHold, grant_of};
 use crate::explain::incarnation::KeyLife;
-use crate::explain::mechanism::clock::{Told, disturbed, known, ops, told};
+use crate::explain::mechanism::clock::{KnownDeadline, deadlines, disturbed, known, ops};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::{became_master, took_over};
 use crate::explain::story::Evidence;
@@ -280,8 +280,9 @@ impl<'a> Term<'a> {
         (gone, at): (Moment, Moment),
     ) -> Option<Term<'a>> {
         let process = &hold.grant.process;
-        let last = told(witness, hold, at).into_iter().filter(|told| told.deadline.is_some());
-        let Told { ret: from, call, deadline } = last.max_by_key(|told| told.call)?;
+        let last =
+            deadlines(witness, hold, at).into_iter().filter(|reply| reply.deadline.is_some());
+        let KnownDeadline { ret: from, call, deadline } = last.max_by_key(|reply| reply.call)?;
         let (clock, deadline) = deadline?;
         let lease = witness.reading.clocks.reaches(process, clock, call, deadline)?.at;
         let mut extends = ops(witness, hold);

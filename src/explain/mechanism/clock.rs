@@ -30,24 +30,24 @@ pub fn ops<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<&'a Op> {
 }
 
 /// A grant or a renewal of a tenure that its holder was told, and its deadline if it names one.
-pub struct Told {
+pub struct KnownDeadline {
     pub ret: Moment,
     pub call: Moment,
     pub deadline: Option<(Clock, Nanos)>,
 }
 
 /// The grants and renewals of which the holder of a tenure knew at a moment.
-pub fn told(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Vec<Told> {
+pub fn deadlines(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Vec<KnownDeadline> {
     let grants = witness.reading.together(hold.grant.id);
     let mut all = ops(witness, hold);
     all.extend(grants.into_iter().filter_map(|grant| witness.reading.op(grant)));
-    let told = all.into_iter().filter_map(|op| match op.outcome {
+    let deadlines = all.into_iter().filter_map(|op| match op.outcome {
         Outcome::Granted { deadline, .. } | Outcome::Kept { deadline } => {
-            Some(Told { ret: op.ret?.into(), call: op.call.into(), deadline })
+            Some(KnownDeadline { ret: op.ret?.into(), call: op.call.into(), deadline })
         }
         _ => None,
     });
-    told.filter(|told| told.ret <= at).collect()
+    deadlines.filter(|deadlines| deadlines.ret <= at).collect()
 }
 
 /// A deadline of which a holder knew, and its clock at the call that brought it.
@@ -76,10 +76,10 @@ impl Known {
 /// no time.
 pub fn known(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Vec<Known>> {
     let process = &hold.grant.process;
-    let known = told(witness, hold, at).into_iter().map(|told| {
-        let (clock, deadline) = told.deadline?;
-        let line = witness.reading.clocks.line(process, clock, told.call)?;
-        Some(Known { call: told.call, line, deadline })
+    let known = deadlines(witness, hold, at).into_iter().map(|deadlines| {
+        let (clock, deadline) = deadlines.deadline?;
+        let line = witness.reading.clocks.line(process, clock, deadlines.call)?;
+        Some(Known { call: deadlines.call, line, deadline })
     });
     known.collect()
 }

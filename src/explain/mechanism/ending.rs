@@ -193,18 +193,18 @@ fn hand(
     whose: &str,
 ) -> (How, String) {
     let node = &life.node;
-    let asked = format!("{}'s {} of {}", by.caller, by.kind.noun(), moment(by.call.at));
+    let request = format!("{}'s {} of {}", by.caller, by.kind.noun(), moment(by.call.at));
     match change {
         KeyChange::Set => {
-            (How::Overwritten, format!("{asked} set the key on {node}, over {whose}'s."))
+            (How::Overwritten, format!("{request} set the key on {node}, over {whose}'s."))
         }
         _ if !is_own && by.caller == whose && by.call.instant() < life.from => {
-            (How::DeletedByOwner, format!("{asked} deleted its own newer key on {node}."))
+            (How::DeletedByOwner, format!("{request} deleted its own newer key on {node}."))
         }
         _ if is_own || by.caller == whose => {
-            (How::DeletedByOwner, format!("{asked} deleted its own key on {node}."))
+            (How::DeletedByOwner, format!("{request} deleted its own key on {node}."))
         }
-        _ => (How::DeletedByAnother, format!("{asked} deleted {whose}'s key on {node}.")),
+        _ => (How::DeletedByAnother, format!("{request} deleted {whose}'s key on {node}.")),
     }
 }
 

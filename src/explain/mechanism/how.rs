@@ -144,7 +144,7 @@ pub enum How {
     NoAnswer,
     /// The holder ran and was not notified: its process was not halted between the loss and the
     /// notice, or nothing else explains the loss.
-    NotTold,
+    NotNotified,
     /// The counter of fences was lost: a node lost the key of the counter before the smaller number
     /// was drawn.
     CounterForgotten,

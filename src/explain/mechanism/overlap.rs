@@ -196,7 +196,7 @@ fn decisive(
 /// first on each node, of those that it did not give back to try again.
 fn set_by<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<(usize, &'a Key)> {
     let history = witness.history();
-    let asked = |key: &Key| {
+    let reached = |key: &Key| {
         let mut requests = history.requests.iter();
         requests.any(|request| request.op == hold.grant.id && request.to == key.node)
     };
@@ -209,7 +209,7 @@ fn set_by<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<(usize, &'a Ke
         lives.any(|life| life.born == index && witness.is_given_back(life))
     };
     keys.filter(|(_, key)| key.by == Some(hold.grant.id) && key.key == witness.reading.lock_key)
-        .filter(|(_, key)| grants(key) && asked(key))
+        .filter(|(_, key)| grants(key) && reached(key))
         .filter(|(index, _)| !given_back(*index))
         .filter(|(_, key)| nodes.insert(&key.node))
         .collect()

@@ -37,7 +37,7 @@ pub struct Algorithm {
     /// Whether its key has a time to live that the configuration sets.
     pub needs_ttl: bool,
     /// Whether it queries all nodes; otherwise it queries the first.
-    pub asks_all: bool,
+    pub queries_all: bool,
     /// Whether it extends a grant by itself.
     pub renews: bool,
     /// Whether its grants carry an increasing number.
@@ -63,7 +63,7 @@ impl Algorithm {
             name,
             about: "a lock of one's own whose key lives for a while",
             needs_ttl: true,
-            asks_all: false,
+            queries_all: false,
             renews: false,
             fences: false,
             runs_tokio: false,

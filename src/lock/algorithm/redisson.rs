@@ -232,13 +232,13 @@ impl CountedKey {
         &mut self,
         call: Call,
         script: &'static str,
-        tells: bool,
+        publishes: bool,
         owner: &str,
         ttl: Nanos,
     ) -> Answer {
         let (key, channel) = (self.setting.config.key.as_bytes(), self.channel());
         let (keys, ttl) = ([key, channel.as_bytes()], milliseconds(ttl));
-        let keys = if tells { &keys[..] } else { &keys[..1] };
+        let keys = if publishes { &keys[..] } else { &keys[..1] };
         let args = [owner.as_bytes(), ttl.as_bytes()];
         self.client.eval(call, self.timeout, script, keys, &args).await
     }

@@ -21,7 +21,7 @@ use crate::promise::{Bounded, Model, Promise, Work, exclusive};
 /// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "token-lua on a majority of independent nodes, within the lease",
-    asks_all: true,
+    queries_all: true,
     defaults: DEFAULTS,
     promise,
     ..Algorithm::lease("redlock", |setting| Box::new(Redlock::new(setting)))
@@ -206,8 +206,8 @@ fn count(answers: &[Answer], said: &Said) -> usize {
 
 /// How many nodes have to grant: N/2+1 unless the configuration sets another number.
 pub fn quorum(config: &LockConfig, nodes: usize) -> usize {
-    let asked = config.quorum.and_then(|quorum| usize::try_from(quorum).ok());
-    asked.unwrap_or(nodes / 2 + 1)
+    let chosen = config.quorum.and_then(|quorum| usize::try_from(quorum).ok());
+    chosen.unwrap_or(nodes / 2 + 1)
 }
 
 /// A lease with an allowance for drift. A bare majority does not withstand single nodes that forget

@@ -116,7 +116,7 @@ impl RenewalTask {
                 return;
             }
             if self.left() == 0 {
-                return self.tell_lost();
+                return self.notify_lost();
             }
             match self.renew().await {
                 Extended::Kept(deadline) => {
@@ -125,7 +125,7 @@ impl RenewalTask {
                 }
                 // The caller has released: that its key is gone is no loss.
                 Extended::Lost if self.released.get() => return,
-                Extended::Lost => return self.tell_lost(),
+                Extended::Lost => return self.notify_lost(),
                 // No code catches the error: the task ends, and the caller is not notified.
                 Extended::Unknown if self.key.lacks_script() => return,
                 Extended::Unknown => wait = self.choices.retry,
@@ -159,8 +159,8 @@ impl RenewalTask {
         deadline.saturating_sub(self.setting.host.now(clock))
     }
 
-    fn tell_lost(&self) {
-        (self.setting.tell)(Notice::Lost { token: self.token.clone() });
+    fn notify_lost(&self) {
+        (self.setting.notify)(Notice::Lost { token: self.token.clone() });
     }
 }
 
@@ -174,5 +174,5 @@ fn renewed(config: &LockConfig) -> Renewed {
 fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = LEASE.settle(config);
     let assumes = assumptions::of_renewed(config, &choices, renewed(config), work);
-    Promise { holders: 1, tells_loss: true, model: Model::Lease, assumes }
+    Promise { holders: 1, reports_loss: true, model: Model::Lease, assumes }
 }

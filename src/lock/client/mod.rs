@@ -19,8 +19,8 @@ use std::task::Poll;
 use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_platform::trace::{Event, Leg, Request};
-use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
+use lockstorm_redis::resp_client::RespClient;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::lock::client::other_keys::other_keys;
@@ -86,7 +86,7 @@ impl Attempts {
 
 /// An open connection, and the number of requests on it.
 struct Connection {
-    node: Asker,
+    node: RespClient,
     requests: u32,
 }
 
@@ -307,19 +307,19 @@ impl Client {
         let Route::Cluster(slots) = &mut self.route else { return self.open(tag).await };
         let slot = SlotMap::slot_of(command, args);
         // A request without a key goes to the node of the last request, or to any node.
-        let asking = match (slot, self.to) {
+        let is_redirected = match (slot, self.to) {
             (None, Some(_)) => false,
             (slot, _) => {
-                let (to, asking) = slots.find(&self.host, tag, slot.unwrap_or(0)).await?;
+                let (to, is_redirected) = slots.find(&self.host, tag, slot.unwrap_or(0)).await?;
                 self.turn_to(to);
-                asking
+                is_redirected
             }
         };
         let line = self.open(tag).await?;
-        if asking {
+        if is_redirected {
             line.node.stream.tag(tag);
             line.requests += 1;
-            line.node.ask(&["ASKING"]).await?;
+            line.node.request(&["ASKING"]).await?;
         }
         Ok(line)
     }

@@ -11,8 +11,8 @@ use std::net::SocketAddrV4;
 
 use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{MILLISECOND, Nanos};
-use lockstorm_redis::ask::{Asker, role};
 use lockstorm_redis::frame::Reply;
+use lockstorm_redis::resp_client::{RespClient, role};
 
 use crate::lock::client::slot_map::SlotMap;
 
@@ -76,8 +76,8 @@ impl Route {
             Route::Sentinels { sentinels, master } => (sentinels, master),
         };
         for address in sentinels.iter().filter_map(|name| host.resolve(name)) {
-            let asked = host.timeout(PATIENCE, ask_sentinel(host, address, tag, master));
-            if let Some(Ok(Some(found))) = asked.await {
+            let reply = host.timeout(PATIENCE, query_sentinel(host, address, tag, master));
+            if let Some(Ok(Some(found))) = reply.await {
                 return Ok(found);
             }
         }
@@ -89,13 +89,18 @@ impl Route {
     ///
     /// # Errors
     /// What the network reports; `NotConnected` if it is no master.
-    pub async fn open(&self, host: &Host, to: SocketAddrV4, tag: u32) -> io::Result<(Asker, u32)> {
-        let mut node = Asker::new(host.connect(to).await?);
+    pub async fn open(
+        &self,
+        host: &Host,
+        to: SocketAddrV4,
+        tag: u32,
+    ) -> io::Result<(RespClient, u32)> {
+        let mut node = RespClient::new(host.connect(to).await?);
         if !matches!(self, Route::Sentinels { .. }) {
             return Ok((node, 0));
         }
         node.stream.tag(tag);
-        match role(&node.ask(&["ROLE"]).await?) {
+        match role(&node.request(&["ROLE"]).await?) {
             Some(None) => Ok((node, 1)),
             _ => Err(io::ErrorKind::NotConnected.into()),
         }
@@ -110,15 +115,15 @@ impl Route {
 }
 
 /// SENTINEL GET-MASTER-ADDR-BY-NAME of one Sentinel; `None` if it does not know the name.
-async fn ask_sentinel(
+async fn query_sentinel(
     host: &Host,
     sentinel: SocketAddrV4,
     tag: u32,
     master: &str,
 ) -> io::Result<Option<SocketAddrV4>> {
-    let mut sentinel = Asker::new(host.connect(sentinel).await?);
+    let mut sentinel = RespClient::new(host.connect(sentinel).await?);
     sentinel.stream.tag(tag);
-    let reply = sentinel.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", master]).await?;
+    let reply = sentinel.request(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", master]).await?;
     let Reply::Array(words) = reply else { return Ok(None) };
     let [Reply::Bulk(ip), Reply::Bulk(port)] = &words[..] else { return Ok(None) };
     let text = |bytes| std::str::from_utf8(bytes).ok();

@@ -11,9 +11,9 @@ use std::net::SocketAddrV4;
 use bytes::Bytes;
 use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{MILLISECOND, Nanos};
-use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::permission::redirect;
+use lockstorm_redis::resp_client::RespClient;
 use lockstorm_redis::specification::find;
 
 /// The prefix of names of clusters: `redis+cluster://n1,n2,n3`.
@@ -31,7 +31,7 @@ pub struct SlotMap {
     /// Slots that a node has reported as moved.
     moved: BTreeMap<u16, SocketAddrV4>,
     /// The node for the next request only.
-    asked: Option<SocketAddrV4>,
+    redirected: Option<SocketAddrV4>,
     /// The node whose connection failed: it is queried for the map last.
     doubted: Option<SocketAddrV4>,
 }
@@ -93,7 +93,7 @@ impl SlotMap {
         tag: u32,
         slot: u16,
     ) -> io::Result<(SocketAddrV4, bool)> {
-        if let Some(to) = self.asked.take() {
+        if let Some(to) = self.redirected.take() {
             return Ok((to, true));
         }
         if self.ranges.is_empty() {
@@ -113,7 +113,7 @@ impl SlotMap {
             Some(Redirect::Moved(slot, to)) => {
                 self.moved.insert(slot, to);
             }
-            Some(Redirect::Ask(to)) => self.asked = Some(to),
+            Some(Redirect::Ask(to)) => self.redirected = Some(to),
         }
         true
     }
@@ -129,8 +129,8 @@ impl SlotMap {
         let (others, doubted): (Vec<_>, Vec<_>) =
             known.partition(|node| Some(*node) != self.doubted);
         for node in others.into_iter().chain(doubted) {
-            let asked = host.timeout(PATIENCE, slots(host, node, tag)).await;
-            if let Some(Ok(Some(ranges))) = asked {
+            let reply = host.timeout(PATIENCE, slots(host, node, tag)).await;
+            if let Some(Ok(Some(ranges))) = reply {
                 self.ranges = ranges;
                 return;
             }
@@ -144,9 +144,9 @@ async fn slots(
     node: SocketAddrV4,
     tag: u32,
 ) -> io::Result<Option<Vec<(u16, u16, SocketAddrV4)>>> {
-    let mut node = Asker::new(host.connect(node).await?);
+    let mut node = RespClient::new(host.connect(node).await?);
     node.stream.tag(tag);
-    Ok(ranges(&node.ask(&["CLUSTER", "SLOTS"]).await?))
+    Ok(ranges(&node.request(&["CLUSTER", "SLOTS"]).await?))
 }
 
 fn ranges(reply: &Reply) -> Option<Vec<(u16, u16, SocketAddrV4)>> {

@@ -8,11 +8,11 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use lockstorm_platform::host::Host;
-use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
+use lockstorm_redis::resp_client::RespClient;
 
 /// See the module documentation. Messages that arrive between calls are kept.
-pub struct Subscription(Asker);
+pub struct Subscription(RespClient);
 
 impl Subscription {
     /// Subscribes to the channel at a node or Sentinel and waits for the confirmation: messages
@@ -26,9 +26,9 @@ impl Subscription {
         tag: u32,
         channel: &str,
     ) -> io::Result<Subscription> {
-        let mut node = Asker::new(host.connect(to).await?);
+        let mut node = RespClient::new(host.connect(to).await?);
         node.stream.tag(tag);
-        match node.ask(&["SUBSCRIBE", channel]).await? {
+        match node.request(&["SUBSCRIBE", channel]).await? {
             Reply::Array(words) if words.first() == Some(&Reply::word("subscribe")) => {
                 Ok(Subscription(node))
             }

@@ -94,8 +94,8 @@ struct Tap {
     library: DuplexStream,
     reader: RequestReader,
     replies: ReplyReader,
-    asked: BytesMut,
-    answered: BytesMut,
+    outbox: BytesMut,
+    inbox: BytesMut,
     awaited: VecDeque<Awaited>,
     requests: u32,
     /// Whether any request other than a greeting was sent.
@@ -111,8 +111,8 @@ impl Tap {
             library,
             reader: RequestReader::default(),
             replies: ReplyReader::default(),
-            asked: BytesMut::new(),
-            answered: BytesMut::new(),
+            outbox: BytesMut::new(),
+            inbox: BytesMut::new(),
             awaited: VecDeque::new(),
             requests: 0,
             used: false,
@@ -125,7 +125,7 @@ impl Tap {
         loop {
             let passed = match self.next().await {
                 Ok((_, bytes)) if bytes.is_empty() => break,
-                Ok((WireSide::Library, bytes)) => self.ask(&bytes).await,
+                Ok((WireSide::Library, bytes)) => self.forward(&bytes).await,
                 Ok((WireSide::Node, bytes)) => self.answer(&bytes).await,
                 Err(_) => break,
             };
@@ -155,15 +155,15 @@ impl Tap {
     }
 
     /// Forwards the bytes of the library; requests written together travel together.
-    async fn ask(&mut self, bytes: &[u8]) -> io::Result<()> {
+    async fn forward(&mut self, bytes: &[u8]) -> io::Result<()> {
         // Read before the write, which may wait: the caller may begin another operation meanwhile.
         let call = self.setting.call.get();
         let mut attempts = self.attempts.get();
         self.stream.tag(attempts.tag(call));
         self.attempts.set(attempts);
         self.stream.write_all(bytes).await?;
-        self.asked.extend_from_slice(bytes);
-        while let Ok(Some(words)) = self.reader.next(&mut self.asked) {
+        self.outbox.extend_from_slice(bytes);
+        while let Ok(Some(words)) = self.reader.next(&mut self.outbox) {
             let command = specification::name(&words[0]).unwrap_or("UNKNOWN");
             let op = call.operation().filter(|_| !GREETINGS.contains(&command));
             let request = Request { connection: self.stream.connection(), nth: self.requests };
@@ -185,8 +185,8 @@ impl Tap {
     /// Forwards the bytes of the node. Faults that are anchored to a reply strike before the
     /// library receives it.
     async fn answer(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.answered.extend_from_slice(bytes);
-        while let Ok(Some(_)) = self.replies.next(&mut self.answered) {
+        self.inbox.extend_from_slice(bytes);
+        while let Ok(Some(_)) = self.replies.next(&mut self.inbox) {
             let Some(Awaited { request, command, op }) = self.awaited.pop_front() else { break };
             let delivered = Event::Message { request, leg: Leg::Delivered, command, op };
             self.setting.host.mark(delivered).await;

@@ -29,7 +29,7 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &L
     for hold in witness.holds.iter().filter(|hold| hold.grant.process == lane.name) {
         bar(canvas, scale, lane, hold);
     }
-    asks(canvas, witness, scale, lane);
+    attempts(canvas, witness, scale, lane);
     stillness(canvas, witness, scale, lane, &mut row);
     let holds = || witness.holds.iter().filter(|hold| hold.grant.process == lane.name);
     let few = holds().filter(|hold| scale.shows(hold.from.at)).count() <= MANY;
@@ -90,7 +90,7 @@ fn plate(canvas: &mut Canvas, span: (Tenths, Tenths), y: i64, height: i64, fill:
 
 /// Thin lines while the client waits for replies, diamonds where it was refused. Signs that would
 /// overlap earlier ones are left out.
-fn asks(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) {
+fn attempts(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) {
     let y = lane.middle();
     let (mut line_end, mut diamond) = (Tenths::MIN, Tenths::MIN);
     let ops = witness.history().ops.iter();

@@ -107,8 +107,8 @@ fn clients(witness: &Witness<'_>) -> Vec<String> {
 
 fn probe_matters(witness: &Witness<'_>) -> bool {
     let kinds = [Kind::Stuck, Kind::Leak, Kind::NeverSettles];
-    let is_told = kinds.iter().any(|kind| witness.of_kind(*kind).next().is_some());
-    is_told || witness.finding.judgement.verdict == Verdict::Holds
+    let is_drawn = kinds.iter().any(|kind| witness.of_kind(*kind).next().is_some());
+    is_drawn || witness.finding.judgement.verdict == Verdict::Holds
 }
 
 /// The clock for which a lane needs a ruler: a node's wall clock; a client's monotonic clock before

@@ -59,7 +59,7 @@ pub fn corruptions(table: &Table) -> Vec<(usize, Cause)> {
 /// Whether more updates were confirmed to callers than exist, or more sales than items.
 pub fn wrong_sum(table: &Table) -> bool {
     let ops = table.history.ops.iter();
-    let told =
+    let returned =
         ops.filter(|op| matches!(op.kind, OpKind::Write { .. }) && op.outcome == Outcome::Accepted);
     let accesses = table.history.accesses.iter();
     let mut writes = accesses.filter(|access| access.accepted && access.kind == AccessKind::Write);
@@ -68,7 +68,7 @@ pub fn wrong_sum(table: &Table) -> bool {
         Invariant::Stock { items } => items,
         _ => return false,
     };
-    told.count() as i64 > most
+    returned.count() as i64 > most
 }
 
 /// The writes since the writer's last read; without one, the last write.
@@ -100,11 +100,11 @@ fn turn(one: &Op, other: &Op) -> bool {
         Outcome::Granted { fence, .. } => fence,
         _ => None,
     };
-    let told = |op: &Op| op.ret.map(stamp).expect("it was granted");
-    let apart = told(one) <= stamp(other.call) || told(other) <= stamp(one.call);
+    let returned = |op: &Op| op.ret.map(stamp).expect("it was granted");
+    let apart = returned(one) <= stamp(other.call) || returned(other) <= stamp(one.call);
     match number(one).zip(number(other)).filter(|_| !apart) {
         Some((one, other)) => one < other,
-        None => told(one) < told(other),
+        None => returned(one) < returned(other),
     }
 }
 
@@ -201,7 +201,7 @@ fn takes_over(table: &Table, born: usize, index: usize) -> bool {
 fn relies_no_more(table: &Table, began: u32, at: Point) -> bool {
     let grants = table.tenure(began);
     let Some(first) = grants.first() else { return true };
-    if first.ret.map(stamp).is_some_and(|told| told <= at) {
+    if first.ret.map(stamp).is_some_and(|returned| returned <= at) {
         return !table.keeps(began, at);
     }
     match first.outcome {
@@ -287,7 +287,7 @@ pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
         return found;
     }
     for op in &table.history.ops {
-        let (is_one, refused) = (table.terms.site.asked == 1, is_refused(op));
+        let (is_one, refused) = (table.terms.site.queried == 1, is_refused(op));
         if op.kind != OpKind::Acquire || op.object != table.terms.lock_key || !refused && !is_one {
             continue;
         }
@@ -395,11 +395,11 @@ fn taken_over(table: &Table, born: usize, owner: u32) -> bool {
 
 /// When an acquire without a grant was over, and the releases of it that asked this node.
 fn freed_at(table: &Table, owner: &Op, node: &str) -> Option<Point> {
-    let asks = |op: &&Op| {
+    let is_request = |op: &&Op| {
         let mut sent = table.history.requests.iter().filter(|request| request.op == op.id);
         gives(op, owner.id) && sent.any(|request| request.to == node && !request.other_keys)
     };
-    let freeing = table.history.ops.iter().filter(asks);
+    let freeing = table.history.ops.iter().filter(is_request);
     let end = point(table.history.end);
     let ends = freeing.map(|op| op.ret.map_or_else(|| fell(table, op, end), stamp));
     owner.ret.map(|ret| ends.fold(stamp(ret), Point::max))
@@ -425,11 +425,11 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
     // Operations before the end of the tenure released nothing.
     let of_grant = table.history.ops.iter().filter(|op| match op.kind {
         OpKind::Release { grant } | OpKind::Lost { grant } | OpKind::Extend { grant, .. } => {
-            let told = match op.kind {
+            let returned = match op.kind {
                 OpKind::Extend { .. } => op.ret,
                 _ => Some(op.call),
             };
-            table.began(grant) == began && told.is_none_or(|told| stamp(told) >= left)
+            table.began(grant) == began && returned.is_none_or(|returned| stamp(returned) >= left)
         }
         _ => false,
     });
@@ -439,7 +439,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         op.outcome == Outcome::Released
             || gives(op, owner.id) && op.outcome == Outcome::NotMine && met(op)
     });
-    let answered = answered.or_else(|| asked_nobody(table, node, &of_grant));
+    let answered = answered.or_else(|| queried_nobody(table, node, &of_grant));
     let over = match owner.outcome {
         _ if by_release.is_some() => {
             by_release.filter(|by| by.outcome == Outcome::Released).and_then(|by| by.ret).map(stamp)
@@ -497,8 +497,8 @@ fn is_left_at(
     let lasts = last.is_some_and(|last| last.until_ms.is_none() && !is_taken() && !is_open());
     let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
     let mut own = own.filter(|op| table.holds(op, moment));
-    let asked = table.history.ops.iter().any(|op| gives(op, owner.id));
-    let dropped = owner.outcome == Outcome::Unknown && !asked;
+    let requested = table.history.ops.iter().any(|op| gives(op, owner.id));
+    let dropped = owner.outcome == Outcome::Unknown && !requested;
     let cleaned = dropped || tried_to_free(table, born, owner.id, &[]);
     let denied = denied_from(table, born, owner.id, of_grant);
     // Its own key may keep a caller out once its release has said that it is gone.
@@ -636,7 +636,7 @@ fn met_at(table: &Table, born: usize, (over, wrong): (Point, bool), victim: &Op)
     let fails = starts.iter().enumerate().filter_map(|(nth, start)| {
         let next = starts.get(nth + 1).copied();
         let counts = is_refused(victim) || next.is_some();
-        let first = nth == 0 || table.terms.site.asked == 1;
+        let first = nth == 0 || table.terms.site.queried == 1;
         let attempt = &mine[*start..next.unwrap_or(mine.len())];
         let replied = leg(attempt[0], Leg::Replied).is_some();
         let is_lost = replied && leg(attempt[0], Leg::Delivered).is_none();
@@ -644,15 +644,15 @@ fn met_at(table: &Table, born: usize, (over, wrong): (Point, bool), victim: &Op)
         let mut applied = attempt.iter().filter_map(|request| leg(request, Leg::Applied));
         let saw_more = applied.any(|at| point(at) >= end);
         let let_in = table.grants().into_iter().any(|other| {
-            let told = stamp(other.ret.expect("granted"));
+            let returned = stamp(other.ret.expect("granted"));
             let back = given_back(table, other.id);
             let takes =
                 end_of(table, born).is_some_and(|end| table.history.keys[end].by == Some(other.id));
             ![Some(other.id), None].contains(&left_by(table, born))
                 && other.id != victim.id
                 && stamp(other.call) <= at
-                && (told > at || table.holds(other, at) || back.is_some_and(|back| at < back))
-                && (told < end || takes)
+                && (returned > at || table.holds(other, at) || back.is_some_and(|back| at < back))
+                && (returned < end || takes)
         });
         let let_in = let_in || is_taken(table, born, victim, at);
         let is_met = leaked(&at) && at <= returned && !(says_so(&at) && (saw_more || let_in));
@@ -718,7 +718,7 @@ fn denied_from(table: &Table, born: usize, owner: u32, of_grant: &[&Op]) -> Opti
     });
     let lives = earlier.chain([born]).collect::<Vec<_>>();
     let reached = |op: &Op| lives.iter().any(|life| meets(table, *life, op));
-    let lied = |op: &Op| table.terms.site.asked == 1 || !is_confirmed(table, op);
+    let lied = |op: &Op| table.terms.site.queried == 1 || !is_confirmed(table, op);
     first(of_grant, |op| match op.outcome {
         Outcome::Released => lied(op) && !early(op) || reached(op),
         Outcome::NotMine => gives(op, owner) && reached(op),
@@ -728,7 +728,7 @@ fn denied_from(table: &Table, born: usize, owner: u32, of_grant: &[&Op]) -> Opti
 
 /// When a release first returned without success, and with replies about other keys alone, though
 /// no fault had struck its caller or the node.
-fn asked_nobody(table: &Table, node: &str, of_grant: &[&Op]) -> Option<Point> {
+fn queried_nobody(table: &Table, node: &str, of_grant: &[&Op]) -> Option<Point> {
     let asks_nobody = |op: &Op| {
         let sent = || table.history.requests.iter().filter(|request| request.op == op.id);
         let is_idle = |request: &Request| {
@@ -795,11 +795,11 @@ fn tried_to_free(table: &Table, born: usize, owner: u32, releases: &[u32]) -> bo
     let key = &table.history.keys[born];
     let creator = key.by.expect("somebody's key");
     let requests = || table.history.requests.iter();
-    let asked = requests().filter(|request| request.op == creator && request.to == key.node);
+    let requested = requests().filter(|request| request.op == creator && request.to == key.node);
     let distance = |request: &&Request| {
         leg(request, Leg::Applied).map_or(u64::MAX, |at| at.seq.abs_diff(key.at.seq))
     };
-    let created = asked.filter(|request| request.command != "DEL").min_by_key(distance);
+    let created = requested.filter(|request| request.command != "DEL").min_by_key(distance);
     requests().any(|request| {
         let cleans = match request.command.as_str() {
             "DEL" => true,
@@ -851,7 +851,7 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
             table.began(given) == began
                 && returned.is_some_and(|ret| {
                     let sure = [Outcome::Released, Outcome::NotMine].contains(&release.outcome);
-                    stamp(extend.call) > ret || table.terms.site.asked == 1 && sure
+                    stamp(extend.call) > ret || table.terms.site.queried == 1 && sure
                 })
         });
         let owns =
@@ -869,7 +869,7 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
                 let nodes = ["n1", "n2", "n3"].into_iter();
                 let having =
                     nodes.filter(|node| alive_before(table, node, index).is_some_and(owns));
-                late || table.terms.site.asked == 1
+                late || table.terms.site.queried == 1
                     || having.count() < table.terms.site.quorum as usize
             }
         };

@@ -168,8 +168,8 @@ pub fn liveness(table: &Table) -> (bool, Vec<u32>, bool) {
     let last = table.points.iter().rev().find(|at| held_at(**at));
     let last = last.and_then(|last| table.points.iter().find(|at| *at > last));
     let free = last.map_or(healed.at, |last| last.0.max(healed.at));
-    let asking = |op: &Op| op.kind == OpKind::Acquire && op.process != "probe";
-    let late = history.requests.iter().filter(|request| asking(table.op(request.op)));
+    let is_acquire = |op: &Op| op.kind == OpKind::Acquire && op.process != "probe";
+    let late = history.requests.iter().filter(|request| is_acquire(table.op(request.op)));
     let late = late.filter(|request| point(request.legs[0].1) <= point(healed));
     let arrivals = late.flat_map(|request| &request.legs).filter(|leg| leg.0 == Leg::Applied);
     let free = arrivals.map(|(_, at)| at.at).fold(free, u64::max);

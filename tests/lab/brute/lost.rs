@@ -59,9 +59,9 @@ pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
 /// When too few of a tenure's keys were left for the first time since a grant was called, while it
 /// was covered, and whose end that was. Before the grant returns, only the keys left then count.
 fn decisive(table: &Table, lives: &[Life], gone: &[Point], grant: &Op) -> Option<(Point, usize)> {
-    let spare = table.terms.site.asked.saturating_sub(table.terms.site.quorum) as usize;
+    let spare = table.terms.site.queried.saturating_sub(table.terms.site.quorum) as usize;
     let began = table.began(grant.id);
-    let told = stamp(grant.ret?);
+    let returned = stamp(grant.ret?);
     // A late key of an earlier acquire of the caller keeps others out as well.
     let caller = &table.op(began).caller;
     let is_callers = |life: &Life| {
@@ -77,9 +77,9 @@ fn decisive(table: &Table, lives: &[Life], gone: &[Point], grant: &Op) -> Option
         let end = gone[life];
         if table.keeps(began, end) {
             moments.push((end, end, life));
-        } else if end < told {
-            moments.retain(|(at, before, _)| *at != told || *before >= told);
-            moments.push((told, end, life));
+        } else if end < returned {
+            moments.retain(|(at, before, _)| *at != returned || *before >= returned);
+            moments.push((returned, end, life));
         }
     }
     moments.sort_unstable();

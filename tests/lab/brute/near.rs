@@ -18,18 +18,18 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
     if table.terms.holders > 1 {
         return None;
     }
-    let asked = table.history.requests.iter();
-    let asked = asked.filter(|request| table.op(request.op).object == table.terms.lock_key);
-    let mut asked = asked.map(|request| request.to.as_str()).collect::<BTreeSet<_>>();
-    let is_one = table.terms.site.asked <= 1;
-    if asked.is_empty() {
-        asked.extend(table.history.keys.iter().map(|key| key.node.as_str()));
+    let queried = table.history.requests.iter();
+    let queried = queried.filter(|request| table.op(request.op).object == table.terms.lock_key);
+    let mut queried = queried.map(|request| request.to.as_str()).collect::<BTreeSet<_>>();
+    let is_one = table.terms.site.queried <= 1;
+    if queried.is_empty() {
+        queried.extend(table.history.keys.iter().map(|key| key.node.as_str()));
     }
     if is_one {
         let is_there = [KeyChange::Set, KeyChange::Extended, KeyChange::Changed];
         let there = table.history.keys.iter().filter(|key| is_there.contains(&key.change));
-        asked.clear();
-        asked.extend(
+        queried.clear();
+        queried.extend(
             there.filter(|key| key.key == table.terms.lock_key).map(|key| key.node.as_str()),
         );
     }
@@ -54,12 +54,12 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
         let is_open = |at: Point| {
             let free = |node: &&&str| is_free(node, at);
             if is_one {
-                let up = asked.iter().filter(|node| !is_down(table, node, at));
+                let up = queried.iter().filter(|node| !is_down(table, node, at));
                 return up
                     .max_by_key(|node| (up_since(table, node, at), **node))
                     .is_some_and(|node| is_free(node, at) && table.terms.site.quorum <= 1);
             }
-            asked.iter().filter(free).count() >= table.terms.site.quorum as usize
+            queried.iter().filter(free).count() >= table.terms.site.quorum as usize
         };
         let start = stamp(table.op(began).ret.expect("granted"));
         let half = MILLISECOND / 2;

@@ -100,7 +100,7 @@ fn happening(op: &Op, must: bool, deed: Deed) -> Happening {
 }
 
 fn lock_happening(table: &Table, op: &Op) -> Option<Happening> {
-    let one_node = table.terms.site.asked == 1;
+    let one_node = table.terms.site.queried == 1;
     let vague = matches!(op.outcome, Outcome::Unknown | Outcome::Pending);
     let (must, deed) = match op.kind {
         OpKind::Acquire => {
@@ -161,7 +161,7 @@ fn retaken(table: &Table, op: &Op, outer: u32) -> Happening {
     let outers = table.history.ops.iter().filter(|other| block(other) == outer);
     let may = outers.filter(|other| {
         let vague = matches!(other.outcome, Outcome::Unknown | Outcome::Pending);
-        let some = table.terms.site.asked > 1
+        let some = table.terms.site.queried > 1
             && (other.outcome == Outcome::Released || removed_some(table, other));
         matches!(other.kind, OpKind::Release { .. }) && (vague || some)
     });

@@ -63,9 +63,9 @@ pub fn history(seed: u64, taste: Taste) -> (History, Terms) {
 pub fn history_again(seed: u64, taste: Taste) -> (History, Terms) {
     let (history, terms) = history_of(seed, taste, true);
     let quorum = if seed.is_multiple_of(3) { terms.site.quorum } else { 1 };
-    let asked = if seed.is_multiple_of(3) { terms.site.asked } else { 1 };
+    let queried = if seed.is_multiple_of(3) { terms.site.queried } else { 1 };
     let invariant = if seed.is_multiple_of(3) { terms.invariant } else { Invariant::Ledger };
-    let site = Site { quorum, asked, ..terms.site };
+    let site = Site { quorum, queried, ..terms.site };
     (history, Terms { reenters: true, invariant, site, ..terms })
 }
 
@@ -108,7 +108,7 @@ fn terms(dice: &mut Dice) -> Terms {
     Terms {
         lock_key: "lock".to_owned(),
         holders: 1 + u32::from(dice.one_in(4)),
-        tells_loss: true,
+        reports_loss: true,
         model: dice.pick(&[Model::Mutex, Model::Lease]),
         ttl: Some((2 + dice.below(12)) * MILLISECOND),
         longest_ttl: dice.below(8) * MILLISECOND,
@@ -118,7 +118,7 @@ fn terms(dice: &mut Dice) -> Terms {
         site: Site {
             nodes: NODES.map(str::to_owned).to_vec(),
             quorum,
-            asked: if quorum == 1 && !dice.one_in(4) { 1 } else { 3 },
+            queried: if quorum == 1 && !dice.one_in(4) { 1 } else { 3 },
             ..Site::default()
         },
         grants_without_faults: None,
@@ -202,7 +202,7 @@ impl Maker {
         let guards =
             matches!(kind, OpKind::Read { .. } | OpKind::Write { .. } | OpKind::Append { .. });
         let call = self.stamp();
-        let told = matches!(kind, OpKind::Lost { .. });
+        let is_loss = matches!(kind, OpKind::Lost { .. });
         let id = self.history.ops.len() as u32;
         self.history.ops.push(Op {
             id,
@@ -210,11 +210,11 @@ impl Maker {
             caller: name.to_owned(),
             object: if guards { "resource" } else { "lock" }.to_owned(),
             call,
-            ret: told.then_some(call),
+            ret: is_loss.then_some(call),
             kind,
-            outcome: if told { Outcome::Lost } else { Outcome::Pending },
+            outcome: if is_loss { Outcome::Lost } else { Outcome::Pending },
         });
-        if !told {
+        if !is_loss {
             self.pending[caller] = Some(id);
         }
     }
@@ -398,7 +398,7 @@ impl Maker {
         let guards = ops.map(|op| op.id).collect::<Vec<_>>();
         let Some(id) = guards.last().map(|_| self.dice.pick(&guards)) else { return };
         let op = &self.history.ops[id as usize];
-        let (kind, grant, asked) = match op.kind {
+        let (kind, grant, drawn) = match op.kind {
             OpKind::Read { grant } => (AccessKind::Read, grant, 0),
             OpKind::Write { grant, value } => (AccessKind::Write, grant, value),
             OpKind::Append { grant } => (AccessKind::Append, grant, 0),
@@ -412,7 +412,7 @@ impl Maker {
             .rev()
             .find(|access| access.accepted && access.kind == AccessKind::Write);
         let fits = last.map_or(0, |access| access.value) + 1;
-        let value = if self.dice.one_in(2) { fits } else { asked };
+        let value = if self.dice.one_in(2) { fits } else { drawn };
         let accepted = !self.dice.one_in(5);
         let at = self.tick();
         self.history.accesses.push(Access {

@@ -30,12 +30,12 @@ fn wants(table: &Table, tries: &[&Op], caller: &str, at: Point) -> bool {
     let own = || tries.iter().filter(|op| op.caller == caller);
     at < heal(table)
         && own().any(|op| {
-            let asked = stamp(op.call);
+            let called = stamp(op.call);
             let served = own().any(|other| {
                 let granted = other.ret.map(stamp).filter(|_| is_granted(other));
-                granted.is_some_and(|granted| asked < granted && granted <= at)
+                granted.is_some_and(|granted| called < granted && granted <= at)
             });
-            asked <= at && !served && !table.dies(&op.process, asked, at)
+            called <= at && !served && !table.dies(&op.process, called, at)
         })
 }
 

@@ -157,9 +157,9 @@ impl<'a> Table<'a> {
         });
         let mut latest: Option<Point> = None;
         // Of the operations that have returned, the one that was called last counts.
-        for (asked, new) in kept.by_ref() {
-            if latest.is_none_or(|latest| asked > latest) {
-                (latest, deadline) = (Some(asked), new);
+        for (called, new) in kept.by_ref() {
+            if latest.is_none_or(|latest| called > latest) {
+                (latest, deadline) = (Some(called), new);
             }
         }
         deadline.is_none_or(|(clock, reading)| {

@@ -69,7 +69,7 @@ fn breach(trial: &Trial, what: Bounded) -> &Breach {
 }
 
 /// The sentences about the assumptions.
-fn told(plan: &Plan, trial: Trial, class: Class) -> Vec<String> {
+fn explained(plan: &Plan, trial: Trial, class: Class) -> Vec<String> {
     explain(&examine::finding(&Lab::default(), None, plan, trial, class)).assumptions
 }
 
@@ -90,7 +90,7 @@ fn two_pauses_of_two_clients_are_each_enough() {
     assert_eq!((faults, &class.either[0].broken[..]), (vec![&[1][..], &[2]], &[0, 1][..]));
     assert!(class.broken.iter().all(|broken| broken.goes.is_empty()));
     assert_eq!(
-        told(&plan, trial, class),
+        explained(&plan, trial, class),
         [
             "no client pauses for longer than 2.07 s while it acquires or holds the lock: either c1 stood still \
           for 5 s, or c2 stood still for 6 s; one of these alone is enough."
@@ -114,8 +114,8 @@ fn two_short_pauses_in_one_hold_are_added_up() {
     assert!(kinds(&trial).contains(&Kind::StaleHolder));
     assert_eq!((class.in_model.len(), class.broken.len()), (0, 1));
     assert_eq!((&class.broken[0].goes, &class.broken[0].stays[..]), (&class.out_of_model, &[][..]));
-    let told = told(&plan, trial, class).join(" ");
-    assert!(told.contains("3.8 s in one hold; take all of this away"), "{told}");
+    let explained = explained(&plan, trial, class).join(" ");
+    assert!(explained.contains("3.8 s in one hold; take all of this away"), "{explained}");
 }
 
 #[test]
@@ -236,10 +236,10 @@ fn a_bug_and_a_broken_assumption_in_one_run_are_told_apart() {
     assert_eq!(class.out_of_model, [Kind::Stuck], "{:?}", kinds(&trial));
     assert_eq!(class.broken.iter().map(|b| b.what).collect::<Vec<_>>(), [Bounded::ClientCrash]);
     assert_eq!(class.without, [Part::Fault(1)]);
-    let told = told(&plan, trial, class);
-    assert!(told[0].starts_with("none is needed for double-grant"), "{told:?}");
-    assert!(told[0].contains(": without c1's crash it goes wrong as well"), "{told:?}");
-    assert!(told[1].contains("c1 died (crash)"), "{told:?}");
+    let explained = explained(&plan, trial, class);
+    assert!(explained[0].starts_with("none is needed for double-grant"), "{explained:?}");
+    assert!(explained[0].contains(": without c1's crash it goes wrong as well"), "{explained:?}");
+    assert!(explained[1].contains("c1 died (crash)"), "{explained:?}");
 }
 
 #[test]
@@ -274,10 +274,10 @@ fn work_that_outlasts_a_lease_of_long_time_outs_is_out_of_the_model() {
     let (trial, class) = run(&with(plan.clone(), Vec::new()));
     assert!(kinds(&trial).contains(&Kind::StaleHolder));
     assert_eq!(class.in_model, []);
-    let told = told(&plan, trial, class).join(" ");
+    let explained = explained(&plan, trial, class).join(" ");
     assert!(
-        told.contains("a caller works for 5 s, and time-outs and messages leave none; with"),
-        "{told}"
+        explained.contains("a caller works for 5 s, and time-outs and messages leave none; with"),
+        "{explained}"
     );
 }
 
@@ -375,8 +375,8 @@ fn what_suffices_beside_a_necessary_breach_is_listed() {
     assert_eq!(broken, [Bounded::NodeClockStep, Bounded::Drift, Bounded::Failover], "{class:?}");
     assert_eq!(class.either.len(), 1, "{class:?}");
     assert!(class.either[0].alone && class.either[0].broken == [0, 1], "{class:?}");
-    let told = told(&plan, trial, class).join(" ");
-    assert!(told.contains("beside what is necessary, one of these is enough"), "{told}");
+    let explained = explained(&plan, trial, class).join(" ");
+    assert!(explained.contains("beside what is necessary, one of these is enough"), "{explained}");
 }
 
 /// Three of five nodes have to lose their keys for another to reach its quorum: of four no single
@@ -393,8 +393,11 @@ fn of_four_nodes_that_forget_three_are_needed() {
     assert_eq!(class.in_model, [], "{class:#?}");
     assert_eq!((class.broken.len(), class.either.len()), (4, 6), "{class:#?}");
     assert!(class.either.iter().all(|set| set.broken.len() == 2 && !set.alone), "{class:?}");
-    let told = told(&plan, trial, class).join(" ");
-    assert!(told.contains("take all of these away, and nothing is violated; no single"), "{told}");
+    let explained = explained(&plan, trial, class).join(" ");
+    assert!(
+        explained.contains("take all of these away, and nothing is violated; no single"),
+        "{explained}"
+    );
 }
 
 /// Partitions make two majorities of a wrong quorum; that they are anchored to a clock step, which

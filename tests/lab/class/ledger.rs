@@ -34,7 +34,7 @@ use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Clock;
 use lockstorm_platform::trace::{KeyChange, Leg};
 
-use crate::class::unanswered::is_as_last_told;
+use crate::class::unanswered::is_as_last_replied;
 
 /// True time, then the position in the trace.
 type Point = (u64, u64);
@@ -313,24 +313,24 @@ impl Book<'_> {
             .iter()
             .filter(|s| matches!(s.what, Seen::Leads | Seen::Follows | Seen::Exited))
             .collect();
-        let several = self.asks_several();
+        let several = self.queries_several();
         let kin = match several {
             true => roles.iter().map(|role| role.by.as_str()).collect(),
             false => self.kin(),
         };
         let leads = |node: &str, at: Point| {
-            let told = roles.iter().filter(|r| r.by == node && (r.at.at, r.at.seq) <= at);
-            let Some(told) = told.max_by_key(|role| role.at.seq) else { return false };
-            let since = (told.at.at, told.at.seq);
+            let known = roles.iter().filter(|r| r.by == node && (r.at.at, r.at.seq) <= at);
+            let Some(known) = known.max_by_key(|role| role.at.seq) else { return false };
+            let since = (known.at.at, known.at.seq);
             let died = self.on(node).filter(|c| Book::kills(c)).map(|c| self.span(c).0);
-            told.what == Seen::Leads && !died.into_iter().any(|died| since < died && died <= at)
+            known.what == Seen::Leads && !died.into_iter().any(|died| since < died && died <= at)
         };
         let from = (healed.at, healed.seq);
         let mut edges: Vec<Point> = roles.iter().map(|role| (role.at.at, role.at.seq)).collect();
         edges.retain(|edge| from < *edge && *edge < self.end());
         edges.extend([from, self.end()]);
         edges.sort_unstable();
-        let told = roles.iter().any(|role| kin.contains(role.by.as_str()));
+        let known = roles.iter().any(|role| kin.contains(role.by.as_str()));
         // A master has the number in its own name, or in that of its first master.
         let topology = &self.plan.topology;
         let set = |node: &str| {
@@ -340,14 +340,14 @@ impl Book<'_> {
         let needed = if several { self.quorum() } else { 1 };
         let empty = |at: Point| {
             let led = kin.iter().filter(|node| leads(node, at)).map(|node| set(node));
-            told && led.collect::<BTreeSet<_>>().len() < needed
+            known && led.collect::<BTreeSet<_>>().len() < needed
         };
         let gone: u64 =
             edges.windows(2).filter(|pair| empty(pair[0])).map(|pair| pair[1].0 - pair[0].0).sum();
         gone.max(self.declined(from)).max(self.unnamed(from))
     }
 
-    fn asks_several(&self) -> bool {
+    fn queries_several(&self) -> bool {
         self.plan.lock.algorithm.starts_with("redlock")
     }
 
@@ -367,13 +367,13 @@ impl Book<'_> {
             let Some((_, at)) = request.legs.iter().find(|(leg, _)| *leg == Leg::Applied) else {
                 continue;
             };
-            let node = if self.asks_several() { request.to.as_str() } else { "all" };
+            let node = if self.queries_several() { request.to.as_str() } else { "all" };
             let until = last.entry(node).or_insert(0);
             *until = (*until).max(at.at.saturating_sub(healed.0));
         }
         let mut last: Vec<u64> = last.into_values().collect();
         last.sort_unstable_by(|a, b| b.cmp(a));
-        let spare = match self.asks_several() {
+        let spare = match self.queries_several() {
             true => self.plan.topology.masters() as usize - self.quorum(),
             false => 0,
         };
@@ -499,7 +499,7 @@ impl Book<'_> {
             if key.change != KeyChange::LostAtRestart && !again {
                 continue;
             }
-            if is_as_last_told(self.history, key) {
+            if is_as_last_replied(self.history, key) {
                 continue;
             }
             // Back through overlapping outages; a process that exited on its own was up before.
@@ -536,19 +536,19 @@ impl Book<'_> {
             self.history.keys.iter().position(|key| key.change == change).unwrap_or(usize::MAX)
         };
         let silent = lost(KeyChange::LostAtFailover) < lost(KeyChange::LostAtRestart);
-        let told = sightings.iter().any(|s| matches!(s.what, Seen::Leads | Seen::Follows));
-        if !told && silent { 1 } else { led }
+        let known = sightings.iter().any(|s| matches!(s.what, Seen::Leads | Seen::Follows));
+        if !known && silent { 1 } else { led }
     }
 
     fn follows(&self, node: &str, at: Point) -> bool {
-        let told = self
+        let known = self
             .history
             .sightings
             .iter()
             .rev()
             .filter(|s| s.by == node && matches!(s.what, Seen::Leads | Seen::Follows));
-        let mut told = told.filter(|s| (s.at.at, s.at.seq) <= at);
-        told.next().is_some_and(|s| s.what == Seen::Follows)
+        let mut known = known.filter(|s| (s.at.at, s.at.seq) <= at);
+        known.next().is_some_and(|s| s.what == Seen::Follows)
     }
 
     fn removals(&self) -> u64 {

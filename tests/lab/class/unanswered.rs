@@ -11,18 +11,18 @@ type State = Option<(Option<OpId>, Option<u64>)>;
 /// Whether a key is, after a start at the place of a change, as it was when its node last replied
 /// to anybody: with that the node undid only what no reply had followed. What came from a master
 /// that may have replied is another matter.
-pub fn is_as_last_told(history: &History, start: &Key) -> bool {
-    let told = last_reply(history, &start.node, start.at);
+pub fn is_as_last_replied(history: &History, start: &Key) -> bool {
+    let replied = last_reply(history, &start.node, start.at);
     let own = || {
         let keys = history.keys.iter();
         keys.filter(|key| key.node == start.node && key.key == start.key)
     };
     let state = |until: u64| own().take_while(|key| key.at.seq <= until).fold(None, after);
-    let mut since = own().filter(|key| told < key.at.seq && key.at.seq < start.at.seq);
+    let mut since = own().filter(|key| replied < key.at.seq && key.at.seq < start.at.seq);
     if since.any(|key| is_copy(history, key)) {
         return false;
     }
-    let (then, now): (State, State) = (state(told), state(start.at.seq));
+    let (then, now): (State, State) = (state(replied), state(start.at.seq));
     let has_run_out = |until: u64| {
         let mut pieces = history.clocks.iter().rev();
         let wall = pieces.find(|piece| {

@@ -32,17 +32,17 @@ fn the_story_of_the_readme_is_the_one_that_is_found() {
     let finding =
         lockstorm::test::hunt_own(lock::OWN, lock::ON).within_assumptions().seeds(1..=200).finds();
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told: Vec<String> = explain(&finding)
+    let sentences: Vec<String> = explain(&finding)
         .story
         .lines
         .iter()
         .map(|line| words(&format!("{} {}", moment(line.at.at), line.text)))
         .collect();
     let written = words(block("text", "VIOLATED  hunt-mine"));
-    let told_in_all = told.join("\n");
+    let story = sentences.join("\n");
     assert!(
-        written.ends_with(&told.join(" ")),
-        "the README tells another story than:\n{told_in_all}"
+        written.ends_with(&sentences.join(" ")),
+        "the README tells another story than:\n{story}"
     );
     assert!(README.contains(&format!("hunt-mine-{}.plan.json", finding.seed)), "{}", finding.seed);
 }

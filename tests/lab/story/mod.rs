@@ -77,7 +77,7 @@ pub struct Story {
 #[serde(default, deny_unknown_fields)]
 struct StoryTerms {
     holders: u32,
-    tells_loss: bool,
+    reports_loss: bool,
     model: Model,
     quorum: u32,
     ttl: u64,
@@ -91,7 +91,7 @@ struct StoryTerms {
     message: u64,
     reenters: bool,
     /// If absent: the number of nodes of which the quorum is the smallest majority.
-    asked: Option<u32>,
+    queried: Option<u32>,
     /// Milliseconds or counts, by the name of the bounded quantity.
     assumes: BTreeMap<String, u64>,
     grants_without_faults: Option<u32>,
@@ -102,7 +102,7 @@ impl Default for StoryTerms {
     fn default() -> StoryTerms {
         StoryTerms {
             holders: 1,
-            tells_loss: false,
+            reports_loss: false,
             model: Model::None,
             quorum: 1,
             ttl: 10_000,
@@ -114,7 +114,7 @@ impl Default for StoryTerms {
             sentinels: Vec::new(),
             message: 0,
             reenters: false,
-            asked: None,
+            queried: None,
             assumes: BTreeMap::new(),
             grants_without_faults: None,
             is_drawn: false,
@@ -129,7 +129,7 @@ impl Story {
         Terms {
             lock_key: "lock".to_owned(),
             holders: terms.holders,
-            tells_loss: terms.tells_loss,
+            reports_loss: terms.reports_loss,
             model: terms.model,
             ttl: Some(terms.ttl * MILLISECOND),
             longest_ttl: terms.longest_ttl * MILLISECOND,
@@ -141,7 +141,7 @@ impl Story {
                 nodes: terms.nodes.clone(),
                 sentinels: terms.sentinels.clone(),
                 quorum: terms.quorum,
-                asked: terms.asked.unwrap_or(2 * terms.quorum - 1),
+                queried: terms.queried.unwrap_or(2 * terms.quorum - 1),
                 message: terms.message * MILLISECOND,
                 works: 0,
                 assumes: terms.assumes.iter().map(assumption).collect(),
@@ -154,7 +154,7 @@ impl Story {
     /// The judged history as a finding, as if a lock with a lease had run.
     pub fn finding(&self, name: &str) -> Finding {
         let (history, terms) = (self.history(), self.terms());
-        let kind = match terms.site.asked {
+        let kind = match terms.site.queried {
             0 | 1 if history.sightings.is_empty() => TopologyKind::Single,
             0 | 1 => TopologyKind::Replicated,
             _ => TopologyKind::Independent,
@@ -177,7 +177,7 @@ impl Story {
             judgement: judge(&history, &terms),
             promise: Promise {
                 holders: terms.holders,
-                tells_loss: terms.tells_loss,
+                reports_loss: terms.reports_loss,
                 model: terms.model,
                 assumes: terms.site.assumes.clone(),
             },
@@ -193,15 +193,15 @@ impl Story {
 
     /// The history of the story. Panics with the line that it cannot parse.
     pub fn history(&self) -> History {
-        let mut teller = Teller::default();
+        let mut parser = StoryParser::default();
         for line in self.story.lines() {
             let words = line.split('#').next().unwrap_or_default();
             let words = words.split_whitespace().collect::<Vec<_>>();
             if !words.is_empty() {
-                teller.tell(&words).unwrap_or_else(|| panic!("cannot read the line '{line}'"));
+                parser.parse(&words).unwrap_or_else(|| panic!("cannot read the line '{line}'"));
             }
         }
-        teller.finish()
+        parser.finish()
     }
 }
 
@@ -220,13 +220,13 @@ pub fn unit(what: Bounded) -> u64 {
 
 /// Parses lines; positions are first numbered in order of mention, and finally by time.
 #[derive(Default)]
-struct Teller {
+struct StoryParser {
     history: History,
     mentioned: Vec<Nanos>,
 }
 
-impl Teller {
-    fn tell(&mut self, words: &[&str]) -> Option<()> {
+impl StoryParser {
+    fn parse(&mut self, words: &[&str]) -> Option<()> {
         match *words {
             ["op", id, who, when, what, ref rest @ ..] => self.op(id, who, when, what, rest),
             ["access", at, ref rest @ ..] => self.access(at, rest),

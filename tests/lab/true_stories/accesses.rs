@@ -4,34 +4,40 @@ use lockstorm::history::{Access, AccessKind};
 use lockstorm::plan::WorkloadKind;
 
 use crate::true_stories::facts::{Facts, Truth, ensure};
-use crate::true_stories::templates::{Template, Told};
+use crate::true_stories::templates::{Sentence, Template};
 
 pub const TEMPLATES: &[Template] = &[
-    ("{who} reads {number}{any}.", |facts, told| {
-        let is =
-            |a: &Access| a.kind == AccessKind::Read && a.accepted && says(told.words[1], a.value);
-        with(facts, told, is, told.words[2])
+    ("{who} reads {number}{any}.", |facts, sentence| {
+        let is = |a: &Access| {
+            a.kind == AccessKind::Read && a.accepted && says(sentence.words[1], a.value)
+        };
+        with(facts, sentence, is, sentence.words[2])
     }),
-    ("{who} writes {number} over {number}{any}.", |facts, told| {
-        let is =
-            |a: &Access| a.kind == AccessKind::Write && a.accepted && says(told.words[1], a.value);
-        let (index, _) = find(facts, told, is).ok_or("no such write")?;
-        ensure(says(told.words[2], held_before(facts, index)), "the resource held another value")?;
-        with(facts, told, is, told.words[3])
+    ("{who} writes {number} over {number}{any}.", |facts, sentence| {
+        let is = |a: &Access| {
+            a.kind == AccessKind::Write && a.accepted && says(sentence.words[1], a.value)
+        };
+        let (index, _) = find(facts, sentence, is).ok_or("no such write")?;
+        ensure(
+            says(sentence.words[2], held_before(facts, index)),
+            "the resource held another value",
+        )?;
+        with(facts, sentence, is, sentence.words[3])
     }),
-    ("{who} appends an entry{any}.", |facts, told| {
-        with(facts, told, |a| a.kind == AccessKind::Append && a.accepted, told.words[1])
+    ("{who} appends an entry{any}.", |facts, sentence| {
+        with(facts, sentence, |a| a.kind == AccessKind::Append && a.accepted, sentence.words[1])
     }),
-    ("The resource refuses {who}'s read{any}.", |facts, told| {
-        with(facts, told, |a| a.kind == AccessKind::Read && !a.accepted, told.words[1])
+    ("The resource refuses {who}'s read{any}.", |facts, sentence| {
+        with(facts, sentence, |a| a.kind == AccessKind::Read && !a.accepted, sentence.words[1])
     }),
-    ("The resource refuses {who}'s entry{any}.", |facts, told| {
-        with(facts, told, |a| a.kind == AccessKind::Append && !a.accepted, told.words[1])
+    ("The resource refuses {who}'s entry{any}.", |facts, sentence| {
+        with(facts, sentence, |a| a.kind == AccessKind::Append && !a.accepted, sentence.words[1])
     }),
-    ("The resource refuses {who}'s write of {number}{any}.", |facts, told| {
-        let is =
-            |a: &Access| a.kind == AccessKind::Write && !a.accepted && says(told.words[1], a.value);
-        with(facts, told, is, told.words[2])
+    ("The resource refuses {who}'s write of {number}{any}.", |facts, sentence| {
+        let is = |a: &Access| {
+            a.kind == AccessKind::Write && !a.accepted && says(sentence.words[1], a.value)
+        };
+        with(facts, sentence, is, sentence.words[2])
     }),
 ];
 
@@ -41,16 +47,16 @@ fn says(word: &str, value: i64) -> bool {
 
 fn find<'a>(
     facts: &Facts<'a>,
-    told: &Told,
+    sentence: &Sentence,
     is: impl Fn(&Access) -> bool,
 ) -> Option<(usize, &'a Access)> {
     let mut accesses = facts.history.accesses.iter().enumerate();
-    accesses.find(|(_, a)| a.at == told.at && a.caller == told.words[0] && is(a))
+    accesses.find(|(_, a)| a.at == sentence.at && a.caller == sentence.words[0] && is(a))
 }
 
 /// An access of this caller at that time, with this fence and this damage.
-fn with(facts: &Facts, told: &Told, is: impl Fn(&Access) -> bool, tail: &str) -> Truth {
-    let (index, access) = find(facts, told, is).ok_or("no such access")?;
+fn with(facts: &Facts, sentence: &Sentence, is: impl Fn(&Access) -> bool, tail: &str) -> Truth {
+    let (index, access) = find(facts, sentence, is).ok_or("no such access")?;
     let fence = access.fence.map_or_else(String::new, |fence| format!(" (fence {fence})"));
     let rest = tail.strip_prefix(&fence).ok_or("it carried another fence")?;
     match rest {

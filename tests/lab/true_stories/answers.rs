@@ -6,7 +6,7 @@ use lockstorm_platform::trace::Leg;
 
 use crate::true_stories::facts::{Facts, Truth, ensure};
 use crate::true_stories::pattern::{is_moment, list, read};
-use crate::true_stories::templates::{Template, Told};
+use crate::true_stories::templates::{Sentence, Template};
 
 fn is_sent(request: &Request) -> bool {
     request.legs.iter().any(|(leg, _)| *leg == Leg::Sent)
@@ -17,10 +17,11 @@ fn is_answered(request: &Request) -> bool {
 }
 
 /// The operation of that caller that ends now with an unknown outcome.
-fn of_unknown_fate<'a>(facts: &Facts<'a>, told: &Told) -> Result<&'a Op, String> {
-    ended(facts, told, &Outcome::Unknown)?;
-    let is_it =
-        |op: &&Op| op.caller == told.words[0] && op.ret.is_some_and(|ret| ret.instant() == told.at);
+fn of_unknown_fate<'a>(facts: &Facts<'a>, sentence: &Sentence) -> Result<&'a Op, String> {
+    ended(facts, sentence, &Outcome::Unknown)?;
+    let is_it = |op: &&Op| {
+        op.caller == sentence.words[0] && op.ret.is_some_and(|ret| ret.instant() == sentence.at)
+    };
     facts.history.ops.iter().find(is_it).ok_or_else(|| "none ends then".into())
 }
 
@@ -64,61 +65,65 @@ pub const TEMPLATES: &[Template] = &[
     ("{who}'s {word} returns with an unknown outcome.", |f, t| ended(f, t, &Outcome::Unknown)),
     ("{who}'s {word} finds the lock lost.", |f, t| ended(f, t, &Outcome::Lost)),
     ("{who}'s {word} reports that nothing was its own.", |f, t| ended(f, t, &Outcome::NotMine)),
-    ("{node} answers {who}'s {word} with {word}.", |facts, told| {
-        let [node, who, command, word] = told.words[..] else { return Err("places".into()) };
+    ("{node} answers {who}'s {word} with {word}.", |facts, sentence| {
+        let [node, who, command, word] = sentence.words[..] else { return Err("places".into()) };
         let found = facts.history.requests.iter().any(|request| {
             request.to == node
                 && facts.caller(request.op) == who
                 && request.command == command
                 && request.declined
                 && request.answer.as_deref() == Some(word)
-                && request.legs.contains(&(Leg::Applied, told.at))
+                && request.legs.contains(&(Leg::Applied, sentence.at))
         });
         ensure(found, "no such request was answered so then")
     }),
-    ("{who} sends another {word} to {node}, with no answer to the one before.", |facts, told| {
-        let [who, command, node] = told.words[..] else { return Err("places".into()) };
-        let alike = |request: &&lockstorm::history::Request| {
-            request.to == node && request.command == command && facts.caller(request.op) == who
-        };
-        let all: Vec<_> = facts.history.requests.iter().filter(alike).collect();
-        let now = all.iter().find(|request| request.legs[0] == (Leg::Sent, told.at));
-        let now = now.ok_or("none is sent then")?;
-        let first = all.iter().any(|request| {
-            let (leg, at) = request.legs[0];
-            let answered = request.legs.iter().any(|(l, a)| *l == Leg::Delivered && *a < told.at);
-            request.op == now.op && leg == Leg::Sent && at < told.at && !answered
-        });
-        ensure(first, "no earlier one is without an answer")
-    }),
+    (
+        "{who} sends another {word} to {node}, with no answer to the one before.",
+        |facts, sentence| {
+            let [who, command, node] = sentence.words[..] else { return Err("places".into()) };
+            let alike = |request: &&lockstorm::history::Request| {
+                request.to == node && request.command == command && facts.caller(request.op) == who
+            };
+            let all: Vec<_> = facts.history.requests.iter().filter(alike).collect();
+            let now = all.iter().find(|request| request.legs[0] == (Leg::Sent, sentence.at));
+            let now = now.ok_or("none is sent then")?;
+            let first = all.iter().any(|request| {
+                let (leg, at) = request.legs[0];
+                let answered =
+                    request.legs.iter().any(|(l, a)| *l == Leg::Delivered && *a < sentence.at);
+                request.op == now.op && leg == Leg::Sent && at < sentence.at && !answered
+            });
+            ensure(first, "no earlier one is without an answer")
+        },
+    ),
     ("{who}'s lease is prolonged {any}.", prolonged),
-    ("{who} takes the lock again while it has it, {number} {word}.", |facts, told| {
+    ("{who} takes the lock again while it has it, {number} {word}.", |facts, sentence| {
         let mut inner = facts
             .holds
             .iter()
-            .filter(|hold| hold.op.caller == told.words[0] && hold.from >= told.at);
-        let first = inner.next().filter(|hold| hold.from == told.at).ok_or("no grant then")?;
+            .filter(|hold| hold.op.caller == sentence.words[0] && hold.from >= sentence.at);
+        let first = inner.next().filter(|hold| hold.from == sentence.at).ok_or("no grant then")?;
         let held = facts.holds.iter().any(|hold| {
-            let is_other = hold.op.caller == told.words[0] && hold.op.id != first.op.id;
-            is_other && hold.from <= first.op.call.instant() && told.at < hold.until
+            let is_other = hold.op.caller == sentence.words[0] && hold.op.id != first.op.id;
+            is_other && hold.from <= first.op.call.instant() && sentence.at < hold.until
         });
         ensure(held, "it does not have it")?;
-        let often: usize = told.words[1].parse().map_err(|_| "no number")?;
+        let often: usize = sentence.words[1].parse().map_err(|_| "no number")?;
         ensure(often <= inner.count() + 1, "it does so less often")
     }),
 ];
 
-fn ended(facts: &Facts, told: &Told, outcome: &Outcome) -> Truth {
+fn ended(facts: &Facts, sentence: &Sentence, outcome: &Outcome) -> Truth {
     let is_it = |op: &Op| match op.kind {
-        OpKind::Acquire => told.words[1] == "acquire",
-        OpKind::Extend { background: true, .. } => told.words[1] == "renewal",
-        OpKind::Extend { background: false, .. } => told.words[1] == "extend",
-        OpKind::Release { .. } => told.words[1] == "release",
+        OpKind::Acquire => sentence.words[1] == "acquire",
+        OpKind::Extend { background: true, .. } => sentence.words[1] == "renewal",
+        OpKind::Extend { background: false, .. } => sentence.words[1] == "extend",
+        OpKind::Release { .. } => sentence.words[1] == "release",
         _ => false,
     };
     let found = facts.history.ops.iter().any(|op| {
-        let now = op.ret.is_some_and(|ret| ret.instant() == told.at);
-        now && op.caller == told.words[0] && is_it(op) && op.outcome == *outcome
+        let now = op.ret.is_some_and(|ret| ret.instant() == sentence.at);
+        now && op.caller == sentence.words[0] && is_it(op) && op.outcome == *outcome
     });
     ensure(found, "no such operation ends so then")
 }
@@ -132,9 +137,9 @@ fn has_time(facts: &Facts, op: &Op) -> bool {
     })
 }
 
-fn prolonged(facts: &Facts, told: &Told) -> Truth {
+fn prolonged(facts: &Facts, sentence: &Sentence) -> Truth {
     let kept = |op: &&Op| {
-        let is_own = op.caller == told.words[0] && matches!(op.kind, OpKind::Extend { .. });
+        let is_own = op.caller == sentence.words[0] && matches!(op.kind, OpKind::Extend { .. });
         let mut holds = facts.holds.iter().filter(|h| Some(h.op.id) == facts.grant(op.id));
         let until = holds.next().map(|h| h.until);
         let in_time = |at: Instant| until.is_some_and(|until| at < until);
@@ -145,12 +150,12 @@ fn prolonged(facts: &Facts, told: &Told) -> Truth {
     let kept = facts.history.ops.iter().filter(kept);
     let times: Vec<_> =
         kept.filter_map(|op| Some((op.ret?.instant(), facts.grant(op.id)))).collect();
-    let (_, grant) = times.iter().find(|(at, _)| *at == told.at).ok_or("not then")?;
+    let (_, grant) = times.iter().find(|(at, _)| *at == sentence.at).ok_or("not then")?;
     let own = times.iter().filter(|(_, of)| of == grant || facts.finding.plan.workload.reenter);
-    let own = own.filter(|(at, _)| *at >= told.at);
-    let (node, often) = match read("on {node} {any}", told.words[1]) {
+    let own = own.filter(|(at, _)| *at >= sentence.at);
+    let (node, often) = match read("on {node} {any}", sentence.words[1]) {
         Some(words) => (Some(words[0]), words[1]),
-        None => (None, told.words[1]),
+        None => (None, sentence.words[1]),
     };
     if let Some(node) = node {
         let ops = facts.history.ops.iter().filter(|op| facts.grant(op.id) == *grant);

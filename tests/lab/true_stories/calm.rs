@@ -10,24 +10,24 @@ use crate::true_stories::facts::{Facts, Held, Truth, ensure, is_death, is_grante
 use crate::true_stories::faults::is_back;
 use crate::true_stories::grants::is_acquire;
 use crate::true_stories::pattern::{is_length, is_moment, is_rounded, list, read};
-use crate::true_stories::templates::{Template, Told};
+use crate::true_stories::templates::{Sentence, Template};
 
 pub const TEMPLATES: &[Template] = &[
-    ("{who} is granted the lock; nobody else is while the clients run.{any}", |facts, told| {
-        first(facts, told)?;
-        ensure(clients(facts).all(|h| h.op.caller == told.words[0]), "others are")
+    ("{who} is granted the lock; nobody else is while the clients run.{any}", |facts, sentence| {
+        first(facts, sentence)?;
+        ensure(clients(facts).all(|h| h.op.caller == sentence.words[0]), "others are")
     }),
     (
         "{who} is granted the lock; {number} grant{any} to {list} follow{any}, until {moment}.{any}",
-        |facts, told| {
-            first(facts, told)?;
-            let more: usize = told.words[1].parse().map_err(|_| "no number")?;
+        |facts, sentence| {
+            first(facts, sentence)?;
+            let more: usize = sentence.words[1].parse().map_err(|_| "no number")?;
             ensure(more < clients(facts).count(), "there are fewer grants")?;
-            let named = list(told.words[3]);
+            let named = list(sentence.words[3]);
             ensure(named.iter().all(|name| clients(facts).any(|h| h.op.caller == *name)), "who?")?;
             let last = clients(facts).map(|h| h.until).max().ok_or("no grants")?;
-            ensure(is_moment(told.words[5], last.at), "they end otherwise")?;
-            again(facts, more, told.words[6])
+            ensure(is_moment(sentence.words[5], last.at), "they end otherwise")?;
+            again(facts, more, sentence.words[6])
         },
     ),
     ("{node} is back, and still has {who}'s key.", kept),
@@ -43,26 +43,25 @@ pub const TEMPLATES: &[Template] = &[
     }),
     (
         "{who}'s {word} of {length} ends {length} before its lease; nobody else is let in.",
-        |facts, told| spared(facts, told, None),
+        |facts, sentence| spared(facts, sentence, None),
     ),
     (
         "{who}'s {word} of {length} ends {length} before its key on {node} would have been over; nobody else is let in.",
-        |facts, told| spared(facts, told, Some(told.words[4])),
+        |facts, sentence| spared(facts, sentence, Some(sentence.words[4])),
     ),
-    ("{who}'s lease is prolonged {any} before its hold ends at {moment}.", |facts, told| {
-        let kept =
-            facts.history.ops.iter().filter(|op| {
-                op.caller == told.words[0] && matches!(op.kind, OpKind::Extend { .. })
-            });
+    ("{who}'s lease is prolonged {any} before its hold ends at {moment}.", |facts, sentence| {
+        let kept = facts.history.ops.iter().filter(|op| {
+            op.caller == sentence.words[0] && matches!(op.kind, OpKind::Extend { .. })
+        });
         let now = kept.clone().any(|op| {
             matches!(op.outcome, Outcome::Kept { .. })
-                && op.ret.map(|r| r.instant()) == Some(told.at)
+                && op.ret.map(|r| r.instant()) == Some(sentence.at)
         });
         ensure(now, "it is not prolonged now")?;
         let end = facts.holds.iter().any(|h| {
-            h.op.caller == told.words[0]
-                && is_moment(told.words[2], h.until.at)
-                && h.until >= told.at
+            h.op.caller == sentence.words[0]
+                && is_moment(sentence.words[2], h.until.at)
+                && h.until >= sentence.at
         });
         ensure(end, "no hold of it ends then")
     }),
@@ -79,7 +78,7 @@ pub const TEMPLATES: &[Template] = &[
         |f, t| {
             waits(f, t, false)?;
             ensure(is_cut(f, t), "the heal does not end it")?;
-            ensure(last_asked(f, t).is_some_and(|op| !is_granted(op)), "it is let in afterwards")
+            ensure(last_attempt(f, t).is_some_and(|op| !is_granted(op)), "it is let in afterwards")
         },
     ),
     (
@@ -87,19 +86,20 @@ pub const TEMPLATES: &[Template] = &[
         |f, t| {
             waits(f, t, false)?;
             ensure(is_cut(f, t), "the heal does not end it")?;
-            let last = last_asked(f, t).filter(|op| is_granted(op)).and_then(|op| op.ret);
+            let last = last_attempt(f, t).filter(|op| is_granted(op)).and_then(|op| op.ret);
             ensure(last.is_some_and(|ret| is_moment(t.words[4], ret.at)), "it is let in otherwise")
         },
     ),
     (
         "The closest hand-over: {who} is granted the lock {length} after {who}'s hold ended.",
-        |facts, told| {
+        |facts, sentence| {
             let mut holds = facts.holds.iter();
-            let next = holds.find(|h| h.op.caller == told.words[0] && h.from == told.at);
+            let next = holds.find(|h| h.op.caller == sentence.words[0] && h.from == sentence.at);
             let next = next.ok_or("no grant of it then")?;
             let found = facts.holds.iter().any(|h| {
                 let gap = next.from.at.checked_sub(h.until.at);
-                h.op.caller == told.words[2] && gap.is_some_and(|gap| is_length(told.words[1], gap))
+                h.op.caller == sentence.words[2]
+                    && gap.is_some_and(|gap| is_length(sentence.words[1], gap))
             });
             ensure(found, "nobody's hold ended so long before")?;
             let nexts = || facts.holds.iter().filter(|hold| hold.op.process != PROBE);
@@ -108,62 +108,62 @@ pub const TEMPLATES: &[Template] = &[
                 others.filter_map(|h| next.from.at.checked_sub(h.until.at))
             });
             let closest = gaps.min().ok_or("there is no hand-over")?;
-            ensure(is_length(told.words[1], closest), &format!("{closest} ns are closer"))
+            ensure(is_length(sentence.words[1], closest), &format!("{closest} ns are closer"))
         },
     ),
-    ("The probe is granted the lock {length} after the heal.", |facts, told| {
-        probed(facts, told)?;
+    ("The probe is granted the lock {length} after the heal.", |facts, sentence| {
+        probed(facts, sentence)?;
         let healed = facts.history.healed.ok_or("nothing is healed")?;
         let mut holds = facts.holds.iter().filter(|h| h.op.process != PROBE);
-        ensure(!holds.any(|h| healed < h.until && h.until <= told.at), "a hold ended since")
+        ensure(!holds.any(|h| healed < h.until && h.until <= sentence.at), "a hold ended since")
     }),
     (
         "The probe is granted the lock {length} after the heal, {length} after {who}'s hold ended.",
-        |facts, told| {
-            probed(facts, told)?;
+        |facts, sentence| {
+            probed(facts, sentence)?;
             let holds = facts.holds.iter().filter(|h| h.op.process != PROBE);
-            let ends = holds.filter(|h| h.until <= told.at).map(|h| (h.until, &h.op.caller));
+            let ends = holds.filter(|h| h.until <= sentence.at).map(|h| (h.until, &h.op.caller));
             let (end, who) = ends.max().ok_or("nobody held it")?;
-            ensure(who == told.words[2], "another held it last")?;
-            ensure(is_length(told.words[1], told.at.at - end.at), "it ended otherwise")
+            ensure(who == sentence.words[2], "another held it last")?;
+            ensure(is_length(sentence.words[1], sentence.at.at - end.at), "it ended otherwise")
         },
     ),
     ("The nearest miss: {any}.", nearest),
 ];
 
 /// The probe's first grant, so long after the heal.
-fn probed(facts: &Facts, told: &Told) -> Truth {
+fn probed(facts: &Facts, sentence: &Sentence) -> Truth {
     let mut holds = facts.holds.iter().filter(|h| h.op.process == PROBE);
-    ensure(holds.next().is_some_and(|h| h.from == told.at), "no such grant")?;
+    ensure(holds.next().is_some_and(|h| h.from == sentence.at), "no such grant")?;
     let healed = facts.history.healed.ok_or("nothing is healed")?;
-    ensure(is_length(told.words[0], told.at.at - healed.at), "it takes otherwise long")
+    ensure(is_length(sentence.words[0], sentence.at.at - healed.at), "it takes otherwise long")
 }
 
 /// A node that was down has a caller's key.
-fn kept(facts: &Facts, told: &Told) -> Truth {
-    ensure(is_back(facts, told.words[0], told), "it was not down")?;
-    let before = facts.history.keys.partition_point(|key| key.at.at <= told.at.at);
-    let (born, owner) = facts.standing(told.words[0], before).ok_or("it has no key")?;
-    let over = facts.runs_out(told.words[0], born, before);
-    ensure(over.is_none_or(|over| told.at.at < over), "its time to live is over")?;
-    ensure(owner.is_some_and(|o| facts.caller(o) == told.words[1]), "it has another's")?;
+fn kept(facts: &Facts, sentence: &Sentence) -> Truth {
+    ensure(is_back(facts, sentence.words[0], sentence), "it was not down")?;
+    let before = facts.history.keys.partition_point(|key| key.at.at <= sentence.at.at);
+    let (born, owner) = facts.standing(sentence.words[0], before).ok_or("it has no key")?;
+    let over = facts.runs_out(sentence.words[0], born, before);
+    ensure(over.is_none_or(|over| sentence.at.at < over), "its time to live is over")?;
+    ensure(owner.is_some_and(|o| facts.caller(o) == sentence.words[1]), "it has another's")?;
     // A node that still reads its files shows a loss only later.
-    let next = facts.keys_on(told.words[0]).find(|(index, _)| *index >= before);
+    let next = facts.keys_on(sentence.words[0]).find(|(index, _)| *index >= before);
     let Some((_, next)) = next.filter(|(_, key)| key.change == KeyChange::LostAtRestart) else {
         return Ok(());
     };
-    let mut deaths = facts.struck(told.words[0]).filter(|c| is_death(&c.verb));
-    ensure(deaths.any(|c| told.at < c.from && c.from <= next.at), "it has lost it")
+    let mut deaths = facts.struck(sentence.words[0]).filter(|c| is_death(&c.verb));
+    ensure(deaths.any(|c| sentence.at < c.from && c.from <= next.at), "it has lost it")
 }
 
 /// A node that was down had a caller's key and no longer has it.
-fn forgot(facts: &Facts, told: &Told) -> Truth {
-    ensure(is_back(facts, told.words[0], told), "it was not down")?;
-    let before = facts.history.keys.partition_point(|key| key.at.at <= told.at.at);
-    let owner = facts.standing(told.words[0], before).and_then(|(_, owner)| owner);
-    ensure(owner.is_none_or(|o| facts.caller(o) != told.words[1]), "it has the key")?;
-    let had = facts.keys_on(told.words[0]).any(|(_, key)| {
-        key.at < told.at && key.by.is_some_and(|by| facts.caller(by) == told.words[1])
+fn forgot(facts: &Facts, sentence: &Sentence) -> Truth {
+    ensure(is_back(facts, sentence.words[0], sentence), "it was not down")?;
+    let before = facts.history.keys.partition_point(|key| key.at.at <= sentence.at.at);
+    let owner = facts.standing(sentence.words[0], before).and_then(|(_, owner)| owner);
+    ensure(owner.is_none_or(|o| facts.caller(o) != sentence.words[1]), "it has the key")?;
+    let had = facts.keys_on(sentence.words[0]).any(|(_, key)| {
+        key.at < sentence.at && key.by.is_some_and(|by| facts.caller(by) == sentence.words[1])
     });
     ensure(had, "it never had it")
 }
@@ -172,9 +172,12 @@ fn clients<'a, 'b>(facts: &'b Facts<'a>) -> impl Iterator<Item = &'b Held<'a>> {
     facts.holds.iter().filter(|hold| hold.op.process != PROBE)
 }
 
-fn first(facts: &Facts, told: &Told) -> Truth {
+fn first(facts: &Facts, sentence: &Sentence) -> Truth {
     let first = clients(facts).min_by_key(|hold| hold.from).ok_or("nobody is")?;
-    ensure(first.from == told.at && first.op.caller == told.words[0], "another is the first")
+    ensure(
+        first.from == sentence.at && first.op.caller == sentence.words[0],
+        "another is the first",
+    )
 }
 
 /// Whether this many more grants are nested in others.
@@ -190,41 +193,44 @@ fn again(facts: &Facts, more: usize, text: &str) -> Truth {
 /// A halt of this length ends now, its holder knows of a lease that lasts for so much longer, and
 /// each of its keys is there.
 /// A halted holder resumes this long before its lease is over, or its key on a node.
-fn spared(facts: &Facts, told: &Told, keyed: Option<&str>) -> Truth {
-    let (who, word) = (told.words[0], told.words[1]);
-    let hold =
-        facts.holds.iter().find(|h| h.op.caller == who && h.from < told.at && told.at <= h.until);
+fn spared(facts: &Facts, sentence: &Sentence, keyed: Option<&str>) -> Truth {
+    let (who, word) = (sentence.words[0], sentence.words[1]);
+    let hold = facts
+        .holds
+        .iter()
+        .find(|h| h.op.caller == who && h.from < sentence.at && sentence.at <= h.until);
     let hold = hold.ok_or("it holds nothing then")?;
     let mut halts = facts.struck(&hold.op.process).filter(|c| c.verb.word() == word);
-    let is_it =
-        |c: &Condition| c.to == Some(told.at) && is_length(told.words[2], told.at.at - c.from.at);
+    let is_it = |c: &Condition| {
+        c.to == Some(sentence.at) && is_length(sentence.words[2], sentence.at.at - c.from.at)
+    };
     let halt = halts.find(|c| is_it(c)).ok_or("no such halt ends now")?;
     let others = facts.holds.iter().filter(|h| h.op.caller != who);
-    let is_let_in = |from: Instant| halt.from <= from && from <= told.at;
+    let is_let_in = |from: Instant| halt.from <= from && from <= sentence.at;
     ensure(!others.map(|h| h.from).any(is_let_in), "somebody is let in")?;
-    let over = facts.lease_known(hold.op, told.at).ok_or("its lease has no end")?;
-    let left = over.checked_sub(told.at.at).ok_or("its lease is over")?;
+    let over = facts.lease_known(hold.op, sentence.at).ok_or("its lease has no end")?;
+    let left = over.checked_sub(sentence.at.at).ok_or("its lease is over")?;
     match keyed {
-        None => ensure(is_length(told.words[3], left), "its lease ends otherwise")?,
+        None => ensure(is_length(sentence.words[3], left), "its lease ends otherwise")?,
         Some(node) => {
-            let before = facts.history.keys.iter().take_while(|key| key.at < told.at).count();
+            let before = facts.history.keys.iter().take_while(|key| key.at < sentence.at).count();
             let (born, _) = facts.standing(node, before).ok_or("no key is there")?;
             let over = facts.runs_out(node, born, before).ok_or("it never ends")?;
-            let key_left = over.saturating_sub(told.at.at);
-            ensure(is_length(told.words[3], key_left) && key_left < left, "it ends otherwise")?;
+            let key_left = over.saturating_sub(sentence.at.at);
+            ensure(is_length(sentence.words[3], key_left) && key_left < left, "it ends otherwise")?;
         }
     }
     let nodes: BTreeSet<&str> = facts.history.keys.iter().map(|key| key.node.as_str()).collect();
-    let before = facts.history.keys.iter().take_while(|key| key.at < told.at).count();
+    let before = facts.history.keys.iter().take_while(|key| key.at < sentence.at).count();
     let is_own = |id| facts.grant(id) == Some(hold.op.id);
     for node in nodes {
         let had = facts.keys_on(node).any(|(at, key)| at < before && key.by.is_some_and(is_own));
         let has = facts.standing(node, before).and_then(|(_, owner)| owner) == Some(hold.op.id);
         ensure(!had || has, "its key is gone")?;
         let last = facts.keys_on(node).rfind(|(at, _)| *at < before).filter(|_| has);
-        let is_over = last.is_some_and(|(_, key)| facts.is_over_at(key, told.at.at));
+        let is_over = last.is_some_and(|(_, key)| facts.is_over_at(key, sentence.at.at));
         // Who led the node's group by then, without the key?
-        let roles = facts.history.sightings.iter().filter(|seen| seen.at < told.at);
+        let roles = facts.history.sightings.iter().filter(|seen| seen.at < sentence.at);
         let role = |name: &str| {
             let is_role = |seen: &Seen| matches!(seen, Seen::Follows | Seen::Leads);
             roles.clone().rfind(|seen| seen.by == name && is_role(&seen.what)).map(|seen| seen.what)
@@ -244,56 +250,59 @@ fn spared(facts: &Facts, told: &Told, keyed: Option<&str>) -> Truth {
 
 /// From now on a caller tries this often, and is granted at the last try if at all.
 /// The last hold beyond its lease, with a halt in that time or without.
-fn outlives(facts: &Facts, told: &Told, paused: bool) -> Truth {
+fn outlives(facts: &Facts, sentence: &Sentence, paused: bool) -> Truth {
     let mut holds = facts.holds.iter();
-    let hold = holds.find(|h| h.op.caller == told.words[0] && h.until == told.at);
+    let hold = holds.find(|h| h.op.caller == sentence.words[0] && h.until == sentence.at);
     let hold = hold.ok_or("no hold of it ends then")?;
-    ensure(is_moment(told.words[2], told.at.at), "it ends otherwise")?;
-    let (by, _) = crate::true_stories::pattern::length(told.words[1]).ok_or("no length")?;
-    let over = told.at.at.saturating_sub(by);
-    let lease = facts.lease_known(hold.op, told.at).ok_or("its lease has no end")?;
-    let late = told.at.at.checked_sub(lease).ok_or("its lease is not over")?;
-    ensure(is_length(told.words[1], late), &format!("it outlives it by {late} ns"))?;
+    ensure(is_moment(sentence.words[2], sentence.at.at), "it ends otherwise")?;
+    let (by, _) = crate::true_stories::pattern::length(sentence.words[1]).ok_or("no length")?;
+    let over = sentence.at.at.saturating_sub(by);
+    let lease = facts.lease_known(hold.op, sentence.at).ok_or("its lease has no end")?;
+    let late = sentence.at.at.checked_sub(lease).ok_or("its lease is not over")?;
+    ensure(is_length(sentence.words[1], late), &format!("it outlives it by {late} ns"))?;
     let others = facts
         .holds
         .iter()
-        .any(|h| h.op.caller != hold.op.caller && h.from.at >= over && h.from < told.at);
+        .any(|h| h.op.caller != hold.op.caller && h.from.at >= over && h.from < sentence.at);
     ensure(!others, "somebody is let in")?;
     let halts = facts.history.conditions.iter().filter(|c| c.verb.halts());
-    let mut own = halts.filter(|c| c.strikes(&hold.op.process) && c.from < told.at);
+    let mut own = halts.filter(|c| c.strikes(&hold.op.process) && c.from < sentence.at);
     let is_halted = own.any(|c| c.to.is_none_or(|to| lease < to.at));
     ensure(is_halted == paused, "it is halted otherwise")
 }
 
 /// Whether the heal ends a wait, not a death before it.
-fn is_cut(facts: &Facts, told: &Told) -> bool {
+fn is_cut(facts: &Facts, sentence: &Sentence) -> bool {
     let healed = facts.history.healed.map_or(0, |healed| healed.at);
-    is_length(told.words[3], healed.saturating_sub(told.at.at))
+    is_length(sentence.words[3], healed.saturating_sub(sentence.at.at))
 }
 
 /// The last acquire of a wait.
-fn last_asked<'a>(facts: &Facts<'a>, told: &Told) -> Option<&'a Op> {
-    let often: usize = told.words[1].parse().ok()?;
+fn last_attempt<'a>(facts: &Facts<'a>, sentence: &Sentence) -> Option<&'a Op> {
+    let often: usize = sentence.words[1].parse().ok()?;
     let asked = facts.history.ops.iter().filter(|op| {
-        is_acquire(facts, op) && op.caller == told.words[0] && op.call.instant() >= told.at
+        is_acquire(facts, op) && op.caller == sentence.words[0] && op.call.instant() >= sentence.at
     });
     asked.take(often).last()
 }
 
-fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
+fn waits(facts: &Facts, sentence: &Sentence, granted: bool) -> Truth {
     let asked = facts.history.ops.iter().filter(|op| {
-        is_acquire(facts, op) && op.caller == told.words[0] && op.call.instant() >= told.at
+        is_acquire(facts, op) && op.caller == sentence.words[0] && op.call.instant() >= sentence.at
     });
     let asked: Vec<&Op> = asked.collect();
-    ensure(asked.first().is_some_and(|op| op.call.instant() == told.at), "it does not begin here")?;
-    let often: usize = told.words[1].parse().map_err(|_| "no number")?;
+    ensure(
+        asked.first().is_some_and(|op| op.call.instant() == sentence.at),
+        "it does not begin here",
+    )?;
+    let often: usize = sentence.words[1].parse().map_err(|_| "no number")?;
     let last = asked.get(often - 1).ok_or("it asks less often")?;
     ensure(asked[..often - 1].iter().all(|op| !is_granted(op)), "it is let in before")?;
     // A caller that is never granted waits until it dies, or until the heal.
     let heal = facts.history.healed.unwrap_or(facts.history.end).at;
     let kills = facts.history.conditions.iter().filter(|c| c.verb.kills());
     let deaths = kills.filter(|c| c.strikes(&last.process)).map(|c| c.from);
-    let death = deaths.filter(|at| *at > told.at).map(|at| at.at).min();
+    let death = deaths.filter(|at| *at > sentence.at).map(|at| at.at).min();
     let over = death.map_or(heal, |at| at.min(heal));
     let end = match granted {
         true => last.ret.filter(|_| is_granted(last)).ok_or("it is not let in")?.at,
@@ -302,12 +311,12 @@ fn waits(facts: &Facts, told: &Told, granted: bool) -> Truth {
     ensure(end <= over, "it is over before")?;
     let more = asked.get(often).is_some_and(|op| op.call.at < end);
     ensure(!more, "it asks more often")?;
-    ensure(is_length(told.words[3], end - told.at.at), "it lasts otherwise")
+    ensure(is_length(sentence.words[3], end - sentence.at.at), "it lasts otherwise")
 }
 
 /// Which key a form of the nearest miss tells of.
 #[derive(Clone, Copy)]
-enum Tells {
+enum States {
     /// One that the writer had on the named node.
     Own,
     /// One that was on the named node before the writer's grant.
@@ -317,66 +326,66 @@ enum Tells {
 }
 
 /// The forms of the nearest miss.
-const NEAREST: [(&str, Tells); 15] = [
+const NEAREST: [(&str, States); 15] = [
     (
         "{who} writes {length} after an older key on {node} was gone; nobody else was let in",
-        Tells::Older,
+        States::Older,
     ),
     (
         "{who} writes {length} before an older key on {node} is removed, under its grant of \
          {moment}",
-        Tells::Older,
+        States::Older,
     ),
-    ("{who} writes {length} after its key on {node} was gone; nobody else was let in", Tells::Own),
+    ("{who} writes {length} after its key on {node} was gone; nobody else was let in", States::Own),
     (
         "{who} writes {length} before {node} leads again without its key, under its grant of \
          {moment}",
-        Tells::Own,
+        States::Own,
     ),
     (
         "{who} writes {length} after an older key on {node} was over; nobody else was let in",
-        Tells::Older,
+        States::Older,
     ),
     (
         "{who} writes {length} before an older key on {node} is over, under its grant of {moment}",
-        Tells::Older,
+        States::Older,
     ),
-    ("{who} writes {length} after its key on {node} was over; nobody else was let in", Tells::Own),
+    ("{who} writes {length} after its key on {node} was over; nobody else was let in", States::Own),
     (
         "{who} writes {length} after {node} led without its key; nobody else was let in",
-        Tells::Lacking,
+        States::Lacking,
     ),
     (
         "{who} writes {length} after {node} ran again without its key; nobody else was let in",
-        Tells::Lacking,
+        States::Lacking,
     ),
     (
         "{who} writes {length} before {node} runs again without its key, under its grant of \
          {moment}",
-        Tells::Lacking,
+        States::Lacking,
     ),
     (
         "{who} writes {length} before its key on {node} would have been over, under its grant of \
          {moment}",
-        Tells::Own,
+        States::Own,
     ),
     (
         "{who} writes {length} before its key on {node} is removed, under its grant of {moment}",
-        Tells::Own,
+        States::Own,
     ),
     (
         "{who} writes {length} before its key on {node} is taken over, under its grant of \
          {moment}",
-        Tells::Own,
+        States::Own,
     ),
     (
         "{who} writes {length} before {node} leads without its key, under its grant of {moment}",
-        Tells::Lacking,
+        States::Lacking,
     ),
     (
         "{who} writes {length} after its grant, and nothing would have kept another out since; \
          nobody came",
-        Tells::Lacking,
+        States::Lacking,
     ),
 ];
 
@@ -435,24 +444,26 @@ fn resumes(facts: &Facts, node: Option<&&str>, at: Nanos) -> bool {
     halts.any(|c| node.is_some_and(|node| c.strikes(node)) && is_end(c))
 }
 
-fn nearest(facts: &Facts, told: &Told) -> Truth {
+fn nearest(facts: &Facts, sentence: &Sentence) -> Truth {
     let miss = facts.finding.judgement.nearest_miss.ok_or("no miss was measured")?;
-    let free = told.at.at.saturating_add_signed(miss);
-    let runs = told.words[0].contains(" runs again") || told.words[0].contains(" ran again");
+    let free = sentence.at.at.saturating_add_signed(miss);
+    let runs =
+        sentence.words[0].contains(" runs again") || sentence.words[0].contains(" ran again");
     let mut forms = NEAREST.iter();
-    let read = forms.find_map(|(form, tells)| Some((read(form, told.words[0])?, *tells)));
-    let (words, tells) = read.ok_or("unknown words")?;
+    let read = forms.find_map(|(form, states)| Some((read(form, sentence.words[0])?, *states)));
+    let (words, states) = read.ok_or("unknown words")?;
     let (who, length) = (words[0], words[1]);
     if let Some(node) = words.get(2) {
         let mut holds = facts.holds.iter().rev();
-        let hold = holds.find(|hold| hold.op.caller == who && hold.from <= told.at);
+        let hold = holds.find(|hold| hold.op.caller == who && hold.from <= sentence.at);
         let last = hold.ok_or("it holds nothing")?;
         // Whoever has taken the lock again holds it by the first of its keys as well.
         let together = facts.holds.iter().filter(|hold| {
             hold.op.caller == who && hold.from <= last.from && last.from < hold.until
         });
         let grants: Vec<OpId> = together.map(|hold| hold.op.id).chain([last.op.id]).collect();
-        let keys = facts.history.keys.iter().filter(|key| key.node == **node && key.at <= told.at);
+        let keys =
+            facts.history.keys.iter().filter(|key| key.node == **node && key.at <= sentence.at);
         let owner = |id| facts.history.ops.iter().find(|op| op.id == id);
         let is_own = |op: &Op| match op.kind {
             OpKind::Acquire => grants.contains(&op.id),
@@ -460,51 +471,53 @@ fn nearest(facts: &Facts, told: &Told) -> Truth {
             _ => false,
         };
         let mut owners = keys.filter_map(|key| owner(key.by?));
-        match tells {
-            Tells::Own => ensure(owners.any(is_own), "it had no key there")?,
-            Tells::Older => ensure(owners.any(|op| !is_own(op)), "no older key is there")?,
-            Tells::Lacking => lacks(facts, node, (free, runs), &grants)?,
+        match states {
+            States::Own => ensure(owners.any(is_own), "it had no key there")?,
+            States::Older => ensure(owners.any(|op| !is_own(op)), "no older key is there")?,
+            States::Lacking => lacks(facts, node, (free, runs), &grants)?,
         }
     }
     ensure(is_rounded(length, miss.unsigned_abs()), "it is another length")?;
     let sightings = facts.history.sightings.iter();
     let mut leads = sightings.filter(|seen| seen.what == Seen::Leads);
     let led = leads.any(|seen| words.get(2) == Some(&seen.by.as_str()) && seen.at.at < free);
-    if told.words[0].contains(" leads without") {
+    if sentence.words[0].contains(" leads without") {
         ensure(!led, "it led before")?;
     }
     ensure(!runs || resumes(facts, words.get(2), free), "no halt of it ends then")?;
-    let comes = told.words[0].contains(" leads ");
+    let comes = sentence.words[0].contains(" leads ");
     ensure(!comes || comes_up(facts, words.get(2), free), "it does not begin to lead then")?;
     let is_ended = |ends: &[KeyChange]| {
         let then = |key: &&Key| words.get(2) == Some(&key.node.as_str()) && key.at.at == free;
         facts.history.keys.iter().filter(then).any(|key| ends.contains(&key.change))
     };
     let is_removed = is_ended(&[KeyChange::Evicted, KeyChange::Deleted, KeyChange::LostAtRestart]);
-    if told.words[0].contains("was gone") {
+    if sentence.words[0].contains("was gone") {
         let taken = is_ended(&[KeyChange::Set, KeyChange::Changed, KeyChange::LostAtFailover]);
         ensure(is_removed || taken, "nothing removes the key then")?;
     }
-    let is_without = told.words[0].contains("before")
-        && [" leads again without", " leads without"].iter().any(|it| told.words[0].contains(it));
+    let is_without = sentence.words[0].contains("before")
+        && [" leads again without", " leads without"]
+            .iter()
+            .any(|it| sentence.words[0].contains(it));
     ensure(!is_without || is_gone(facts, free, &words), "its key is there")?;
-    if told.words[0].contains("is removed") {
+    if sentence.words[0].contains("is removed") {
         ensure(is_removed, "nothing removes the key then")?;
     }
-    if told.words[0].contains("is taken over") {
+    if sentence.words[0].contains("is taken over") {
         let is_taken = is_ended(&[KeyChange::Set, KeyChange::Changed]);
         ensure(is_taken, "nobody takes it over then")?;
     }
-    if told.words[0].contains("its key on") && told.words[0].contains(" was over") {
+    if sentence.words[0].contains("its key on") && sentence.words[0].contains(" was over") {
         let runs_out = words.get(2).is_some_and(|node| runs_out_at(facts, node, free));
         ensure(runs_out, "no key runs out then")?;
     }
-    if told.words[0].contains("would have been over") {
+    if sentence.words[0].contains("would have been over") {
         ensure(!is_removed, "something removes the key then")?;
         let is_due = words.get(2).is_some_and(|node| is_due_at(facts, node, free));
         ensure(is_due, "no key was to run out then")?;
     }
-    ensure(writes(facts, told.at, who), "it does not write then")
+    ensure(writes(facts, sentence.at, who), "it does not write then")
 }
 
 /// Whether a caller changes the resource now.

@@ -168,8 +168,8 @@ impl<'a> Facts<'a> {
         let killed = self
             .struck(host)
             .any(|c| is_death(&c.verb) && c.from.at <= at && c.to.is_none_or(|to| at < to.at));
-        let mut told = self.history.sightings.iter().rev();
-        let last = told.find(|seen| seen.by == host && seen.at.at <= at);
+        let mut sentence = self.history.sightings.iter().rev();
+        let last = sentence.find(|seen| seen.by == host && seen.at.at <= at);
         killed || last.is_some_and(|seen| seen.what == Seen::Exited)
     }
 

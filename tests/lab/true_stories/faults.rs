@@ -6,7 +6,7 @@ use lockstorm_platform::time::Instant;
 
 use crate::true_stories::facts::{Facts, Truth, ensure, is_death};
 use crate::true_stories::pattern::{is_length, is_moment, read};
-use crate::true_stories::templates::{Template, Told};
+use crate::true_stories::templates::{Sentence, Template};
 
 /// Each verb's sentence without its tail: the target and, if there is one, the figure.
 pub const TEMPLATES: &[Template] = &[
@@ -42,11 +42,17 @@ pub const TEMPLATES: &[Template] = &[
 ];
 
 /// A fault interval of this verb, on these targets, with that figure and tail, from then on.
-fn fault(facts: &Facts, told: &Told, word: &str, who: usize, figure: Option<usize>) -> Truth {
-    let began = facts.history.conditions.iter().filter(|c| c.from == told.at);
+fn fault(
+    facts: &Facts,
+    sentence: &Sentence,
+    word: &str,
+    who: usize,
+    figure: Option<usize>,
+) -> Truth {
+    let began = facts.history.conditions.iter().filter(|c| c.from == sentence.at);
     let mut wrong = format!("no {word} strikes then");
     for condition in began.filter(|c| word_of(&c.verb) == word) {
-        match is_told(facts, told, condition, who, figure) {
+        match is_stated(facts, sentence, condition, who, figure) {
             Ok(()) => return Ok(()),
             Err(why) => wrong = why,
         }
@@ -55,41 +61,41 @@ fn fault(facts: &Facts, told: &Told, word: &str, who: usize, figure: Option<usiz
 }
 
 /// The same of clocks that run fast, or slow.
-fn rate(facts: &Facts, told: &Told, is_fast: bool) -> Truth {
-    let mut began = facts.history.conditions.iter().filter(|c| c.from == told.at);
+fn rate(facts: &Facts, sentence: &Sentence, is_fast: bool) -> Truth {
+    let mut began = facts.history.conditions.iter().filter(|c| c.from == sentence.at);
     let is_it = |verb: &Verb| match verb {
         Verb::ClockRate { ppm } => {
-            (*ppm >= 0) == is_fast && ppm.unsigned_abs().to_string() == told.words[1]
+            (*ppm >= 0) == is_fast && ppm.unsigned_abs().to_string() == sentence.words[1]
         }
         _ => false,
     };
     let condition = began.find(|c| is_it(&c.verb)).ok_or("no such rate begins then")?;
-    is_told(facts, told, condition, 0, None)
+    is_stated(facts, sentence, condition, 0, None)
 }
 
-fn is_told(
+fn is_stated(
     facts: &Facts,
-    told: &Told,
+    sentence: &Sentence,
     condition: &Condition,
     who: usize,
     figure: Option<usize>,
 ) -> Truth {
     ensure(condition.met != Some(0), "it met nothing")?;
-    let last = told.words.len() - 1;
+    let last = sentence.words.len() - 1;
     // The end of a link target is not marked: the tail follows its names directly.
     let rest = match &condition.target {
         Target::Host(host) => {
-            ensure(told.words[who] == host, "it struck another")?;
-            if last == who { "" } else { told.words[last] }
+            ensure(sentence.words[who] == host, "it struck another")?;
+            if last == who { "" } else { sentence.words[last] }
         }
         Target::Links { .. } => {
-            let text = told.words[who];
+            let text = sentence.words[who];
             let rest = text.strip_prefix(&*parties(&condition.target)).ok_or("it struck others")?;
-            if last == who { rest } else { told.words[last] }
+            if last == who { rest } else { sentence.words[last] }
         }
     };
     if let Some(at) = figure {
-        ensure(is_figure(&condition.verb, told.words[at]), "it has another figure")?;
+        ensure(is_figure(&condition.verb, sentence.words[at]), "it has another figure")?;
     }
     tail(facts, condition, rest)
 }
@@ -252,6 +258,6 @@ pub fn word_of(verb: &Verb) -> &'static str {
 }
 
 /// Whether a node is back at an instant after a fault that killed its process.
-pub fn is_back(facts: &Facts, node: &str, told: &Told) -> bool {
-    facts.struck(node).any(|c| is_death(&c.verb) && c.to.is_some_and(|to| to <= told.at))
+pub fn is_back(facts: &Facts, node: &str, sentence: &Sentence) -> bool {
+    facts.struck(node).any(|c| is_death(&c.verb) && c.to.is_some_and(|to| to <= sentence.at))
 }

@@ -6,70 +6,72 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::true_stories::facts::{Facts, Held, How, Truth, ensure};
 use crate::true_stories::pattern::{is_length, is_moment, list, moment};
-use crate::true_stories::templates::{Template, Told};
+use crate::true_stories::templates::{Sentence, Template};
 
 pub const TEMPLATES: &[Template] = &[
     ("{who} is granted the lock{any}.", granted),
     (
         "From here on {list} both believe they hold the lock, for {length}, until {any} at {moment}.",
-        |facts, told| overlap(facts, told, false),
+        |facts, sentence| overlap(facts, sentence, false),
     ),
     (
         "From here on more than one of {list} believe they hold the lock, for {length}, until {any} at {moment}.",
-        |facts, told| overlap(facts, told, true),
+        |facts, sentence| overlap(facts, sentence, true),
     ),
     (
         "From here on more than {number} of {list} believe they hold the lock, for {length}, until {any} at {moment}.",
-        |facts, told| {
+        |facts, sentence| {
             let allowed = facts.finding.promise.holders;
-            ensure(told.words[0] == allowed.to_string(), "another number may hold it")?;
-            overlap(facts, &Told { at: told.at, words: told.words[1..].to_vec() }, true)
+            ensure(sentence.words[0] == allowed.to_string(), "another number may hold it")?;
+            overlap(facts, &Sentence { at: sentence.at, words: sentence.words[1..].to_vec() }, true)
         },
     ),
     (
         "From here on {list} both have the lock within their leases, for {length}, until {who}'s lease is over at {moment}.",
         within,
     ),
-    ("{who} gives the lock back.", |facts, told| {
+    ("{who} gives the lock back.", |facts, sentence| {
         let found = facts.history.ops.iter().any(|op| {
             let is_release = matches!(op.kind, OpKind::Release { .. });
-            is_release && op.caller == told.words[0] && op.call.instant() == told.at
+            is_release && op.caller == sentence.words[0] && op.call.instant() == sentence.at
         });
         ensure(found, "no release of that caller begins then")
     }),
-    ("{who} gives the lock back, without an access since another was let in.", |facts, told| {
-        idle(facts, told, How::Released)
-    }),
+    (
+        "{who} gives the lock back, without an access since another was let in.",
+        |facts, sentence| idle(facts, sentence, How::Released),
+    ),
     (
         "{who} is told that the lock is lost, without an access since another was let in.",
-        |facts, told| idle(facts, told, How::Lost),
+        |facts, sentence| idle(facts, sentence, How::Lost),
     ),
-    ("{who}'s fence {number} is not above {who}'s fence {number}.", |facts, told| {
+    ("{who}'s fence {number} is not above {who}'s fence {number}.", |facts, sentence| {
         let fenced = |who: &str, number: &str, op: &&&Held| {
             let Outcome::Granted { fence, .. } = op.op.outcome else { return false };
             op.op.caller == who && fence.map(|fence| fence.to_string()).as_deref() == Some(number)
         };
         let holds = || facts.holds.iter();
-        let late = holds().find(|h| h.from == told.at && fenced(told.words[0], told.words[1], &h));
+        let late = holds()
+            .find(|h| h.from == sentence.at && fenced(sentence.words[0], sentence.words[1], &h));
         let late = late.ok_or("no grant with the smaller fence then")?;
         let early = holds().find(|h| {
             h.op.id != late.op.id
-                && fenced(told.words[2], told.words[3], &h)
-                && h.op.call.seq < told.at.seq
+                && fenced(sentence.words[2], sentence.words[3], &h)
+                && h.op.call.seq < sentence.at.seq
         });
         early.ok_or("no grant with the larger fence before")?;
-        let [small, large] = [1, 3].map(|at| told.words[at].parse::<u64>().unwrap_or(0));
+        let [small, large] = [1, 3].map(|at| sentence.words[at].parse::<u64>().unwrap_or(0));
         ensure(small <= large, "the fence is above")
     }),
 ];
 
-fn at_return<'a, 'b>(facts: &'b Facts<'a>, told: &Told) -> Option<&'b Held<'a>> {
-    facts.holds.iter().find(|hold| hold.from == told.at && hold.op.caller == told.words[0])
+fn at_return<'a, 'b>(facts: &'b Facts<'a>, sentence: &Sentence) -> Option<&'b Held<'a>> {
+    facts.holds.iter().find(|hold| hold.from == sentence.at && hold.op.caller == sentence.words[0])
 }
 
-fn granted(facts: &Facts, told: &Told) -> Truth {
-    let hold = at_return(facts, told).ok_or("no grant of that caller returns then")?;
-    let mut rest = told.words[1];
+fn granted(facts: &Facts, sentence: &Sentence) -> Truth {
+    let hold = at_return(facts, sentence).ok_or("no grant of that caller returns then")?;
+    let mut rest = sentence.words[1];
     let mut named = Vec::new();
     if let Some(tail) = rest.strip_prefix(" on ") {
         let end = [", while ", " with fence ", "; ", ", without ", ", as "];
@@ -137,10 +139,10 @@ fn term(facts: &Facts, hold: &Held, text: &str) -> Truth {
             && matches!(op.outcome, Outcome::Kept { .. })
     });
     let form = if kept { "; its first lease runs until " } else { "; its lease runs until " };
-    let told = text.strip_prefix(form).ok_or(format!("kept: {kept}, and it says '{text}'"))?;
-    let (told, by_own) = match told.strip_suffix(" by its own clock") {
-        Some(told) => (told, true),
-        None => (told, false),
+    let sentence = text.strip_prefix(form).ok_or(format!("kept: {kept}, and it says '{text}'"))?;
+    let (sentence, by_own) = match sentence.strip_suffix(" by its own clock") {
+        Some(sentence) => (sentence, true),
+        None => (sentence, false),
     };
     // A clock that stopped or was changed since the call comes to the deadline at another time.
     let read = facts.reads(process, clock, hold.op.call.at).ok_or("it has no such clock")?;
@@ -155,28 +157,30 @@ fn term(facts: &Facts, hold: &Held, text: &str) -> Truth {
     ensure(is_same != by_own, "it names the clock where that makes no difference, or does not")?;
     let over = over.ok_or("its clock never comes to the deadline")?;
     ensure(over > hold.from.at, "it is over already")?;
-    ensure(is_moment(told, over), &format!("its clock comes to the deadline at {over} ns"))
+    ensure(is_moment(sentence, over), &format!("its clock comes to the deadline at {over} ns"))
 }
 
-fn overlap(facts: &Facts, told: &Told, of_more: bool) -> Truth {
+fn overlap(facts: &Facts, sentence: &Sentence, of_more: bool) -> Truth {
     let [span, why, until] = [1, 2, 3];
-    let who = list(told.words[0]);
+    let who = list(sentence.words[0]);
     // The probe gives the lock back in the instant in which it is granted.
     let goes_on = |h: &&Held| {
-        told.at < h.until || told.words[span] == "an instant" && h.until.at == told.at.at
+        sentence.at < h.until
+            || sentence.words[span] == "an instant" && h.until.at == sentence.at.at
     };
     let held = |name: &String| {
         let mut holds = facts.holds.iter().filter(goes_on);
-        holds.any(|h| h.op.caller == *name && h.from.at <= told.at.at)
+        holds.any(|h| h.op.caller == *name && h.from.at <= sentence.at.at)
     };
     let holding = who.iter().filter(|name| held(name)).count();
     ensure(holding >= 2, "fewer than two hold it then")?;
-    let begins = facts.holds.iter().any(|h| who.contains(&h.op.caller) && h.from.at == told.at.at);
+    let begins =
+        facts.holds.iter().any(|h| who.contains(&h.op.caller) && h.from.at == sentence.at.at);
     ensure(begins, "no grant of theirs begins it")?;
     let near = facts.holds.iter().filter(|h| who.contains(&h.op.caller)).filter(goes_on);
-    let until = |at: Nanos| is_moment(told.words[until], at);
-    let near: Vec<_> = near.filter(|h| h.from.at <= told.at.at || of_more).collect();
-    let (name, how) = match told.words[why] {
+    let until = |at: Nanos| is_moment(sentence.words[until], at);
+    let near: Vec<_> = near.filter(|h| h.from.at <= sentence.at.at || of_more).collect();
+    let (name, how) = match sentence.words[why] {
         "the run ends" => {
             ensure(until(facts.history.end.at), "the run ends otherwise")?;
             return ensure(near.iter().filter(|h| h.how == How::Open).count() >= 2, "who goes on?");
@@ -196,40 +200,40 @@ fn overlap(facts: &Facts, told: &Told, of_more: bool) -> Truth {
     let ended = ended.ok_or("nobody's belief ends so then")?;
     let open = |at: Instant| near.iter().filter(|h| h.from <= at && at < h.until).count();
     let marks = near.iter().flat_map(|h| [h.from, h.until]);
-    let inner = marks.filter(|at| told.at.at < at.at && *at < ended.until);
+    let inner = marks.filter(|at| sentence.at.at < at.at && *at < ended.until);
     ensure(inner.into_iter().all(|at| open(at) >= 2), "fewer than two hold it in between")?;
-    ensure(is_length(told.words[span], ended.until.at - told.at.at), "it lasts otherwise")
+    ensure(is_length(sentence.words[span], ended.until.at - sentence.at.at), "it lasts otherwise")
 }
 
 /// Two callers have it, each by its last deadline, until one of these passes.
-fn within(facts: &Facts, told: &Told) -> Truth {
-    let who = list(told.words[0]);
-    let end = moment(told.words[3]).ok_or("no end")?;
-    let has = |hold: &&Held| who.contains(&hold.op.caller) && hold.from.at <= told.at.at;
-    let holds: Vec<_> = facts.holds.iter().filter(has).filter(|h| told.at < h.until).collect();
+fn within(facts: &Facts, sentence: &Sentence) -> Truth {
+    let who = list(sentence.words[0]);
+    let end = moment(sentence.words[3]).ok_or("no end")?;
+    let has = |hold: &&Held| who.contains(&hold.op.caller) && hold.from.at <= sentence.at.at;
+    let holds: Vec<_> = facts.holds.iter().filter(has).filter(|h| sentence.at < h.until).collect();
     ensure(holds.len() >= 2, "fewer than two hold it")?;
     for hold in &holds {
-        let over = facts.lease_over(hold.op, told.at).unwrap_or(Nanos::MAX);
-        ensure(over > told.at.at && over / MILLISECOND >= end, "a lease is over before")?;
+        let over = facts.lease_over(hold.op, sentence.at).unwrap_or(Nanos::MAX);
+        ensure(over > sentence.at.at && over / MILLISECOND >= end, "a lease is over before")?;
         ensure(hold.until.at / MILLISECOND >= end, "a hold is over before")?;
     }
-    let mut over = holds.iter().filter(|h| h.op.caller == told.words[2]);
-    let over = over.find_map(|h| facts.lease_over(h.op, told.at)).ok_or("its lease lasts")?;
+    let mut over = holds.iter().filter(|h| h.op.caller == sentence.words[2]);
+    let over = over.find_map(|h| facts.lease_over(h.op, sentence.at)).ok_or("its lease lasts")?;
     ensure(over / MILLISECOND == end, "its lease is over at another time")?;
-    ensure(is_length(told.words[1], over - told.at.at), "it lasts otherwise")
+    ensure(is_length(sentence.words[1], over - sentence.at.at), "it lasts otherwise")
 }
 
-fn idle(facts: &Facts, told: &Told, how: How) -> Truth {
+fn idle(facts: &Facts, sentence: &Sentence, how: How) -> Truth {
     let mut holds = facts.holds.iter();
-    let hold = holds.find(|h| h.op.caller == told.words[0] && h.until == told.at && h.how == how);
+    let hold =
+        holds.find(|h| h.op.caller == sentence.words[0] && h.until == sentence.at && h.how == how);
     let hold = hold.ok_or("its hold does not end so then")?;
     let others = facts.holds.iter().filter(|h| h.op.caller != hold.op.caller);
     let others = others.filter(|h| hold.from < h.from && h.from < hold.until);
     let last = others.map(|h| h.from).min().ok_or("nobody else was let in")?;
-    let used =
-        facts.history.accesses.iter().any(|access| {
-            access.grant == Some(hold.op.id) && access.at > last && access.at < told.at
-        });
+    let used = facts.history.accesses.iter().any(|access| {
+        access.grant == Some(hold.op.id) && access.at > last && access.at < sentence.at
+    });
     ensure(!used, "there was an access")
 }
 

@@ -8,7 +8,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 use crate::true_stories::facts::{Facts, Truth, ensure, is_removal};
 use crate::true_stories::orders::runs;
 use crate::true_stories::pattern::{is_length, is_moment, list, read};
-use crate::true_stories::templates::{Template, Told};
+use crate::true_stories::templates::{Sentence, Template};
 
 /// Keys that end in the same way within this time may be told in one sentence.
 const TOGETHER: Nanos = SECOND;
@@ -82,12 +82,12 @@ pub const TEMPLATES: &[Template] = &[
         counts_on(f, t.at, t.words[0], t.words[2]).map(drop)
     }),
     ("{any}, though {any} counts on it until {moment}.", lost_early),
-    ("{who} asks to give the lock back at {moment}, and is answered here.", |facts, told| {
+    ("{who} asks to give the lock back at {moment}, and is answered here.", |facts, sentence| {
         let found = facts.history.ops.iter().any(|op| {
-            op.caller == told.words[0]
+            op.caller == sentence.words[0]
                 && matches!(op.kind, OpKind::Release { .. })
-                && is_moment(told.words[1], op.call.at)
-                && op.ret.is_some_and(|ret| ret.instant() == told.at)
+                && is_moment(sentence.words[1], op.call.at)
+                && op.ret.is_some_and(|ret| ret.instant() == sentence.at)
         });
         ensure(found, "no such release")
     }),
@@ -97,12 +97,12 @@ pub const TEMPLATES: &[Template] = &[
 ];
 
 /// A start brings a key back that had ended in this way: no request sets it then.
-fn put_back(facts: &Facts, told: &Told) -> Truth {
-    let (node, who) = (told.words[0], told.words[1]);
+fn put_back(facts: &Facts, sentence: &Sentence) -> Truth {
+    let (node, who) = (sentence.words[0], sentence.words[1]);
     let is_it = |key: &Key| {
         let owner = key.by.and_then(|by| facts.owner(by));
         let is_theirs = owner.is_some_and(|owner| facts.caller(owner) == who);
-        key.at == told.at && key.change == KeyChange::Set && is_theirs
+        key.at == sentence.at && key.change == KeyChange::Set && is_theirs
     };
     let (index, key) =
         facts.keys_on(node).find(|(_, key)| is_it(key)).ok_or("no such key is there again")?;
@@ -127,8 +127,8 @@ fn put_back(facts: &Facts, told: &Told) -> Truth {
     let by = end.by.and_then(|by| facts.op(by)).map(|op| &op.kind);
     let releases = matches!(by, Some(OpKind::Release { grant }) if Some(*grant) == owner);
     let is_marked = releases && end.change != KeyChange::Deleted;
-    ensure(is_marked == (told.words[2] == "given back"), "it ended otherwise")?;
-    let how = match told.words[2] {
+    ensure(is_marked == (sentence.words[2] == "given back"), "it ended otherwise")?;
+    let how = match sentence.words[2] {
         "given back" => return Ok(()),
         "deleted" => KeyChange::Deleted,
         "overwritten" => KeyChange::Set,
@@ -139,18 +139,18 @@ fn put_back(facts: &Facts, told: &Told) -> Truth {
 }
 
 /// A caller changes the key of another in this way.
-fn touched(facts: &Facts, told: &Told, change: KeyChange) -> Truth {
-    let mut keys = facts.keys_on(told.words[2]);
-    let found = keys.find(|(_, key)| key.at == told.at && key.change == change);
+fn touched(facts: &Facts, sentence: &Sentence, change: KeyChange) -> Truth {
+    let mut keys = facts.keys_on(sentence.words[2]);
+    let found = keys.find(|(_, key)| key.at == sentence.at && key.change == change);
     let (index, key) = found.ok_or("no key is changed so there then")?;
     let by = key.by.ok_or("nobody did it")?;
-    ensure(facts.caller(by) == told.words[0], "another did it")?;
+    ensure(facts.caller(by) == sentence.words[0], "another did it")?;
     let (_, owner) = facts.standing(&key.node, index).ok_or("there is no key")?;
-    ensure(owner.is_some_and(|owner| facts.caller(owner) == told.words[1]), "it is another's")
+    ensure(owner.is_some_and(|owner| facts.caller(owner) == sentence.words[1]), "it is another's")
 }
 
-fn ran_out(facts: &Facts, told: &Told) -> Truth {
-    ended(facts, told, told.words[0], told.words[1], &|facts, index, key| {
+fn ran_out(facts: &Facts, sentence: &Sentence) -> Truth {
+    ended(facts, sentence, sentence.words[0], sentence.words[1], &|facts, index, key| {
         is(key, KeyChange::Expired)?;
         let last = facts.keys_on(&key.node).rfind(|(at, last)| *at < index && last.by.is_some());
         let since = last.map_or(Instant::default(), |(_, last)| last.at);
@@ -174,14 +174,14 @@ fn is(key: &Key, change: KeyChange) -> Truth {
 /// On each of the nodes a key of that caller ends in this way, the first of them now.
 fn ended(
     facts: &Facts,
-    told: &Told,
+    sentence: &Sentence,
     whose: &str,
     nodes: &str,
     is_so: &dyn Fn(&Facts, usize, &Key) -> Truth,
 ) -> Truth {
     let mut first = None;
     for node in list(nodes) {
-        let near = |key: &Key| told.at <= key.at && key.at.at <= told.at.at + TOGETHER;
+        let near = |key: &Key| sentence.at <= key.at && key.at.at <= sentence.at.at + TOGETHER;
         let mut why = Err(format!("no key of {whose} ends on {node} then"));
         for (index, key) in facts.keys_on(&node).filter(|(_, key)| near(key)) {
             let owner = facts.standing(&node, index).and_then(|(_, owner)| owner);
@@ -200,14 +200,14 @@ fn ended(
             if why.is_ok() {
                 first = Some(first.map_or(key.at, |at: Instant| at.min(key.at)));
                 // Another may end in the same instant.
-                if key.at >= told.at {
+                if key.at >= sentence.at {
                     break;
                 }
             }
         }
         why?;
     }
-    ensure(first == Some(told.at), "the first of them does not end now")
+    ensure(first == Some(sentence.at), "the first of them does not end now")
 }
 
 /// The owner of a key: a caller, or a newer, an older or the same grant of the caller itself.
@@ -220,16 +220,16 @@ enum Whose<'a> {
 /// An operation, written `c1` or `c1's DEL, 2 s on its way,`, ends a key of the given owner.
 fn removed(
     facts: &Facts,
-    told: &Told,
+    sentence: &Sentence,
     hand: &str,
     whose: Whose,
     nodes: &str,
     change: KeyChange,
 ) -> Truth {
     let who = hand_of(hand);
-    was_on_its_way(facts, told, hand)?;
+    was_on_its_way(facts, sentence, hand)?;
     let of = if let Whose::Of(name) = whose { name } else { who };
-    ended(facts, told, of, nodes, &|facts, index, key| {
+    ended(facts, sentence, of, nodes, &|facts, index, key| {
         is(key, change)?;
         let by = key.by.ok_or("nobody did it")?;
         ensure(facts.caller(by) == who, "another did it")?;
@@ -257,11 +257,11 @@ fn hand_of(hand: &str) -> &str {
 }
 
 /// Whether such a request changed a key then, and was on its way for as long as is told.
-fn was_on_its_way(facts: &Facts, told: &Told, hand: &str) -> Truth {
+fn was_on_its_way(facts: &Facts, sentence: &Sentence, hand: &str) -> Truth {
     let late = read("{who}'s {word}, {length} on its way,", hand);
     let Some(words) = late else { return Ok(()) };
     // Replication delivers the rest of the way.
-    let near = |at: Nanos| told.at.at <= at && at <= told.at.at + TOGETHER;
+    let near = |at: Nanos| sentence.at.at <= at && at <= sentence.at.at + TOGETHER;
     let mut keys = facts.history.keys.iter().filter(|key| near(key.at.at));
     let mut requests = facts.history.requests.iter();
     let found = keys.any(|key| {
@@ -277,11 +277,11 @@ fn was_on_its_way(facts: &Facts, told: &Told, hand: &str) -> Truth {
 }
 
 /// A release of an older grant counts down a key of its own caller.
-fn counted_down(facts: &Facts, told: &Told) -> Truth {
-    let (hand, node) = (told.words[0], told.words[1]);
-    was_on_its_way(facts, told, hand)?;
+fn counted_down(facts: &Facts, sentence: &Sentence) -> Truth {
+    let (hand, node) = (sentence.words[0], sentence.words[1]);
+    was_on_its_way(facts, sentence, hand)?;
     let mut keys = facts.keys_on(node);
-    let found = keys.find(|(_, key)| key.at == told.at && key.change == KeyChange::Changed);
+    let found = keys.find(|(_, key)| key.at == sentence.at && key.change == KeyChange::Changed);
     let (index, key) = found.ok_or("no key is changed there then")?;
     let by = key.by.and_then(|by| facts.op(by)).ok_or("nobody did it")?;
     ensure(matches!(by.kind, OpKind::Release { .. }), "it is no release")?;
@@ -321,7 +321,7 @@ fn is_over_now(facts: &Facts, now: Instant, node: &str, who: &str) -> bool {
     )
 }
 
-fn lost_early(facts: &Facts, told: &Told) -> Truth {
+fn lost_early(facts: &Facts, sentence: &Sentence) -> Truth {
     let forms: [(&str, usize, KeyChange); 7] = [
         ("{node} lets {who}'s key expire", 0, KeyChange::Expired),
         ("{node} evicts {who}'s key", 0, KeyChange::Evicted),
@@ -331,20 +331,20 @@ fn lost_early(facts: &Facts, told: &Told) -> Truth {
         ("{who}'s key goes from {node}", 1, KeyChange::Deleted),
         ("{who}'s key goes from {node}", 1, KeyChange::Set),
     ];
-    let event = told.words[0];
-    let rest = &format!("{} counts on it until {}", told.words[1], told.words[2]);
+    let event = sentence.words[0];
+    let rest = &format!("{} counts on it until {}", sentence.words[1], sentence.words[2]);
     let holder = rest.split([',', ' ']).next().unwrap_or_default();
     let found = forms.iter().any(|(form, node, change)| {
         read(form, event).is_some_and(|names| {
             let (node, whose) = (names[*node], names[1 - *node]);
             whose == holder
-                && ended(facts, told, whose, node, &|_, _, key| is(key, *change)).is_ok()
+                && ended(facts, sentence, whose, node, &|_, _, key| is(key, *change)).is_ok()
         })
     });
     let found = found
         || read("{node} lets {who}'s key expire", event)
-            .filter(|names| runs(facts, names[0], told.at))
-            .is_some_and(|names| is_over_now(facts, told.at, names[0], names[1]));
+            .filter(|names| runs(facts, names[0], sentence.at))
+            .is_some_and(|names| is_over_now(facts, sentence.at, names[0], names[1]));
     let hands = [
         ("{who}'s {word} of {moment} deletes {who}'s key on {node}", KeyChange::Deleted),
         ("{who}'s {word} of {moment} overwrites {who}'s key on {node}", KeyChange::Set),
@@ -359,14 +359,14 @@ fn lost_early(facts: &Facts, told: &Told) -> Truth {
     let by_hand = |(form, change): &(&str, KeyChange)| {
         read(form, event).is_some_and(|names| {
             let it = |_: &Facts, _, key: &Key| is_by(&names, key, *change);
-            names[3] == holder && ended(facts, told, names[3], names[4], &it).is_ok()
+            names[3] == holder && ended(facts, sentence, names[3], names[4], &it).is_ok()
         })
     };
     let found = found || hands.iter().any(by_hand);
     ensure(found, "no such key ends so then")?;
-    let until = counts_on(facts, told.at, holder, rest)?;
+    let until = counts_on(facts, sentence.at, holder, rest)?;
     let others = facts.holds.iter().any(|hold| {
-        let in_it = told.at < hold.from && hold.from.at < until;
+        let in_it = sentence.at < hold.from && hold.from.at < until;
         in_it && hold.op.caller != holder
     });
     ensure(!others, "somebody got in")
@@ -389,30 +389,29 @@ fn counts_on(facts: &Facts, now: Instant, who: &str, text: &str) -> Result<Nanos
     Ok(crate::true_stories::pattern::moment(words[1]).unwrap_or(0) * MILLISECOND)
 }
 
-fn renewal(facts: &Facts, told: &Told, sets: bool) -> Truth {
-    let nodes = list(told.words[2]);
-    let mut extends = facts
-        .history
-        .ops
-        .iter()
-        .filter(|op| op.caller == told.words[0] && matches!(op.kind, OpKind::Extend { .. }));
+fn renewal(facts: &Facts, sentence: &Sentence, sets: bool) -> Truth {
+    let nodes = list(sentence.words[2]);
+    let mut extends =
+        facts.history.ops.iter().filter(|op| {
+            op.caller == sentence.words[0] && matches!(op.kind, OpKind::Extend { .. })
+        });
     let acts = |op: &&Op| {
         nodes.iter().all(|node| {
             facts.keys_on(node).any(|(index, key)| {
                 let stood = facts.standing(node, index).is_some();
-                key.by == Some(op.id) && key.at >= told.at && stood != sets
+                key.by == Some(op.id) && key.at >= sentence.at && stood != sets
             })
         })
     };
     let extend = extends.find(acts).ok_or("no renewal of it did so there")?;
     let now = nodes.iter().any(|node| {
-        facts.keys_on(node).any(|(_, key)| key.by == Some(extend.id) && key.at == told.at)
+        facts.keys_on(node).any(|(_, key)| key.by == Some(extend.id) && key.at == sentence.at)
     });
     ensure(now, "it did so at another time")?;
-    if told.words[1].is_empty() {
+    if sentence.words[1].is_empty() {
         return Ok(());
     }
-    let words = read(", sent at {moment},", told.words[1]).ok_or("unknown words")?;
+    let words = read(", sent at {moment},", sentence.words[1]).ok_or("unknown words")?;
     let sent = facts.history.requests.iter().any(|request| {
         request.op == extend.id
             && nodes.contains(&request.to)
@@ -422,8 +421,8 @@ fn renewal(facts: &Facts, told: &Told, sets: bool) -> Truth {
     ensure(sent, "it was not sent then")
 }
 
-fn torn(facts: &Facts, told: &Told) -> Truth {
-    let [who, first, node, next, second] = told.words[..] else { return Err("places".into()) };
+fn torn(facts: &Facts, sentence: &Sentence) -> Truth {
+    let [who, first, node, next, second] = sentence.words[..] else { return Err("places".into()) };
     let applied = |command: &str, op: &Op| {
         let requests = facts.history.requests.iter().filter(|r| r.op == op.id && r.to == node);
         let legs = requests.filter(|r| r.command == command).flat_map(|r| &r.legs);
@@ -431,11 +430,11 @@ fn torn(facts: &Facts, told: &Told) -> Truth {
         at
     };
     let found = facts.history.ops.iter().filter(|op| op.caller == who).any(|op| {
-        let before = applied(first, op).contains(&told.at);
-        let after = applied(second, op).into_iter().filter(|at| *at > told.at).min();
+        let before = applied(first, op).contains(&sentence.at);
+        let after = applied(second, op).into_iter().filter(|at| *at > sentence.at).min();
         let Some(after) = after.filter(|_| before) else { return false };
         facts.keys_on(node).any(|(_, key)| {
-            let is_set = key.change == KeyChange::Set && told.at < key.at && key.at < after;
+            let is_set = key.change == KeyChange::Set && sentence.at < key.at && key.at < after;
             let is_whose = key.by.is_some_and(|by| match next {
                 "its own next" => facts.caller(by) == who && facts.grant(by) != facts.grant(op.id),
                 other => format!("{}'s", facts.caller(by)) == other,

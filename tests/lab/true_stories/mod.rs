@@ -50,7 +50,7 @@ const SHOWN: usize = 3;
 struct Tally {
     stories: usize,
     sentences: usize,
-    told: BTreeMap<&'static str, usize>,
+    sentence: BTreeMap<&'static str, usize>,
     wrong: BTreeMap<String, Vec<String>>,
 }
 
@@ -58,8 +58,8 @@ impl Tally {
     fn join(mut self, other: Tally) -> Tally {
         self.stories += other.stories;
         self.sentences += other.sentences;
-        for (pattern, count) in other.told {
-            *self.told.entry(pattern).or_default() += count;
+        for (pattern, count) in other.sentence {
+            *self.sentence.entry(pattern).or_default() += count;
         }
         for (kind, wrong) in other.wrong {
             self.wrong.entry(kind).or_default().extend(wrong);
@@ -82,7 +82,7 @@ impl Tally {
                 println!("{name}: {}", shown(line));
             }
             match templates::judge(&facts, line) {
-                Ok(pattern) => *self.told.entry(pattern).or_default() += 1,
+                Ok(pattern) => *self.sentence.entry(pattern).or_default() += 1,
                 Err((pattern, why)) => wrong(pattern, format!("'{}': {why}", shown(line))),
             }
         }
@@ -98,9 +98,9 @@ impl Tally {
     /// The counts, and a panic if anything is false.
     fn report(self, what: &str) {
         println!("{what}: {} stories, {} sentences", self.stories, self.sentences);
-        let mut told: Vec<_> = self.told.iter().collect();
-        told.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        for (pattern, count) in told {
+        let mut sentence: Vec<_> = self.sentence.iter().collect();
+        sentence.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        for (pattern, count) in sentence {
             println!("{count:8}  {pattern}");
         }
         let mut text = String::new();
@@ -139,10 +139,10 @@ fn every_sentence_of_a_drawn_run_that_held_is_true() {
 
 #[test]
 fn every_sentence_of_a_history_with_a_mechanism_is_true() {
-    let told = histories::told();
-    assert!(!told.is_empty(), "no history names its mechanism");
+    let sentence = histories::expected();
+    assert!(!sentence.is_empty(), "no history names its mechanism");
     let read = |tally: Tally, (finding, _): &(Finding, String)| tally.read(finding);
-    told.iter().fold(Tally::default(), read).report("histories");
+    sentence.iter().fold(Tally::default(), read).report("histories");
 }
 
 fn drawn_stories(stories: usize, violated: bool) -> Tally {
@@ -177,15 +177,15 @@ fn stories_of_plans_say_what_happened_and_are_true() {
         let scenario = Scenario::parse(&path.to_string_lossy(), &text).expect("a scenario");
         let finding = with_causes(&scenario);
         let explanation = explain(&finding);
-        let mut told: Vec<String> = all_lines(&explanation.story).map(shown).collect();
-        told.push(explanation.verdict);
+        let mut sentence: Vec<String> = all_lines(&explanation.story).map(shown).collect();
+        sentence.push(explanation.verdict);
         for (word, is_right) in [("says", true), ("never", false)] {
             let lead = format!("# {word} = \"");
             for words in text.lines().filter_map(|line| line.strip_prefix(&lead)) {
                 let words = words.trim_end_matches('"');
-                let is_told = told.iter().any(|line| line.contains(words));
-                let story = told.join("\n");
-                assert!(is_told == is_right, "{}: {word} '{words}':\n{story}", path.display());
+                let is_stated = sentence.iter().any(|line| line.contains(words));
+                let story = sentence.join("\n");
+                assert!(is_stated == is_right, "{}: {word} '{words}':\n{story}", path.display());
             }
         }
         tally = tally.read(&finding);

@@ -8,7 +8,7 @@ use lockstorm_platform::trace::KeyChange;
 use crate::true_stories::facts::{Facts, Truth, ensure, is_death};
 use crate::true_stories::faults::word_of;
 use crate::true_stories::pattern::{is_moment, read};
-use crate::true_stories::templates::{Template, Told};
+use crate::true_stories::templates::{Sentence, Template};
 
 pub const TEMPLATES: &[Template] = &[
     ("{node} is made master{any}.", promoted),
@@ -19,8 +19,8 @@ pub const TEMPLATES: &[Template] = &[
     ("{node} is flushed{any}.", |f, t| match read("{any}: {who}'s key is gone", t.words[1]) {
         Some(words) => {
             let words = vec![t.words[0], words[1], words[0]];
-            let told = Told { at: t.at, words };
-            removes(f, &told, "flush", Some(told.words[1]))
+            let sentence = Sentence { at: t.at, words };
+            removes(f, &sentence, "flush", Some(sentence.words[1]))
         }
         None => removes(f, t, "flush", None),
     }),
@@ -28,9 +28,9 @@ pub const TEMPLATES: &[Template] = &[
 ];
 
 /// The commands of this name that were given to a node by now and did something.
-fn commands<'a>(facts: &Facts<'a>, told: &Told, word: &str) -> Vec<&'a Condition> {
-    let own = facts.struck(told.words[0]).filter(|c| word_of(&c.verb) == word);
-    own.filter(|c| c.met != Some(0) && c.from <= told.at).collect()
+fn commands<'a>(facts: &Facts<'a>, sentence: &Sentence, word: &str) -> Vec<&'a Condition> {
+    let own = facts.struck(sentence.words[0]).filter(|c| word_of(&c.verb) == word);
+    own.filter(|c| c.met != Some(0) && c.from <= sentence.at).collect()
 }
 
 /// Whether a node runs: it is not down, paused or asleep.
@@ -41,39 +41,39 @@ pub fn runs(facts: &Facts, node: &str, at: Instant) -> bool {
 }
 
 /// A command was given now, and nothing shows that its node carried it out.
-fn given(facts: &Facts, told: &Told, word: &str) -> Truth {
-    let commands = commands(facts, told, word);
-    let mut now = commands.iter().filter(|c| c.from == told.at);
+fn given(facts: &Facts, sentence: &Sentence, word: &str) -> Truth {
+    let commands = commands(facts, sentence, word);
+    let mut now = commands.iter().filter(|c| c.from == sentence.at);
     ensure(now.any(|c| c.done.is_empty()), "no command that did nothing to the node is given then")
 }
 
 /// When the command was given that is carried out now: more than 100 ms ago if that is said.
-fn since(facts: &Facts, told: &Told, word: &str, text: &str) -> Truth {
-    let commands = commands(facts, told, word);
-    let now: Vec<_> = commands.iter().filter(|c| c.done.contains(&told.at)).collect();
+fn since(facts: &Facts, sentence: &Sentence, word: &str, text: &str) -> Truth {
+    let commands = commands(facts, sentence, word);
+    let now: Vec<_> = commands.iter().filter(|c| c.done.contains(&sentence.at)).collect();
     let [this] = now[..] else { return Err(format!("{} commands act now", now.len())) };
     match read(", as it was told at {moment}", text) {
         Some(words) => ensure(is_moment(words[0], this.from.at), "it was told at another time"),
         None if text.is_empty() => {
-            ensure(told.at.at - this.from.at <= 100 * MILLISECOND, "it was told long ago")
+            ensure(sentence.at.at - this.from.at <= 100 * MILLISECOND, "it was told long ago")
         }
         None => Err(format!("'{text}' is unknown")),
     }
 }
 
 /// A node carries out a command now that removes keys: that caller's, if one is named.
-fn removes(facts: &Facts, told: &Told, word: &str, whose: Option<&str>) -> Truth {
-    let node = told.words[0];
+fn removes(facts: &Facts, sentence: &Sentence, word: &str, whose: Option<&str>) -> Truth {
+    let node = sentence.words[0];
     let change = if word == "evict" { KeyChange::Evicted } else { KeyChange::Deleted };
     let mut now = facts.keys_on(node).filter(|(_, key)| {
-        let soon = told.at <= key.at && key.at.at <= told.at.at + SECOND;
+        let soon = sentence.at <= key.at && key.at.at <= sentence.at.at + SECOND;
         soon && key.change == change && key.by.is_none()
     });
     let Some(who) = whose else {
         // A flush may have found other keys than the lock's: the counter of fences.
         let mut keys = facts.history.keys.iter().filter(|key| key.node == node);
-        if keys.any(|key| key.at == told.at && key.change == change && key.by.is_none()) {
-            return since(facts, told, word, told.words[1]);
+        if keys.any(|key| key.at == sentence.at && key.change == change && key.by.is_none()) {
+            return since(facts, sentence, word, sentence.words[1]);
         }
         return Err("nothing shows that it is carried out now".to_owned());
     };
@@ -82,31 +82,31 @@ fn removes(facts: &Facts, told: &Told, word: &str, whose: Option<&str>) -> Truth
         owner.is_some_and(|owner| facts.caller(owner) == who)
     });
     ensure(gone, "no key of that caller goes there then")?;
-    since(facts, told, word, told.words[2])
+    since(facts, sentence, word, sentence.words[2])
 }
 
 /// A node begins to lead now, by a command.
-fn promoted(facts: &Facts, told: &Told) -> Truth {
-    let (node, text) = (told.words[0], told.words[1]);
+fn promoted(facts: &Facts, sentence: &Sentence) -> Truth {
+    let (node, text) = (sentence.words[0], sentence.words[1]);
     let mut reports = facts.history.sightings.iter();
-    let now = reports.any(|s| s.by == node && s.what == Seen::Leads && s.at == told.at);
+    let now = reports.any(|s| s.by == node && s.what == Seen::Leads && s.at == sentence.at);
     ensure(now, "it does not begin to lead then")?;
     let (by, rest) = text.split_once(": ").unwrap_or((text, ""));
-    since(facts, told, "failover", by)?;
+    since(facts, sentence, "failover", by)?;
     if rest.is_empty() {
         return Ok(());
     }
     let (news, asked) = rest.split_once(", and ").ok_or("it does not say who asks it")?;
-    asked_next(facts, told.at, node, asked)?;
+    asked_next(facts, sentence.at, node, asked)?;
     if let Some(words) = read("it has {who}'s key", news) {
-        return has_key(facts, told.at, node, words[0]);
+        return has_key(facts, sentence.at, node, words[0]);
     }
     let words = read("{who}'s key on {node} has not come to it", news).ok_or("unknown news")?;
-    let had = facts
-        .keys_on(words[1])
-        .any(|(_, key)| key.at < told.at && key.by.is_some_and(|by| facts.caller(by) == words[0]));
+    let had = facts.keys_on(words[1]).any(|(_, key)| {
+        key.at < sentence.at && key.by.is_some_and(|by| facts.caller(by) == words[0])
+    });
     ensure(had, "there was no such key")?;
-    ensure(has_key(facts, told.at, node, words[0]).is_err(), "it has the key")
+    ensure(has_key(facts, sentence.at, node, words[0]).is_err(), "it has the key")
 }
 
 fn has_key(facts: &Facts, at: Instant, node: &str, who: &str) -> Truth {

@@ -80,12 +80,12 @@ pub fn length(text: &str) -> Option<(Nanos, Nanos)> {
 /// Whether the text is that length, rounded to three digits.
 pub fn is_rounded(text: &str, ns: Nanos) -> bool {
     let digit = 10_u64.pow(ns.max(1).ilog10().saturating_sub(2));
-    length(text).is_some_and(|(told, _)| told.abs_diff(ns) <= digit.div_ceil(2))
+    length(text).is_some_and(|(sentence, _)| sentence.abs_diff(ns) <= digit.div_ceil(2))
 }
 
 /// Whether the text is that length, truncated as lengths are.
 pub fn is_length(text: &str, ns: Nanos) -> bool {
-    length(text).is_some_and(|(told, cut)| told <= ns && ns < told + cut)
+    length(text).is_some_and(|(sentence, cut)| sentence <= ns && ns < sentence + cut)
 }
 
 #[test]

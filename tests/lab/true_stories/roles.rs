@@ -6,39 +6,44 @@ use lockstorm_platform::trace::Sight;
 
 use crate::true_stories::facts::{Facts, Truth, ensure};
 use crate::true_stories::pattern::{is_length, list, read};
-use crate::true_stories::templates::{Template, Told};
+use crate::true_stories::templates::{Sentence, Template};
 
 /// Equal observations within this time may be told in one sentence.
 const TOGETHER: Nanos = 2 * SECOND;
 
 pub const TEMPLATES: &[Template] = &[
-    ("{node}'s wall clock is {length} {side} from the start.", |facts, told| {
-        let clock = facts.finding.plan.clocks.get(told.words[0]).ok_or("its clock is right")?;
+    ("{node}'s wall clock is {length} {side} from the start.", |facts, sentence| {
+        let clock = facts.finding.plan.clocks.get(sentence.words[0]).ok_or("its clock is right")?;
         let is_ahead = clock.wall_offset > 0;
-        ensure((told.words[2] == "ahead") == is_ahead, "it is on the other side")?;
-        ensure(is_length(told.words[1], clock.wall_offset.unsigned_abs()), "by something else")?;
-        ensure(told.at == Instant::default(), "that is no start")
+        ensure((sentence.words[2] == "ahead") == is_ahead, "it is on the other side")?;
+        ensure(
+            is_length(sentence.words[1], clock.wall_offset.unsigned_abs()),
+            "by something else",
+        )?;
+        ensure(sentence.at == Instant::default(), "that is no start")
     }),
-    ("{node}, which followed {node}, is a master from now on{any}.", |facts, told| {
-        let place = place(facts, told, |seen| seen.what == Seen::Leads)?;
-        let (what, master) = role_before(facts, told.words[0], place).ok_or("it had no role")?;
-        ensure(what == Seen::Follows && master == told.words[1], "it did not follow that one")?;
-        news(facts, told, told.words[2])
+    ("{node}, which followed {node}, is a master from now on{any}.", |facts, sentence| {
+        let place = place(facts, sentence, |seen| seen.what == Seen::Leads)?;
+        let (what, master) =
+            role_before(facts, sentence.words[0], place).ok_or("it had no role")?;
+        ensure(what == Seen::Follows && master == sentence.words[1], "it did not follow that one")?;
+        news(facts, sentence, sentence.words[2])
     }),
-    ("{node}, which led, now follows {node}.", |facts, told| {
-        let place = place(facts, told, |seen| seen.what == Seen::Follows)?;
-        let (what, _) = role_before(facts, told.words[0], place).ok_or("it had no role")?;
+    ("{node}, which led, now follows {node}.", |facts, sentence| {
+        let place = place(facts, sentence, |seen| seen.what == Seen::Follows)?;
+        let (what, _) = role_before(facts, sentence.words[0], place).ok_or("it had no role")?;
         ensure(what == Seen::Leads, "it did not lead")?;
-        ensure(facts.history.sightings[place].master == told.words[1], "it follows another")
+        ensure(facts.history.sightings[place].master == sentence.words[1], "it follows another")
     }),
-    ("{node} now follows {node} instead of {node}.", |facts, told| {
-        let place = place(facts, told, |seen| seen.what == Seen::Follows)?;
-        let (what, master) = role_before(facts, told.words[0], place).ok_or("it had no role")?;
-        ensure(what == Seen::Follows && master == told.words[2], "it did not follow that one")?;
-        ensure(facts.history.sightings[place].master == told.words[1], "it follows another")
+    ("{node} now follows {node} instead of {node}.", |facts, sentence| {
+        let place = place(facts, sentence, |seen| seen.what == Seen::Follows)?;
+        let (what, master) =
+            role_before(facts, sentence.words[0], place).ok_or("it had no role")?;
+        ensure(what == Seen::Follows && master == sentence.words[2], "it did not follow that one")?;
+        ensure(facts.history.sightings[place].master == sentence.words[1], "it follows another")
     }),
-    ("{node}'s process ends by itself.", |facts, told| {
-        place(facts, told, |seen| seen.what == Seen::Exited).map(drop)
+    ("{node}'s process ends by itself.", |facts, sentence| {
+        place(facts, sentence, |seen| seen.what == Seen::Exited).map(drop)
     }),
     ("{list} suspects that {node} is down.", |f, t| watched(f, t, Sight::Suspected, 1)),
     ("{list} suspect that {node} is down.", |f, t| watched(f, t, Sight::Suspected, 2)),
@@ -56,17 +61,18 @@ pub const TEMPLATES: &[Template] = &[
 
 /// A Sentinel was in TILT mode, at the told time or soon after; its clock was stepped, or it was
 /// halted.
-fn tilted(facts: &Facts, told: &Told, who: &str) -> Truth {
+fn tilted(facts: &Facts, sentence: &Sentence, who: &str) -> Truth {
     let mut all = facts.history.sightings.iter();
-    let soon = |seen: &Sighting| told.at <= seen.at && seen.at.at - told.at.at <= TOGETHER;
+    let soon = |seen: &Sighting| sentence.at <= seen.at && seen.at.at - sentence.at.at <= TOGETHER;
     ensure(all.any(|s| s.by == who && s.what == Seen::Tilted && soon(s)), "it was not tilted")?;
     let mut struck = facts.history.conditions.iter();
-    ensure(struck.any(|c| c.strikes(who) && c.from <= told.at), "nothing struck it before")
+    ensure(struck.any(|c| c.strikes(who) && c.from <= sentence.at), "nothing struck it before")
 }
 
-fn place(facts: &Facts, told: &Told, is: fn(&Sighting) -> bool) -> Result<usize, String> {
+fn place(facts: &Facts, sentence: &Sentence, is: fn(&Sighting) -> bool) -> Result<usize, String> {
     let mut all = facts.history.sightings.iter();
-    let found = all.position(|seen| seen.at == told.at && seen.by == told.words[0] && is(seen));
+    let found =
+        all.position(|seen| seen.at == sentence.at && seen.by == sentence.words[0] && is(seen));
     found.ok_or_else(|| "it did not become so then".to_owned())
 }
 
@@ -78,29 +84,29 @@ fn role_before<'a>(facts: &Facts<'a>, node: &str, place: usize) -> Option<(Seen,
 }
 
 /// Each of these, at least so many, made that observation of the master soon, the first of them now.
-fn watched(facts: &Facts, told: &Told, sight: Sight, least: usize) -> Truth {
+fn watched(facts: &Facts, sentence: &Sentence, sight: Sight, least: usize) -> Truth {
     let saw = |by: &str| {
         facts.history.sightings.iter().find(|seen| {
-            let soon = told.at <= seen.at && seen.at.at - told.at.at <= TOGETHER;
+            let soon = sentence.at <= seen.at && seen.at.at - sentence.at.at <= TOGETHER;
             seen.by == by
-                && seen.master == told.words[1]
+                && seen.master == sentence.words[1]
                 && soon
                 && seen.what == Seen::Watched(sight)
         })
     };
-    let by = list(told.words[0]);
+    let by = list(sentence.words[0]);
     ensure(by.len() >= least, "it is one alone")?;
     ensure(by.iter().all(|by| saw(by).is_some()), "one did not see that")?;
-    ensure(by.iter().any(|by| saw(by).is_some_and(|s| s.at == told.at)), "none saw it now")
+    ensure(by.iter().any(|by| saw(by).is_some_and(|s| s.at == sentence.at)), "none saw it now")
 }
 
 /// Whether a new master has the key of a holder.
-fn news(facts: &Facts, told: &Told, text: &str) -> Truth {
+fn news(facts: &Facts, sentence: &Sentence, text: &str) -> Truth {
     if text.is_empty() {
         return Ok(());
     }
-    let node = told.words[0];
-    let before = facts.history.keys.partition_point(|key| key.at < told.at);
+    let node = sentence.words[0];
+    let before = facts.history.keys.partition_point(|key| key.at < sentence.at);
     let has = |who: &str| {
         let owner = facts.standing(node, before).and_then(|(_, owner)| owner);
         owner.is_some_and(|owner| facts.caller(owner) == who)
@@ -110,7 +116,7 @@ fn news(facts: &Facts, told: &Told, text: &str) -> Truth {
     }
     let words = read(": {who}'s key on {node} has not come to it", text).ok_or("unknown words")?;
     // One of an earlier grant may still be there.
-    let there = facts.keys_on(words[1]).filter(|(_, key)| key.at < told.at);
+    let there = facts.keys_on(words[1]).filter(|(_, key)| key.at < sentence.at);
     let mut owners = there.filter_map(|(_, key)| facts.owner(key.by?));
     let last = owners.rfind(|owner| facts.caller(*owner) == words[0]);
     let owner = last.ok_or("there was no such key")?;

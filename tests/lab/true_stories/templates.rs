@@ -9,10 +9,10 @@ use crate::true_stories::{
 };
 
 /// A form, and its predicate.
-pub type Template = (&'static str, fn(&Facts, &Told) -> Truth);
+pub type Template = (&'static str, fn(&Facts, &Sentence) -> Truth);
 
 /// A sentence that matches a form.
-pub struct Told<'a> {
+pub struct Sentence<'a> {
     /// The time of the sentence.
     pub at: Instant,
     /// The texts at the placeholders of the form.
@@ -49,7 +49,7 @@ pub fn judge_text(
     let mut wrong = None;
     for (form, is_true) in all() {
         let Some(words) = pattern::read(form, text) else { continue };
-        match is_true(facts, &Told { at, words }) {
+        match is_true(facts, &Sentence { at, words }) {
             Ok(()) => return Ok(form),
             Err(why) => wrong = wrong.or(Some((*form, why))),
         }

@@ -113,7 +113,7 @@ fn at_once(facts: &Facts, who: &[String], length: &str) -> Truth {
             _ => {}
         }
     }
-    let (told, _) = crate::true_stories::pattern::length(length).ok_or("no length")?;
-    let shared = told <= longest || is_length(length, longest);
+    let (sentence, _) = crate::true_stories::pattern::length(length).ok_or("no length")?;
+    let shared = sentence <= longest || is_length(length, longest);
     ensure(shared, &format!("the longest that two of them share is {longest} ns"))
 }

@@ -18,10 +18,10 @@ fn serve(topology: &str) -> Served {
 
 /// Sends a request to a node of a cluster, and follows a redirect, as clients do.
 fn follow(port: u16, line: &str) -> String {
-    let answer = Client::to(port).ask(line);
+    let answer = Client::to(port).request(line);
     match answer.trim_end().rsplit_once(':') {
         Some((moved, port)) if moved.starts_with("-MOVED") => {
-            Client::to(port.parse().unwrap()).ask(line)
+            Client::to(port.parse().unwrap()).request(line)
         }
         _ => answer,
     }
@@ -33,21 +33,21 @@ fn a_cluster_sends_clients_to_the_right_node_and_fails_over() {
     let (first, owner, heir) = (served.nodes[0], served.nodes[1], served.nodes[4]);
     assert!(served.greeting.contains("n5  127.0.0.1:"), "{}", served.greeting);
     let moved = format!("-MOVED 8718 127.0.0.1:{owner}\r\n");
-    assert_eq!(Client::to(first).ask("SET lock a NX PX 60000"), moved);
+    assert_eq!(Client::to(first).request("SET lock a NX PX 60000"), moved);
     let mut client = Client::to(owner);
     until(":1\r\n", || {
-        client.ask("SET lock a NX PX 60000");
-        client.ask("WAIT 1 100")
+        client.request("SET lock a NX PX 60000");
+        client.request("WAIT 1 100")
     });
     assert!(served.order("FAULT CRASH n2").starts_with("+OK"));
     let moved = format!("-MOVED 8718 127.0.0.1:{heir}\r\n");
-    until(&moved, || Client::to(first).ask("GET lock"));
+    until(&moved, || Client::to(first).request("GET lock"));
     until("$1\r\na\r\n", || follow(first, "GET lock"));
     assert_eq!(follow(first, "SET lock b NX PX 60000"), "$-1\r\n");
     assert!(served.order("FAULT RESTART n2").starts_with("+OK"));
     let moved = format!("-MOVED 8718 127.0.0.1:{heir}\r\n");
     until(&moved, || match std::net::TcpStream::connect(("127.0.0.1", owner)) {
-        Ok(stream) => Client(stream).ask("GET lock"),
+        Ok(stream) => Client(stream).request("GET lock"),
         Err(_) => String::new(),
     });
     until("$1\r\na\r\n", || follow(owner, "GET lock"));
@@ -61,11 +61,11 @@ fn links_between_served_nodes_carry_the_bus_of_the_cluster() {
         assert!(served.order(&format!("LINK CUT n2 <-> {other}")).starts_with("+OK"));
     }
     let mut client = Client::to(served.nodes[1]);
-    until("-CLUSTERDOWN The cluster is down\r\n", || client.ask("SET lock a NX PX 60000"));
+    until("-CLUSTERDOWN The cluster is down\r\n", || client.request("SET lock a NX PX 60000"));
     let moved = format!("-MOVED 8718 127.0.0.1:{}\r\n", served.nodes[4]);
-    until(&moved, || Client::to(served.nodes[0]).ask("GET lock"));
+    until(&moved, || Client::to(served.nodes[0]).request("GET lock"));
     assert!(served.order("LINK HEAL").starts_with("+OK"));
-    until(&moved, || client.ask("GET lock"));
+    until(&moved, || client.request("GET lock"));
 }
 
 #[test]
@@ -79,15 +79,15 @@ fn sentinels_tell_where_the_master_is_and_fail_over() {
     };
     let mut sentinel = Client::to(served.sentinels[0]);
     let ask = "SENTINEL GET-MASTER-ADDR-BY-NAME mymaster";
-    assert_eq!(sentinel.ask(ask), master(served.nodes[0]));
+    assert_eq!(sentinel.request(ask), master(served.nodes[0]));
     // Sentinels discover replicas and other Sentinels through the master.
-    until(":2\r\n", || others(&sentinel.ask("SENTINEL SENTINELS mymaster")));
-    until(":1\r\n", || others(&sentinel.ask("SENTINEL REPLICAS mymaster")));
+    until(":2\r\n", || others(&sentinel.request("SENTINEL SENTINELS mymaster")));
+    until(":1\r\n", || others(&sentinel.request("SENTINEL REPLICAS mymaster")));
     assert!(served.order("STATUS").contains("sentinel  up"));
     assert!(served.order("FAILOVER n2").contains("fails over by himself"));
     assert!(served.order("FAULT CRASH n1").starts_with("+OK"));
-    until(&master(served.nodes[1]), || sentinel.ask(ask));
-    assert_eq!(Client::to(served.nodes[1]).ask("SET lock a NX PX 60000"), "+OK\r\n");
+    until(&master(served.nodes[1]), || sentinel.request(ask));
+    assert_eq!(Client::to(served.nodes[1]).request("SET lock a NX PX 60000"), "+OK\r\n");
 }
 
 /// The number of entries in a Sentinel's reply.

@@ -37,8 +37,8 @@ fn locks_of_any_client_are_served_and_judged() {
     let served = Served::new(&[]);
     assert!(served.greeting.contains("n1  127.0.0.1:"), "{}", served.greeting);
     let (mut one, mut other) = (served.client(), served.client());
-    assert_eq!(one.ask("SET lock a NX PX 30000"), "+OK\r\n");
-    assert_eq!(other.ask("SET lock b NX PX 30000"), "$-1\r\n");
+    assert_eq!(one.request("SET lock a NX PX 30000"), "+OK\r\n");
+    assert_eq!(other.request("SET lock b NX PX 30000"), "$-1\r\n");
     let script = "if/**/".replace("/**/", " redis.call('get',KEYS[1])==ARGV[1] ");
     let script = script + "then return redis.call('del',KEYS[1]) else return 0 end";
     let bulk = |word: &str| format!("${}\r\n{word}\r\n", word.len());
@@ -46,7 +46,7 @@ fn locks_of_any_client_are_served_and_judged() {
     one.0.write_all(format!("*5\r\n{words}").as_bytes()).unwrap();
     assert_eq!(one.hear(), ":1\r\n");
     let unix = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    let time = one.ask("TIME");
+    let time = one.request("TIME");
     let seconds: u64 = time.split("\r\n").nth(2).unwrap().parse().unwrap();
     assert!(seconds.abs_diff(unix) <= 2, "{time}");
     assert!(served.order("STATUS").contains("n1"));
@@ -58,11 +58,11 @@ fn locks_of_any_client_are_served_and_judged() {
 fn a_paused_node_answers_when_it_goes_on_and_its_sockets_stay() {
     let served = Served::new(&[]);
     let mut client = served.client();
-    assert_eq!(client.ask("PING"), "+PONG\r\n");
+    assert_eq!(client.request("PING"), "+PONG\r\n");
     assert_eq!(served.order("FAULT PAUSE n1 400ms"), "+OK fault 1: pause n1 for 400ms\r\n");
     let mut new = served.client().patient(150);
-    assert_eq!(new.ask("PING"), "", "a paused node says nothing");
-    assert_eq!(client.ask("PING"), "+PONG\r\n");
+    assert_eq!(new.request("PING"), "", "a paused node says nothing");
+    assert_eq!(client.request("PING"), "+PONG\r\n");
     let mut new = new.patient(20_000);
     assert_eq!(new.hear(), "+PONG\r\n");
 }
@@ -71,13 +71,13 @@ fn a_paused_node_answers_when_it_goes_on_and_its_sockets_stay() {
 fn a_clock_that_is_stepped_expires_a_lock_and_grants_it_twice() {
     let served = Served::new(&[]);
     let (mut one, mut other) = (served.client(), served.client());
-    assert_eq!(one.ask("SET lock a NX PX 30000"), "+OK\r\n");
+    assert_eq!(one.request("SET lock a NX PX 30000"), "+OK\r\n");
     let status = served.order("STATUS");
     assert!(status.contains("'lock' with token 'a', created at"), "{status}");
     assert_eq!(served.order("CLOCK STEP n1 +40s"), "+OK fault 1: clock-step n1\r\n");
     let status = served.order("STATUS");
     assert!(status.contains("master  up  clock 40s ahead"), "{status}");
-    until("+OK\r\n", || other.ask("SET lock b NX PX 30000"));
+    until("+OK\r\n", || other.request("SET lock b NX PX 30000"));
     served.ends_with(1, &["violated: double-grant", "was expired with at least"]);
 }
 
@@ -87,10 +87,10 @@ fn a_cut_reply_leaves_a_lock_that_nobody_knows_of() {
     let (mut one, mut other) = (served.client(), served.client());
     let answer = served.order("CUT REPLY n1 NEXT SET");
     assert_eq!(answer, "+OK fault 1: the next SET on n1 is applied and not answered\r\n");
-    assert_eq!(other.ask("GET lock"), "$-1\r\n");
-    assert_eq!(one.ask("SET lock a NX PX 30000"), "", "the connection breaks");
-    assert_eq!(other.ask("GET lock"), "$1\r\na\r\n", "and the other one does not");
-    assert_eq!(other.ask("SET lock b NX PX 30000"), "$-1\r\n");
+    assert_eq!(other.request("GET lock"), "$-1\r\n");
+    assert_eq!(one.request("SET lock a NX PX 30000"), "", "the connection breaks");
+    assert_eq!(other.request("GET lock"), "$1\r\na\r\n", "and the other one does not");
+    assert_eq!(other.request("SET lock b NX PX 30000"), "$-1\r\n");
     served.ends_with(1, &["violated: leak", "never answered, and made others' tries fail"]);
 }
 
@@ -98,13 +98,13 @@ fn a_cut_reply_leaves_a_lock_that_nobody_knows_of() {
 fn a_crashed_node_refuses_and_has_forgotten_when_it_is_back() {
     let served = Served::new(&[]);
     let mut client = served.client();
-    assert_eq!(client.ask("SET lock a NX PX 30000"), "+OK\r\n");
+    assert_eq!(client.request("SET lock a NX PX 30000"), "+OK\r\n");
     assert!(served.order("FAULT CRASH n1").starts_with("+OK"));
     assert_eq!(client.hear(), "", "the kernel closes what a process leaves");
     assert!(TcpStream::connect(("127.0.0.1", served.nodes[0])).is_err());
     assert!(served.order("FAULT RESTART n1").starts_with("+OK"));
     until("+OK\r\n", || match TcpStream::connect(("127.0.0.1", served.nodes[0])) {
-        Ok(stream) => Client(stream).ask("SET lock b NX PX 30000"),
+        Ok(stream) => Client(stream).request("SET lock b NX PX 30000"),
         Err(_) => String::new(),
     });
     served.ends_with(1, &["double-grant", "was lost at a restart with at least"]);
@@ -118,31 +118,31 @@ fn links_delay_hold_and_heal() {
     let start = served.order("STATUS");
     assert!(start.contains("delay clients <-> n1 until HEAL"), "{start}");
     let mut hasty = served.client().patient(120);
-    assert_eq!(hasty.ask("PING"), "", "there and back takes 200 ms");
-    assert_eq!(client.ask("PING"), "+PONG\r\n");
+    assert_eq!(hasty.request("PING"), "", "there and back takes 200 ms");
+    assert_eq!(client.request("PING"), "+PONG\r\n");
     assert_eq!(served.order("LINK HEAL n1"), "+OK 1 faults are over\r\n");
     assert!(served.order("LINK CUT n1 -> clients 300ms").starts_with("+OK"));
     client.send("SET k v");
     assert_eq!(client.hear(), "+OK\r\n", "what was held comes after the heal");
     assert!(served.order("FAULT RESET n1").starts_with("+OK"));
     assert_eq!(client.hear(), "");
-    assert_eq!(served.client().ask("GET k"), "$1\r\nv\r\n");
+    assert_eq!(served.client().request("GET k"), "$1\r\nv\r\n");
 }
 
 #[test]
 fn a_replica_takes_over_at_the_address_that_it_tells() {
     let served = Served::new(&["--topology", "replicated"]);
     let (mut master, mut replica) = (served.client(), Client::to(served.nodes[1]));
-    let info = replica.ask("INFO replication");
+    let info = replica.request("INFO replication");
     assert!(info.contains("master_host:127.0.0.1\r\n"), "{info}");
     assert!(info.contains(&format!("master_port:{}\r\n", served.nodes[0])), "{info}");
     until(":1\r\n", || {
-        master.ask("SET lock a NX PX 60000");
-        master.ask("WAIT 1 100")
+        master.request("SET lock a NX PX 60000");
+        master.request("WAIT 1 100")
     });
-    until("$1\r\na\r\n", || replica.ask("GET lock"));
+    until("$1\r\na\r\n", || replica.request("GET lock"));
     assert!(served.order("FAILOVER").contains("failover n2"));
-    until("$-1\r\n", || replica.ask("SET lock b NX PX 60000"));
+    until("$-1\r\n", || replica.request("SET lock b NX PX 60000"));
     served.ends_with(0, &["holds"]);
 }
 
@@ -166,7 +166,7 @@ fn nonsense_is_refused_with_a_mend_and_the_service_goes_on() {
         assert!(answer.starts_with(refusal), "{line}: {answer}");
     }
     assert!(served.order("HELP").starts_with("*"));
-    assert_eq!(served.client().ask("PING"), "+PONG\r\n");
+    assert_eq!(served.client().request("PING"), "+PONG\r\n");
     served.ends_with(2, &["unknown: no lock was seen"]);
 }
 
@@ -185,10 +185,10 @@ fn garbage_and_half_open_connections_harm_nobody_else() {
         rude.0.write_all(garbage).unwrap();
         rude.hear();
     }
-    assert_eq!(client.ask("SET lock a NX PX 30000"), "+OK\r\n");
+    assert_eq!(client.request("SET lock a NX PX 30000"), "+OK\r\n");
     drop(idle);
     drop(half);
-    assert_eq!(client.ask("GET lock"), "$1\r\na\r\n");
+    assert_eq!(client.request("GET lock"), "$1\r\na\r\n");
     served.ends_with(0, &["holds"]);
 }
 
@@ -203,7 +203,7 @@ fn orders_are_typed_and_the_end_of_input_ends_nothing() {
         served.output.read_line(&mut said).unwrap();
     }
     assert!(said.contains("ERR no fault 'paus': did you mean 'PAUSE'?\n"), "{said}");
-    assert_eq!(served.client().ask("PING"), "+PONG\r\n");
+    assert_eq!(served.client().request("PING"), "+PONG\r\n");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_taken_port_and_bad_arguments_are_refused() {
 #[test]
 fn a_scenario_is_served_with_what_its_nodes_can_suffer() {
     let served = Served::new(&["scenarios/node-clock-steps-forward.toml"]);
-    assert_eq!(served.client().ask("PING"), "+PONG\r\n");
+    assert_eq!(served.client().request("PING"), "+PONG\r\n");
     let mut paused = Served::new(&["scenarios/gc-pause-outlives-lease.toml"]);
     let mut said = String::new();
     while !said.contains("left out") {
@@ -245,9 +245,9 @@ fn the_history_is_written_as_it_grows() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let served = Served::new(&["--history", file.path().to_str().unwrap()]);
     let mut client = served.client();
-    client.ask("SET lock a NX PX 30000");
-    client.ask("DEL lock");
-    client.ask("SETNX other b");
+    client.request("SET lock a NX PX 30000");
+    client.request("DEL lock");
+    client.request("SETNX other b");
     drop(client);
     assert!(served.order("HISTORY").contains("released at"));
     served.ends_with(1, &["leak (by connection)"]);

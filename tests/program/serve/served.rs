@@ -50,7 +50,7 @@ impl Served {
 
     /// Sends an order to the admin port.
     pub fn order(&self, line: &str) -> String {
-        Client::to(self.admin).ask(line)
+        Client::to(self.admin).request(line)
     }
 
     /// Stops it; returns its last output, and its exit code.
@@ -107,7 +107,7 @@ impl Client {
         String::from_utf8_lossy(&bytes[..count]).into_owned()
     }
 
-    pub fn ask(&mut self, line: &str) -> String {
+    pub fn request(&mut self, line: &str) -> String {
         self.send(line);
         self.hear()
     }

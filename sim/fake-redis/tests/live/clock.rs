@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockstorm_fake_redis::FakeRedis;
 
-use crate::ground::{ask, connect, lock};
+use crate::ground::{connect, lock, query};
 
 #[tokio::test]
 async fn a_lease_ends_when_the_clock_is_set_forward() {
@@ -35,7 +35,7 @@ async fn a_frozen_clock_ends_nothing_and_a_thawed_one_goes_on() {
     let redis = FakeRedis::start().await;
     let mut one = connect(&redis).await;
     redis.freeze_clock().await;
-    ask(&mut one, "SET lease me PX 100").await.expect("it is set");
+    query(&mut one, "SET lease me PX 100").await.expect("it is set");
     let left = redis.ttl("lease").await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(redis.ttl("lease").await, left);
@@ -51,7 +51,7 @@ async fn replicas_have_the_same_clock() {
     let redis = FakeRedis::builder().replicas(1).start().await.expect("good settings");
     let mut one = connect(&redis).await;
     assert!(lock(&mut one, "one").await);
-    ask(&mut one, "WAIT 1 0").await.expect("the replica has it");
+    query(&mut one, "WAIT 1 0").await.expect("the replica has it");
     redis.advance(Duration::from_secs(5)).await;
     redis.fail_over().await;
     let left = redis.ttl("lock").await.expect("the lease is passed on");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockstorm_fake_redis::FakeRedis;
 
-use crate::ground::{LONG, ask, connect, connect_to, lock};
+use crate::ground::{LONG, connect, connect_to, lock, query};
 
 async fn with_replicas(count: usize) -> FakeRedis {
     FakeRedis::builder().replicas(count).start().await.expect("good settings")
@@ -15,8 +15,8 @@ async fn what_was_not_passed_on_is_lost_in_a_failover() {
     let redis = with_replicas(1).await;
     let before = redis.url();
     let mut one = connect(&redis).await;
-    ask(&mut one, "SET passed on").await.expect("it is up");
-    ask(&mut one, "WAIT 1 0").await.expect("the replica has it");
+    query(&mut one, "SET passed on").await.expect("it is up");
+    query(&mut one, "WAIT 1 0").await.expect("the replica has it");
     redis.partition_replicas().await;
     assert!(lock(&mut one, "one").await);
     redis.fail_over().await;
@@ -44,8 +44,8 @@ async fn the_old_master_follows_the_new_one() {
     assert!(lock(&mut connect(&redis).await, "one").await);
     redis.restart().await;
     let mut follower = connect_to(&old).await.expect("it is back");
-    ask(&mut connect(&redis).await, "WAIT 1 0").await.expect("it follows");
-    let refused = ask(&mut follower, "SET lock other").await.expect_err("a replica reads only");
+    query(&mut connect(&redis).await, "WAIT 1 0").await.expect("it follows");
+    let refused = query(&mut follower, "SET lock other").await.expect_err("a replica reads only");
     assert_eq!(refused.code(), Some("READONLY"));
 }
 
@@ -56,7 +56,7 @@ async fn a_paused_master_hears_of_its_failover_when_it_goes_on() {
     redis.pause().await;
     redis.fail_over().await;
     redis.resume().await;
-    while ask(&mut old, "SET lock old").await.is_ok() {
+    while query(&mut old, "SET lock old").await.is_ok() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(redis.get("lock").await, None, "what it granted until then is forgotten");
@@ -68,7 +68,7 @@ async fn a_failover_works_with_a_password() {
     let redis = builder.start().await.expect("good settings");
     let mut one = connect(&redis).await;
     assert!(lock(&mut one, "one").await);
-    ask(&mut one, "WAIT 2 0").await.expect("the replicas have it");
+    query(&mut one, "WAIT 2 0").await.expect("the replicas have it");
     redis.fail_over().await;
     assert!(!lock(&mut connect(&redis).await, "other").await, "the lock was passed on");
 }
@@ -79,7 +79,7 @@ async fn what_servers_say_to_each_other_is_no_request() {
     redis.fail_over().await;
     redis.heal().await;
     let mut one = connect(&redis).await;
-    ask(&mut one, "WAIT 2 0").await.expect("both follow");
+    query(&mut one, "WAIT 2 0").await.expect("both follow");
     // A replica that changes its master may have come no further than its PING.
     let noise = ["CLIENT", "HELLO", "PING"];
     let mut requests = redis.requests().await;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lockstorm_fake_redis::{Append, FakeRedis};
 
-use crate::ground::{LONG, SHORT, ask, ask_in_vain, connect, connect_to, lock};
+use crate::ground::{LONG, SHORT, ask_in_vain, connect, connect_to, lock, query};
 
 #[tokio::test]
 async fn a_paused_server_is_silent_and_then_does_what_it_was_sent() {
@@ -24,7 +24,7 @@ async fn a_crash_loses_the_memory_and_a_restart_brings_the_server_back() {
     let mut one = connect(&redis).await;
     assert!(lock(&mut one, "one").await);
     redis.crash().await;
-    assert!(ask(&mut one, "PING").await.is_err(), "the connection is broken");
+    assert!(query(&mut one, "PING").await.is_err(), "the connection is broken");
     assert!(connect_to(&redis.url()).await.is_err(), "nobody listens");
     assert_eq!(redis.keys().await, Vec::<String>::new());
     redis.restart().await;
@@ -38,7 +38,7 @@ async fn a_restart_of_a_server_that_is_up_is_a_crash_and_a_start() {
     assert!(lock(&mut one, "one").await);
     redis.restart().await;
     assert_eq!(redis.keys().await, Vec::<String>::new());
-    assert!(ask(&mut one, "PING").await.is_err(), "the connection is broken");
+    assert!(query(&mut one, "PING").await.is_err(), "the connection is broken");
     assert!(lock(&mut connect(&redis).await, "other").await);
 }
 
@@ -46,9 +46,9 @@ async fn a_restart_of_a_server_that_is_up_is_a_crash_and_a_start() {
 async fn a_server_that_a_client_shut_down_is_started_again() {
     let redis = FakeRedis::start().await;
     let mut one = connect(&redis).await;
-    let _ = ask(&mut one, "SHUTDOWN NOSAVE").await;
+    let _ = query(&mut one, "SHUTDOWN NOSAVE").await;
     redis.restart().await;
-    ask(&mut connect(&redis).await, "PING").await.expect("it is up");
+    query(&mut connect(&redis).await, "PING").await.expect("it is up");
 }
 
 #[tokio::test]
@@ -94,11 +94,11 @@ async fn replies_are_delayed_for_as_long_as_it_is_said() {
     let mut one = connect(&redis).await;
     redis.delay(SHORT).await;
     let asked = Instant::now();
-    ask(&mut one, "PING").await.expect("it answers in the end");
+    query(&mut one, "PING").await.expect("it answers in the end");
     assert!(asked.elapsed() >= SHORT);
     redis.delay(LONG * 2).await;
     redis.delay(Duration::ZERO).await;
-    ask(&mut one, "PING").await.expect("the delay is over");
+    query(&mut one, "PING").await.expect("the delay is over");
 }
 
 #[tokio::test]
@@ -106,8 +106,8 @@ async fn a_reply_is_cut_off_and_the_request_was_executed() {
     let redis = FakeRedis::start().await;
     let mut one = connect(&redis).await;
     redis.cut_next_reply("set").await;
-    ask(&mut one, "GET lock").await.expect("another command is answered");
-    let lost = ask(&mut one, "SET lock one NX").await.expect_err("the connection breaks");
+    query(&mut one, "GET lock").await.expect("another command is answered");
+    let lost = query(&mut one, "SET lock one NX").await.expect_err("the connection breaks");
     assert!(!lost.is_timeout(), "{lost}");
     assert_eq!(redis.get("lock").await.as_deref(), Some("one"));
     assert!(!lock(&mut connect(&redis).await, "other").await, "the next SET is answered");
@@ -125,7 +125,7 @@ async fn connections_are_reset_and_the_server_lives_on() {
     let mut one = connect(&redis).await;
     assert!(lock(&mut one, "one").await);
     redis.reset_connections().await;
-    assert!(ask(&mut one, "PING").await.is_err());
+    assert!(query(&mut one, "PING").await.is_err());
     assert!(!lock(&mut connect(&redis).await, "other").await);
 }
 
@@ -135,11 +135,11 @@ async fn commands_are_slow_for_as_long_as_it_is_said() {
     let mut one = connect(&redis).await;
     redis.slow_commands(SHORT).await;
     let asked = Instant::now();
-    ask(&mut one, "PING").await.expect("it answers in the end");
+    query(&mut one, "PING").await.expect("it answers in the end");
     assert!(asked.elapsed() >= SHORT);
     redis.slow_commands(LONG * 2).await;
     redis.slow_commands(Duration::ZERO).await;
-    ask(&mut one, "PING").await.expect("it is fast again");
+    query(&mut one, "PING").await.expect("it is fast again");
 }
 
 #[tokio::test]
@@ -153,10 +153,10 @@ async fn a_heal_ends_everything() {
     redis.crash().await;
     redis.heal().await;
     let mut one = connect(&redis).await;
-    ask(&mut one, "PING").await.expect("it answers");
-    ask(&mut one, "SET lease me PX 1").await.expect("it answers");
+    query(&mut one, "PING").await.expect("it answers");
+    query(&mut one, "SET lease me PX 1").await.expect("it answers");
     while redis.get("lease").await.is_some() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    ask(&mut one, "WAIT 1 0").await.expect("the replica is back");
+    query(&mut one, "WAIT 1 0").await.expect("the replica is back");
 }

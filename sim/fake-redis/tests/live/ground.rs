@@ -25,7 +25,7 @@ pub async fn connect(redis: &FakeRedis) -> MultiplexedConnection {
 }
 
 /// Asks a line on a connection.
-pub async fn ask(connection: &mut MultiplexedConnection, line: &str) -> RedisResult<Value> {
+pub async fn query(connection: &mut MultiplexedConnection, line: &str) -> RedisResult<Value> {
     let mut words = line.split(' ');
     let mut command = redis::cmd(words.next().expect("a line has a word"));
     words.for_each(|word| {
@@ -36,12 +36,12 @@ pub async fn ask(connection: &mut MultiplexedConnection, line: &str) -> RedisRes
 
 /// Asks a line that nobody answers.
 pub async fn ask_in_vain(connection: &mut MultiplexedConnection, line: &str) {
-    let answer = tokio::time::timeout(SHORT, ask(connection, line)).await;
+    let answer = tokio::time::timeout(SHORT, query(connection, line)).await;
     assert!(answer.is_err(), "{answer:?}");
 }
 
 /// Takes the lock for ten seconds; whether it was free.
 pub async fn lock(connection: &mut MultiplexedConnection, token: &str) -> bool {
-    let reply = ask(connection, &format!("SET lock {token} NX PX 10000")).await;
+    let reply = query(connection, &format!("SET lock {token} NX PX 10000")).await;
     reply.expect("the server answers") == Value::Okay
 }

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use lockstorm_fake_redis::FakeRedis;
 use redis::Commands;
 
-use crate::ground::{ask, connect, lock};
+use crate::ground::{connect, lock, query};
 
 #[tokio::test]
 async fn a_dropped_server_closes_its_port_and_its_connections() {
@@ -15,7 +15,7 @@ async fn a_dropped_server_closes_its_port_and_its_connections() {
     assert!(TcpStream::connect(addr).is_ok());
     drop(redis);
     assert!(TcpStream::connect(addr).is_err(), "nobody listens");
-    assert!(ask(&mut one, "PING").await.is_err(), "the connection is closed");
+    assert!(query(&mut one, "PING").await.is_err(), "the connection is closed");
 }
 
 #[tokio::test]

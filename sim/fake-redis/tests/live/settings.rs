@@ -3,7 +3,7 @@
 use lockstorm_fake_redis::{Compat, FakeRedis};
 use redis::{AsyncCommands, Value};
 
-use crate::ground::{ask, connect, connect_to};
+use crate::ground::{connect, connect_to, query};
 
 #[tokio::test]
 async fn a_server_without_settings_is_redis_7_0() {
@@ -26,11 +26,11 @@ async fn it_answers_like_another_server() {
 async fn a_password_is_asked_for() {
     let builder = FakeRedis::builder().password("p@ss word");
     let redis = builder.start().await.expect("good settings");
-    ask(&mut connect(&redis).await, "SET a 1").await.expect("the URL has the password");
+    query(&mut connect(&redis).await, "SET a 1").await.expect("the URL has the password");
     assert_eq!(redis.get("a").await.as_deref(), Some("1"), "a look needs none");
     let without = connect_to(&format!("redis://{}", redis.addr())).await;
     let refused = match without {
-        Ok(mut connection) => ask(&mut connection, "GET a").await.map(drop),
+        Ok(mut connection) => query(&mut connection, "GET a").await.map(drop),
         Err(error) => Err(error),
     };
     assert!(refused.is_err());
@@ -42,9 +42,9 @@ async fn parameters_hold_after_a_restart_too() {
     let redis = builder.start().await.expect("good settings");
     for _ in 0..2 {
         let mut one = connect(&redis).await;
-        let policy = ask(&mut one, "CONFIG GET maxmemory-policy").await.expect("it is up");
+        let policy = query(&mut one, "CONFIG GET maxmemory-policy").await.expect("it is up");
         assert!(format!("{policy:?}").contains("allkeys-lru"), "{policy:?}");
-        let classes = ask(&mut one, "CONFIG GET notify-keyspace-events").await.expect("it is up");
+        let classes = query(&mut one, "CONFIG GET notify-keyspace-events").await.expect("it is up");
         assert!(format!("{classes:?}").contains("xK"), "{classes:?}");
         redis.restart().await;
     }

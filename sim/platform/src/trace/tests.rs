@@ -36,7 +36,7 @@ fn key(key: &[u8], change: KeyChange, origin: Origin, until_ms: Option<u64>) -> 
 
 /// Events that differ from their neighbours in one field each.
 fn flips() -> Vec<Event> {
-    let asked = Origin::Request(request(1, 2, 3));
+    let request_origin = Origin::Request(request(1, 2, 3));
     let (keys, more) = (vec![name(0, b"k")], vec![name(0, b"k"), name(0, b"l")]);
     let connection = request(1, 2, 0).connection;
     vec![
@@ -53,19 +53,24 @@ fn flips() -> Vec<Event> {
         message(request(1, 2, 3), Leg::Sent, "GET", Some(1)),
         message(request(1, 2, 3), Leg::Sent, "SET", Some(2)),
         message(request(1, 2, 3), Leg::Sent, "SET", None),
-        key(b"k", KeyChange::Set, asked, None),
-        key(b"l", KeyChange::Set, asked, None),
-        key(b"k", KeyChange::Deleted, asked, None),
-        Event::Key { key: name(1, b"k"), change: KeyChange::Set, origin: asked, until_ms: None },
+        key(b"k", KeyChange::Set, request_origin, None),
+        key(b"l", KeyChange::Set, request_origin, None),
+        key(b"k", KeyChange::Deleted, request_origin, None),
+        Event::Key {
+            key: name(1, b"k"),
+            change: KeyChange::Set,
+            origin: request_origin,
+            until_ms: None,
+        },
         key(b"k", KeyChange::Set, Origin::Node, None),
         key(b"k", KeyChange::Set, Origin::Replication { history: 1, offset: 7 }, None),
         key(b"k", KeyChange::Set, Origin::Replication { history: 1, offset: 8 }, None),
-        key(b"k", KeyChange::Set, asked, Some(9)),
-        key(b"k", KeyChange::Set, asked, Some(10)),
+        key(b"k", KeyChange::Set, request_origin, Some(9)),
+        key(b"k", KeyChange::Set, request_origin, Some(10)),
         Event::Unreached { to: address(1), command: "SET", op: 1 },
         Event::Unreached { to: address(2), command: "SET", op: 1 },
-        Event::Propagated { history: 1, offset: 1, origin: asked },
-        Event::Propagated { history: 1, offset: 2, origin: asked },
+        Event::Propagated { history: 1, offset: 1, origin: request_origin },
+        Event::Propagated { history: 1, offset: 2, origin: request_origin },
         Event::Propagated { history: 1, offset: 2, origin: Origin::Node },
         Event::Loaded { keys: keys.clone(), resync: None, file: None },
         Event::Loaded { keys, resync: Some(connection), file: None },

@@ -19,19 +19,19 @@ pub struct Wire {
     id: u64,
     reader: RequestReader,
     input: BytesMut,
-    asks_for_password: bool,
+    requires_password: bool,
 }
 
 impl Wire {
     /// A node with this password, and a connection.
     pub fn new(password: &str) -> Wire {
-        let asks_for_password = !password.is_empty();
+        let requires_password = !password.is_empty();
         let password = Bytes::from(password.to_owned());
         let config = NodeConfig { password, ..NodeConfig::default() };
         let mut node = Node::new(config, 1_900_000_000_000, [1, 2, 3]);
         let id = node.connect(nowhere());
         let (reader, input) = (RequestReader::default(), BytesMut::new());
-        Wire { node, id, reader, input, asks_for_password }
+        Wire { node, id, reader, input, requires_password }
     }
 
     /// Adds bytes and executes complete requests while the connection is open and not blocked.
@@ -46,7 +46,7 @@ impl Wire {
             if session.blocked.is_some() {
                 return true;
             }
-            self.reader.unauthenticated = self.asks_for_password && session.user.is_none();
+            self.reader.unauthenticated = self.requires_password && session.user.is_none();
             match self.reader.next(&mut self.input) {
                 Ok(Some(args)) => requests::request(&mut self.node, self.id, &args),
                 Ok(None) => return true,

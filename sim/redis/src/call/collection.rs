@@ -47,11 +47,11 @@ impl Call<'_> {
             }
             self.note(shared, KeyChange::Set);
             self.event(class, event, key);
-            self.tell_verbatim();
+            self.propagate_verbatim();
         } else if there {
             self.remove(key);
             self.event(b'g', "del", key);
-            self.tell_verbatim();
+            self.propagate_verbatim();
         }
         Ok(Reply::count(parts))
     }

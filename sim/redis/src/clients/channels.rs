@@ -81,10 +81,10 @@ impl Clients {
         let direct = self.listeners(kind).get(channel).cloned().unwrap_or_default();
         let head = if kind == Channel::Shard { "smessage" } else { "message" };
         let push = Reply::Push(vec![Reply::word(head), name.clone(), text.clone()]);
-        direct.iter().for_each(|id| self.tell(*id, session, &push));
-        let mut told = direct.len();
+        direct.iter().for_each(|id| self.send_push(*id, session, &push));
+        let mut receivers = direct.len();
         if kind == Channel::Shard {
-            return told;
+            return receivers;
         }
         let fits = |(pattern, _): &(&Bytes, &Vec<u64>)| matches(pattern, channel);
         let by_pattern: Vec<(Bytes, Vec<u64>)> = self
@@ -96,10 +96,10 @@ impl Clients {
         for (pattern, ids) in by_pattern {
             let parts = [Reply::word("pmessage"), Reply::Bulk(pattern), name.clone(), text.clone()];
             let push = Reply::Push(parts.to_vec());
-            ids.iter().for_each(|id| self.tell(*id, session, &push));
-            told += ids.len();
+            ids.iter().for_each(|id| self.send_push(*id, session, &push));
+            receivers += ids.len();
         }
-        told
+        receivers
     }
 }
 

@@ -12,7 +12,7 @@ pub struct Election {
     /// Its rank: how many replicas of its master have a larger offset.
     pub rank: u64,
     /// The epoch in which it requested votes.
-    pub asked_in: Option<u64>,
+    pub requested_in: Option<u64>,
     /// How many masters have voted for it.
     pub votes: usize,
 }

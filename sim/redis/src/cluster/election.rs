@@ -50,15 +50,15 @@ impl Cluster {
         let rank = self.rank();
         let election = &mut self.election;
         // A replica with a larger offset has reported meanwhile: its vote request must come first.
-        if election.asked_in.is_none() && !is_manual && rank > election.rank {
+        if election.requested_in.is_none() && !is_manual && rank > election.rank {
             election.at += RANK * Ms::try_from(rank - election.rank).unwrap_or(0);
             election.rank = rank;
         }
         if now < self.election.at || age > patience {
             return;
         }
-        match self.election.asked_in {
-            None => self.ask_for_votes(is_manual),
+        match self.election.requested_in {
+            None => self.request_votes(is_manual),
             Some(epoch) if self.election.votes >= self.majority() => {
                 // With the epoch of its election its claim to the slots wins over the old master's.
                 let own = self.myself_mut();
@@ -84,7 +84,7 @@ impl Cluster {
         let rank = if is_manual { 0 } else { self.rank() };
         let delay = DELAY + drawn + RANK * Ms::try_from(rank).unwrap_or(0);
         let at = self.moment.now + if is_manual { 0 } else { delay };
-        self.election = Election { at, rank, asked_in: None, votes: 0 };
+        self.election = Election { at, rank, requested_in: None, votes: 0 };
         let Some(master) = self.myself().master().cloned() else { return };
         let is_other = |peer: &&ClusterNode| peer.id != self.me;
         let rivals: Vec<Id> =
@@ -105,10 +105,10 @@ impl Cluster {
         self.replicas(master).filter(ahead).count() as u64
     }
 
-    fn ask_for_votes(&mut self, force: bool) {
+    fn request_votes(&mut self, force: bool) {
         // The new epoch is in the file before the request leaves, because `carry_out` saves first.
         self.current_epoch += 1;
-        self.election.asked_in = Some(self.current_epoch);
+        self.election.requested_in = Some(self.current_epoch);
         self.broadcast(&MessageKind::AuthRequest { force });
         self.change();
     }
@@ -116,7 +116,7 @@ impl Cluster {
     /// Takes a master's vote.
     pub fn take_vote(&mut self, head: &Header) {
         let decides = self.nodes.get(&head.id).is_some_and(ClusterNode::decides);
-        if decides && self.election.asked_in.is_some_and(|epoch| head.current_epoch >= epoch) {
+        if decides && self.election.requested_in.is_some_and(|epoch| head.current_epoch >= epoch) {
             self.election.votes += 1;
             self.run_for_master();
         }

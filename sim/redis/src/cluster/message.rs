@@ -145,7 +145,7 @@ impl Cluster {
         let turn = usize::try_from(self.ticks % 1_000).unwrap_or(0);
         let all = self.nodes.len();
         let has_turn = |nth: usize| (nth + turn * IN_TURN) % all < IN_TURN;
-        let told = |(nth, peer): &(usize, &ClusterNode)| {
+        let belongs = |(nth, peer): &(usize, &ClusterNode)| {
             let is_known = peer.id != self.me && !peer.is_stranger();
             is_known && (peer.health != Health::Up || has_turn(*nth))
         };
@@ -156,7 +156,7 @@ impl Cluster {
             fails: peer.health != Health::Up,
             answered_at: peer.answered_at,
         };
-        self.nodes.values().enumerate().filter(told).map(|(_, peer)| rumour(peer)).collect()
+        self.nodes.values().enumerate().filter(belongs).map(|(_, peer)| rumour(peer)).collect()
     }
 }
 

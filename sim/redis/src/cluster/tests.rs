@@ -115,7 +115,13 @@ fn a_minority_elects_nobody() {
 }
 
 /// A replica's vote request to master 0; whether it gets the vote.
-fn asks(stage: &mut Stage, replica: usize, epoch: u64, config_epoch: u64, force: bool) -> bool {
+fn grants_vote(
+    stage: &mut Stage,
+    replica: usize,
+    epoch: u64,
+    config_epoch: u64,
+    force: bool,
+) -> bool {
     let mut head = stage.nodes[replica].head();
     (head.current_epoch, head.config_epoch) = (epoch, config_epoch);
     let moment = stage.moment(0);
@@ -133,22 +139,22 @@ fn asks(stage: &mut Stage, replica: usize, epoch: u64, config_epoch: u64, force:
 #[test]
 fn a_vote_is_given_once_an_epoch_and_only_for_good_reasons() {
     let mut stage = Stage::new(&[1, 1, 2]);
-    assert!(!asks(&mut stage, 3, 9, 2, false), "the master has not failed");
-    assert!(asks(&mut stage, 3, 9, 2, true), "but the replica was told to");
+    assert!(!grants_vote(&mut stage, 3, 9, 2, false), "the master has not failed");
+    assert!(grants_vote(&mut stage, 3, 9, 2, true), "but the replica was told to");
     assert_eq!(stage.nodes[0].last_vote_epoch, 9);
-    assert!(!asks(&mut stage, 5, 9, 3, true), "one vote an epoch");
-    assert!(!asks(&mut stage, 4, 10, 2, true), "one vote a master in two time-outs");
-    assert!(!asks(&mut stage, 5, 8, 3, true), "an epoch of the past");
-    assert!(!asks(&mut stage, 5, 11, 2, true), "it knows less of the slots than the voter");
-    assert!(asks(&mut stage, 5, 11, 3, true));
+    assert!(!grants_vote(&mut stage, 5, 9, 3, true), "one vote an epoch");
+    assert!(!grants_vote(&mut stage, 4, 10, 2, true), "one vote a master in two time-outs");
+    assert!(!grants_vote(&mut stage, 5, 8, 3, true), "an epoch of the past");
+    assert!(!grants_vote(&mut stage, 5, 11, 2, true), "it knows less of the slots than the voter");
+    assert!(grants_vote(&mut stage, 5, 11, 3, true));
     stage.now += 2 * TIMEOUT;
-    assert!(asks(&mut stage, 4, 12, 2, true));
+    assert!(grants_vote(&mut stage, 4, 12, 2, true));
 }
 
 #[test]
 fn votes_and_slots_outlive_the_process() {
     let mut stage = Stage::new(&[0, 1, 2]);
-    assert!(asks(&mut stage, 4, 9, 2, true));
+    assert!(grants_vote(&mut stage, 4, 9, 2, true));
     let (to, from) = (name_of(address(1)), name_of(address(2)));
     stage.nodes[0].migrating.insert(5, to);
     stage.nodes[0].importing.insert(16_000, from);
@@ -315,8 +321,8 @@ fn what_is_published_reaches_everybody_and_shard_channels_their_shard() {
         let (channel, message) = (Bytes::from("c"), Bytes::from("m"));
         stage.nodes[0].spread(&channel, &message, shard);
         stage.settle(0);
-        let told = ClusterAction::Publish { channel, message, shard };
-        let who: Vec<usize> = (0..6).filter(|n| stage.deeds[*n].contains(&told)).collect();
+        let publish = ClusterAction::Publish { channel, message, shard };
+        let who: Vec<usize> = (0..6).filter(|n| stage.deeds[*n].contains(&publish)).collect();
         assert_eq!(who, heard);
     }
 }

@@ -36,7 +36,7 @@ const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is dis
 /// AUTH [username] password
 pub fn auth(call: &mut Call) -> Outcome {
     match call.args {
-        [_, _] if !call.node.users.ask_for_password() => Err(Reply::error(
+        [_, _] if !call.node.users.requires_password() => Err(Reply::error(
             "ERR AUTH <password> called without any password configured for the default user. \
              Are you sure your configuration is correct?",
         )),

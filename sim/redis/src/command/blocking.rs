@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::call::{Call, Family, Outcome};
 use crate::command::list::{
-    carry, end_of, list, many_pop, move_one, pop_first, pop_from, pop_many, tell_pop,
+    carry, end_of, list, many_pop, move_one, pop_first, pop_from, pop_many, propagate_pop,
 };
 use crate::extended::Extended;
 use crate::frame::Reply;
@@ -97,7 +97,7 @@ pub fn serve_element(call: &mut Call, key: &Key) -> Option<Reply> {
 fn pop_one(call: &mut Call, key: &[u8]) -> Reply {
     let end = if call.command.name == "BLPOP" { End::Left } else { End::Right };
     let elements = pop_from(call, key, end, 1);
-    tell_pop(call, key, end, None);
+    propagate_pop(call, key, end, None);
     let named = [Reply::bulk(key)].into_iter().chain(elements.into_iter().map(Reply::Bulk));
     Reply::Array(named.collect())
 }
@@ -159,10 +159,10 @@ fn carry_served(call: &mut Call, ends: (End, End)) -> Option<Reply> {
         Err(refusal) => return Some(refusal),
     };
     let name = word(if call.args.len() == 6 { "LMOVE" } else { "RPOPLPUSH" });
-    let mut told = vec![name, source.clone(), call.args[2].clone()];
+    let mut words = vec![name, source.clone(), call.args[2].clone()];
     if call.args.len() == 6 {
-        told.extend([ends.0, ends.1].map(|end| word(end.word())));
+        words.extend([ends.0, ends.1].map(|end| word(end.word())));
     }
-    call.tell(|| told);
+    call.propagate(|| words);
     Some(moved)
 }

@@ -116,7 +116,7 @@ fn delete(call: &mut Call) -> Reply {
     call.remove(key);
     call.event(b'g', "del", key);
     let key = key.clone();
-    call.tell(|| vec![word("DEL"), key]);
+    call.propagate(|| vec![word("DEL"), key]);
     Reply::Integer(1)
 }
 

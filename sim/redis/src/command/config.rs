@@ -29,7 +29,7 @@ const MIN_BACKLOG: u64 = 16 * 1024;
 
 /// CONFIG GET pattern ...: a name that is not a pattern is returned as the client wrote it.
 pub fn get(call: &mut Call) -> Outcome {
-    let mut told: Vec<(Bytes, String)> = Vec::new();
+    let mut found: Vec<(Bytes, String)> = Vec::new();
     for parameter in all() {
         let name = parameter.name.as_bytes();
         let wanted = call.from(2).iter().find(|pattern| {
@@ -38,9 +38,9 @@ pub fn get(call: &mut Call) -> Outcome {
         let Some(pattern) = wanted else { continue };
         let plain = !pattern.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['));
         let name = if plain { pattern.clone() } else { Bytes::from_static(name) };
-        told.push((name, current(call.node, parameter)));
+        found.push((name, current(call.node, parameter)));
     }
-    let pairs = told.into_iter().flat_map(|(name, value)| [name, Bytes::from(value)]);
+    let pairs = found.into_iter().flat_map(|(name, value)| [name, Bytes::from(value)]);
     Ok(Reply::Map(pairs.map(Reply::Bulk).collect()))
 }
 

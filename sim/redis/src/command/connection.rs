@@ -98,7 +98,7 @@ pub fn hello(call: &mut Call) -> Outcome {
     if let Some((user, password)) = user {
         authenticate(call, user, password)?;
     }
-    if call.session.user.is_none() && call.node.users.ask_for_password() {
+    if call.session.user.is_none() && call.node.users.requires_password() {
         return Err(unauthenticated(call.node));
     }
     if let Some(name) = name {
@@ -165,6 +165,6 @@ pub fn reset(call: &mut Call) -> Outcome {
     (session.db, session.protocol, session.answers) = (0, Protocol::Two, Answers::On);
     (session.name, session.stays) = (Bytes::new(), false);
     session.reads_here = false;
-    session.user = (!call.node.users.ask_for_password()).then(|| word("default"));
+    session.user = (!call.node.users.requires_password()).then(|| word("default"));
     Ok(Reply::simple("RESET"))
 }

@@ -114,7 +114,7 @@ pub fn give_end(call: &mut Call, until_ms: i64) {
     call.event(b'g', "expire", &args[1]);
     let is_expire = call.command.name.contains("EXPIRE");
     let conditions = if is_expire { call.from(3) } else { &[] };
-    call.tell(|| {
+    call.propagate(|| {
         let mut command = vec![word("PEXPIREAT"), args[1].clone(), digits(until_ms)];
         command.extend_from_slice(conditions);
         command
@@ -126,7 +126,7 @@ pub fn delete_ended(call: &mut Call) {
     let key = &call.args[1];
     call.remove(key);
     let name = call.node.settings.deletion("lazyfree-lazy-expire");
-    call.tell(|| vec![name, key.clone()]);
+    call.propagate(|| vec![name, key.clone()]);
     if call.node.differs(Difference::PastEndIsExpiry) {
         call.event(b'x', "expired", key);
     } else {
@@ -181,7 +181,7 @@ pub fn persist(call: &mut Call) -> Outcome {
     }
     call.set_end(&args[1], None);
     call.event(b'g', "persist", &args[1]);
-    call.tell(|| vec![word("PERSIST"), args[1].clone()]);
+    call.propagate(|| vec![word("PERSIST"), args[1].clone()]);
     Ok(Reply::Integer(1))
 }
 

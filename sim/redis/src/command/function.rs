@@ -20,7 +20,7 @@ pub const FAMILY: Family = &[
     ("function|delete", delete),
     ("function|dump", dump),
     ("function|flush", flush),
-    ("function|help", tell_help),
+    ("function|help", function_help),
     ("function|kill", kill),
     ("function|list", list),
     ("function|load", load),
@@ -104,7 +104,7 @@ pub fn load(call: &mut Call) -> Outcome {
         return Err(quoting("Unknown option given: ", until_zero(unknown)));
     }
     let name = load_library(&mut call.node.libraries, code, !options.is_empty())?;
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::Bulk(name))
 }
 
@@ -113,7 +113,7 @@ pub fn delete(call: &mut Call) -> Outcome {
     if call.node.libraries.remove(&call.args[2]).is_none() {
         return Err(Reply::error("ERR Library not found"));
     }
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::OK)
 }
 
@@ -126,7 +126,7 @@ pub fn flush(call: &mut Call) -> Outcome {
         _ => return Err(too_many(call)),
     }
     call.node.libraries.clear();
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::OK)
 }
 
@@ -171,12 +171,12 @@ pub fn restore(call: &mut Call) -> Outcome {
         true => restored,
         false => join(&call.node.libraries, restored, replaces)?,
     };
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::OK)
 }
 
 /// FUNCTION HELP
-pub fn tell_help(_: &mut Call) -> Outcome {
+pub fn function_help(_: &mut Call) -> Outcome {
     Ok(help(HELP))
 }
 
@@ -199,16 +199,16 @@ pub fn list(call: &mut Call) -> Outcome {
             return Err(quoting("Unknown argument ", until_zero(word)));
         }
     }
-    let is_asked = |name: &Bytes| {
+    let is_listed = |name: &Bytes| {
         pattern.as_ref().is_none_or(|pattern| matches(pattern, &name.to_ascii_lowercase()))
     };
-    let asked = call.node.libraries.iter().filter(|(name, _)| is_asked(name));
-    Ok(Reply::Array(asked.map(|(name, library)| listed(name, library, with_code)).collect()))
+    let libraries = call.node.libraries.iter().filter(|(name, _)| is_listed(name));
+    Ok(Reply::Array(libraries.map(|(name, library)| listed(name, library, with_code)).collect()))
 }
 
 fn listed(name: &Bytes, library: &Library, with_code: bool) -> Reply {
     let functions = library.functions.iter().map(|(name, registered)| described(name, registered));
-    let mut told = vec![
+    let mut items = vec![
         Reply::word("library_name"),
         Reply::Bulk(name.clone()),
         Reply::word("engine"),
@@ -217,9 +217,9 @@ fn listed(name: &Bytes, library: &Library, with_code: bool) -> Reply {
         Reply::Array(functions.collect()),
     ];
     if with_code {
-        told.extend([Reply::word("library_code"), Reply::Bulk(library.code.clone())]);
+        items.extend([Reply::word("library_code"), Reply::Bulk(library.code.clone())]);
     }
-    Reply::Map(told)
+    Reply::Map(items)
 }
 
 fn described(name: &Bytes, registered: &Registered) -> Reply {

@@ -110,7 +110,7 @@ fn set_fields(call: &mut Call) -> Result<i64, Reply> {
             added += i64::from(hash.set(&pair[0], Bytes::copy_from_slice(&pair[1])));
         }
     })?;
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(added)
 }
 
@@ -123,7 +123,7 @@ pub fn hsetnx(call: &mut Call) -> Outcome {
     write(call, "hset", |hash| {
         hash.set(field, Bytes::copy_from_slice(value));
     })?;
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::Integer(1))
 }
 
@@ -140,7 +140,7 @@ pub fn hincrby(call: &mut Call) -> Outcome {
     write(call, "hincrby", |hash| {
         hash.set(field, digits(sum));
     })?;
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::Integer(sum))
 }
 
@@ -163,7 +163,7 @@ pub fn hincrbyfloat(call: &mut Call) -> Outcome {
     write(call, "hincrbyfloat", |hash| {
         hash.set(field, sum.clone());
     })?;
-    call.tell(|| vec![word("HSET"), key.clone(), field.clone(), sum.clone()]);
+    call.propagate(|| vec![word("HSET"), key.clone(), field.clone(), sum.clone()]);
     Ok(Reply::Bulk(sum))
 }
 
@@ -194,7 +194,7 @@ pub fn hdel(call: &mut Call) -> Outcome {
     } else if let Some(key) = shared {
         call.note(key, KeyChange::Changed);
     }
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(count(removed))
 }
 
@@ -202,7 +202,7 @@ pub fn hdel(call: &mut Call) -> Outcome {
 fn write(call: &mut Call, event: &str, change: impl FnOnce(&mut Hash)) -> Result<(), Reply> {
     let key = &call.args[1];
     let missing = call.entry(key).is_none();
-    call.tell_new(key);
+    call.notify_new(key);
     let db = call.node.keyspace.db_mut(call.session.db);
     if missing {
         db.set(key, Value::Hash(Hash::default()), None);

@@ -30,7 +30,7 @@ pub fn hrandfield(call: &mut Call) -> Outcome {
         _ => distinct(call, fields.len(), wanted),
     };
     let in_pairs = call.session.protocol == Protocol::Three;
-    let told = picks.into_iter().flat_map(|at| {
+    let items = picks.into_iter().flat_map(|at| {
         let (field, value) = &fields[at];
         let both = [field, value].map(|part| Reply::Bulk(part.clone()));
         match (with_values, in_pairs) {
@@ -39,7 +39,7 @@ pub fn hrandfield(call: &mut Call) -> Outcome {
             (true, true) => vec![Reply::Array(both.to_vec())],
         }
     });
-    Ok(Reply::Array(told.collect()))
+    Ok(Reply::Array(items.collect()))
 }
 
 fn count(call: &Call) -> Result<Option<(i64, bool)>, Reply> {

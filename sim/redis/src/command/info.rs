@@ -54,9 +54,9 @@ const OF_SENTINEL: [&str; 5] = ["server", "clients", "stats", "cpu", "sentinel"]
 
 /// INFO [section ...]
 pub fn info(call: &mut Call) -> Outcome {
-    let asked: Vec<Vec<u8>> = call.from(1).iter().map(|s| s.to_ascii_lowercase()).collect();
-    let says = |word: &str| asked.iter().any(|asked| asked == word.as_bytes());
-    let by_default = asked.is_empty() || says("default");
+    let sections: Vec<Vec<u8>> = call.from(1).iter().map(|s| s.to_ascii_lowercase()).collect();
+    let says = |word: &str| sections.iter().any(|section| section == word.as_bytes());
+    let by_default = sections.is_empty() || says("default");
     let all = says("all") || says("everything");
     let mut text = String::new();
     let is_sentinel = call.node.sentinel.is_some();

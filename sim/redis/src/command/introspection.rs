@@ -120,11 +120,11 @@ pub fn info(call: &mut Call) -> Outcome {
 /// COMMAND DOCS [name ...]: see the head of this file.
 pub fn docs(call: &mut Call) -> Outcome {
     let node = &*call.node;
-    let told: Vec<&'static Command> = match call.from(2) {
+    let commands: Vec<&'static Command> = match call.from(2) {
         [] => known(node).collect(),
         names => names.iter().filter_map(|name| named(node, name)).collect(),
     };
-    Ok(Reply::Map(told.into_iter().flat_map(|command| document(node, command)).collect()))
+    Ok(Reply::Map(commands.into_iter().flat_map(|command| document(node, command)).collect()))
 }
 
 fn document(node: &Node, command: &'static Command) -> [Reply; 2] {
@@ -139,7 +139,7 @@ fn document(node: &Node, command: &'static Command) -> [Reply; 2] {
 
 /// The group of a command, derived from its categories.
 fn group(command: &Command) -> &'static str {
-    let told = |category: &str| command.told[1].split(',').any(|word| word == category);
+    let belongs = |category: &str| command.documented[1].split(',').any(|word| word == category);
     let groups = [
         ("@string", "string"),
         ("@hash", "hash"),
@@ -152,7 +152,7 @@ fn group(command: &Command) -> &'static str {
         ("@connection", "connection"),
         ("@keyspace", "generic"),
     ];
-    groups.iter().find(|(category, _)| told(category)).map_or("server", |(_, group)| group)
+    groups.iter().find(|(category, _)| belongs(category)).map_or("server", |(_, group)| group)
 }
 
 /// COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]
@@ -169,8 +169,9 @@ pub fn list(call: &mut Call) -> Outcome {
         b"MODULE" => Ok(Reply::Array(Vec::new())),
         b"ACLCAT" => {
             let category = [&b"@"[..], &value.to_ascii_lowercase()].concat();
-            let told = |c: &&Command| c.told[1].split(',').any(|w| w.as_bytes() == category);
-            Ok(names_of(everything.filter(told)))
+            let belongs =
+                |c: &&Command| c.documented[1].split(',').any(|w| w.as_bytes() == category);
+            Ok(names_of(everything.filter(belongs)))
         }
         b"PATTERN" => {
             let pattern = value.to_ascii_lowercase();
@@ -202,20 +203,20 @@ pub fn getkeysandflags(call: &mut Call) -> Outcome {
 fn found_keys(
     node: &Node,
     request: &[Bytes],
-    told: impl Fn(usize, &'static str) -> Reply,
+    show: impl Fn(usize, &'static str) -> Reply,
 ) -> Outcome {
     let command = node.command_of(request).ok_or(Reply::error("ERR Invalid command specified"))?;
-    if command.told[3].is_empty() {
+    if command.documented[3].is_empty() {
         return Err(Reply::error("ERR The command has no key arguments"));
     }
     if !command.takes(request.len()) {
         return Err(Reply::error("ERR Invalid number of arguments specified for command"));
     }
     let keys = keys_of(command, request);
-    if keys.is_empty() && !command.told[0].contains("no_mandatory_keys") {
+    if keys.is_empty() && !command.documented[0].contains("no_mandatory_keys") {
         return Err(Reply::error("ERR Invalid arguments specified for command"));
     }
-    Ok(Reply::Array(keys.into_iter().map(|key| told(key.at, key.flags)).collect()))
+    Ok(Reply::Array(keys.into_iter().map(|key| show(key.at, key.flags)).collect()))
 }
 
 fn describe(node: &Node, command: &'static Command) -> Reply {
@@ -231,15 +232,15 @@ fn describe(node: &Node, command: &'static Command) -> Reply {
         let note = NOTES.iter().find(noted).filter(|_| specification.noted);
         describe_specification(&specification, note.map(|(_, _, note)| *note))
     });
-    let tips = command.told[2].split(',').filter(|tip| !tip.is_empty());
+    let tips = command.documented[2].split(',').filter(|tip| !tip.is_empty());
     Reply::Array(vec![
         Reply::word(command.lower),
         Reply::Integer(i64::from(command.arity)),
-        Reply::Set(statuses(command.told[0])),
+        Reply::Set(statuses(command.documented[0])),
         Reply::Integer(first),
         Reply::Integer(last),
         Reply::Integer(step),
-        Reply::Set(statuses(command.told[1])),
+        Reply::Set(statuses(command.documented[1])),
         Reply::Set(tips.map(Reply::word).collect()),
         Reply::Set(specifications.collect()),
         Reply::Array(parts(node, command).map(|part| describe(node, part)).collect()),

@@ -47,7 +47,7 @@ pub fn del(call: &mut Call) -> Outcome {
         }
     }
     if removed > 0 {
-        call.tell_verbatim();
+        call.propagate_verbatim();
     }
     Ok(Reply::Integer(removed))
 }

@@ -33,8 +33,8 @@ pub fn lcs(call: &mut Call) -> Outcome {
     let length = Reply::Integer(i64::from(table.at(one.len(), other.len())));
     if options.places {
         let matches = table.matches(&one, &other, &options);
-        let told = [Reply::word("matches"), Reply::Array(matches), Reply::word("len"), length];
-        return Ok(Reply::Map(told.to_vec()));
+        let items = [Reply::word("matches"), Reply::Array(matches), Reply::word("len"), length];
+        return Ok(Reply::Map(items.to_vec()));
     }
     Ok(if options.length { length } else { Reply::Bulk(table.text(&one, &other)) })
 }
@@ -127,9 +127,9 @@ impl Table {
         long.map(|run| {
             let (last, first) = (run[0], run[run.len() - 1]);
             let pair = |from, to| Reply::Array(vec![Reply::count(from), Reply::count(to)]);
-            let mut told = vec![pair(first.0, last.0), pair(first.1, last.1)];
-            told.extend(options.with_length.then(|| Reply::count(run.len())));
-            Reply::Array(told)
+            let mut items = vec![pair(first.0, last.0), pair(first.1, last.1)];
+            items.extend(options.with_length.then(|| Reply::count(run.len())));
+            Reply::Array(items)
         })
         .collect()
     }

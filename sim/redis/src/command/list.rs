@@ -57,7 +57,7 @@ fn note(call: &mut Call, key: &[u8], change: KeyChange) {
 pub fn push_to(call: &mut Call, key: &[u8], end: End, elements: &[Bytes]) -> Result<usize, Reply> {
     let missing = list(call, key)?.is_none();
     if missing {
-        call.tell_new(key);
+        call.notify_new(key);
         let db = call.node.keyspace.db_mut(call.session.db);
         db.set(key, Value::List(List::default()), None);
     }
@@ -89,10 +89,10 @@ fn lost(call: &mut Call, key: &[u8], event: &str) {
 }
 
 /// Propagates the removal of elements.
-pub fn tell_pop(call: &mut Call, key: &[u8], end: End, count: Option<usize>) {
+pub fn propagate_pop(call: &mut Call, key: &[u8], end: End, count: Option<usize>) {
     let name = word(if end == End::Left { "LPOP" } else { "RPOP" });
     let key = Bytes::copy_from_slice(key);
-    call.tell(|| [name, key].into_iter().chain(count.map(digits)).collect());
+    call.propagate(|| [name, key].into_iter().chain(count.map(digits)).collect());
 }
 
 /// LPUSH key element ...
@@ -121,7 +121,7 @@ fn push(call: &mut Call, end: End, only_old: bool) -> Outcome {
         return Ok(Reply::Integer(0));
     }
     let length = push_to(call, key, end, call.from(2))?;
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::count(length))
 }
 
@@ -149,7 +149,7 @@ fn pop(call: &mut Call, end: End) -> Outcome {
         return Ok(Reply::Array(Vec::new()));
     }
     let mut elements = pop_from(call, key, end, count.unwrap_or(1)).into_iter().map(Reply::Bulk);
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(match count {
         None => elements.next().unwrap_or(Reply::Nil),
         Some(_) => Reply::Array(elements.collect()),
@@ -201,7 +201,7 @@ pub fn linsert(call: &mut Call) -> Outcome {
     });
     note(call, key, KeyChange::Changed);
     call.event(b'l', "linsert", key);
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::count(length))
 }
 
@@ -214,7 +214,7 @@ pub fn lset(call: &mut Call) -> Outcome {
     change(call, key, |list| list.0[place] = element);
     note(call, key, KeyChange::Changed);
     call.event(b'l', "lset", key);
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::OK)
 }
 
@@ -230,7 +230,7 @@ pub fn lrem(call: &mut Call) -> Outcome {
     let removed = change(call, key, |list| list.remove(element, end, most.unwrap_or(usize::MAX)));
     if removed > 0 {
         lost(call, key, "lrem");
-        call.tell_verbatim();
+        call.propagate_verbatim();
     }
     Ok(Reply::count(removed))
 }
@@ -249,7 +249,7 @@ pub fn ltrim(call: &mut Call) -> Outcome {
     });
     lost(call, key, "ltrim");
     if trimmed > 0 {
-        call.tell_verbatim();
+        call.propagate_verbatim();
     }
     Ok(Reply::OK)
 }
@@ -279,9 +279,9 @@ pub fn rpoplpush(call: &mut Call) -> Outcome {
 pub fn carry(call: &mut Call, (from, to): (End, End)) -> Result<Option<Reply>, Reply> {
     let Some(moved) = move_one(call, (from, to))? else { return Ok(None) };
     match call.command.name {
-        "BLMOVE" => tell_as(call, "LMOVE", 5),
-        "BRPOPLPUSH" => tell_as(call, "RPOPLPUSH", 3),
-        _ => call.tell_verbatim(),
+        "BLMOVE" => propagate_as(call, "LMOVE", 5),
+        "BRPOPLPUSH" => propagate_as(call, "RPOPLPUSH", 3),
+        _ => call.propagate_verbatim(),
     }
     Ok(Some(moved))
 }
@@ -299,9 +299,9 @@ pub fn move_one(call: &mut Call, (from, to): (End, End)) -> Result<Option<Reply>
     Ok(moved.into_iter().next().map(Reply::Bulk))
 }
 
-fn tell_as(call: &mut Call, name: &'static str, words: usize) {
+fn propagate_as(call: &mut Call, name: &'static str, words: usize) {
     let args = call.args;
-    call.tell(|| [word(name)].into_iter().chain(args[1..words].iter().cloned()).collect());
+    call.propagate(|| [word(name)].into_iter().chain(args[1..words].iter().cloned()).collect());
 }
 
 /// The arguments of LMPOP and BLMPOP: keys, an end, and the maximum number of elements.
@@ -354,7 +354,7 @@ pub fn pop_first(call: &mut Call, pop: &ManyPop) -> Result<Option<Reply>, Reply>
 /// Pops from an existing list; replies with its name and the elements.
 pub fn pop_many(call: &mut Call, key: &[u8], pop: &ManyPop) -> Reply {
     let elements = pop_from(call, key, pop.end, pop.count);
-    tell_pop(call, key, pop.end, Some(elements.len()));
+    propagate_pop(call, key, pop.end, Some(elements.len()));
     let elements = elements.into_iter().map(Reply::Bulk).collect();
     Reply::Array(vec![Reply::bulk(key), Reply::Array(elements)])
 }

@@ -53,7 +53,7 @@ fn add(call: &mut Call, by: i64) -> Outcome {
     let sum = old.checked_add(by).ok_or(overflow)?;
     call.change(key, digits(sum));
     call.event(b'$', "incrby", key);
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::Integer(sum))
 }
 
@@ -69,7 +69,7 @@ pub fn incrbyfloat(call: &mut Call) -> Outcome {
     let sum = Bytes::from(sum.text());
     call.change_kept(key, sum.clone(), Kept::Text);
     call.event(b'$', "incrbyfloat", key);
-    call.tell(|| vec![word("SET"), key.clone(), sum.clone(), word("KEEPTTL")]);
+    call.propagate(|| vec![word("SET"), key.clone(), sum.clone(), word("KEEPTTL")]);
     Ok(Reply::Bulk(sum))
 }
 

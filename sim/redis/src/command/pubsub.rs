@@ -66,8 +66,8 @@ pub fn sunsubscribe(call: &mut Call) -> Outcome {
 fn listen(call: &mut Call, kind: Channel, what: &'static str) -> Outcome {
     for name in call.from(1) {
         call.node.clients.listen(call.session, kind, name);
-        let told = confirmation(call.session, what, Some(name));
-        call.session.push(&told);
+        let push = confirmation(call.session, what, Some(name));
+        call.session.push(&push);
     }
     Ok(Reply::SILENCE)
 }
@@ -86,12 +86,12 @@ fn unlisten(call: &mut Call, kind: Channel, what: &'static str) -> Outcome {
     };
     for name in &names {
         call.node.clients.unlisten(call.session, kind, name);
-        let told = confirmation(call.session, what, Some(name));
-        call.session.push(&told);
+        let push = confirmation(call.session, what, Some(name));
+        call.session.push(&push);
     }
     if names.is_empty() {
-        let told = confirmation(call.session, what, None);
-        call.session.push(&told);
+        let push = confirmation(call.session, what, None);
+        call.session.push(&push);
     }
     Ok(Reply::SILENCE)
 }
@@ -108,12 +108,12 @@ pub fn spublish(call: &mut Call) -> Outcome {
 
 fn say(call: &mut Call, kind: Channel) -> Outcome {
     let (channel, message) = (&call.args[1], &call.args[2]);
-    let told = call.node.clients.publish(call.session, kind, channel, message);
+    let receivers = call.node.clients.publish(call.session, kind, channel, message);
     match call.node.cluster_now() {
         Some(cluster) => cluster.spread(channel, message, kind == Channel::Shard),
-        None => call.tell_verbatim(),
+        None => call.propagate_verbatim(),
     }
-    Ok(Reply::count(told))
+    Ok(Reply::count(receivers))
 }
 
 /// PUBSUB CHANNELS [pattern]

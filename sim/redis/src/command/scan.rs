@@ -30,18 +30,19 @@ struct ScanArguments<'a> {
 /// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
 pub fn scan(call: &mut Call) -> Outcome {
     let cursor = cursor(&call.args[1])?;
-    let asked = options(call.from(2), true)?;
+    let arguments = options(call.from(2), true)?;
     let names = call.node.keyspace.db(call.session.db).iter();
-    let (next, names) = page(names.map(|(key, _)| key), cursor, asked.count);
+    let (next, names) = page(names.map(|(key, _)| key), cursor, arguments.count);
     let keys: Vec<Bytes> = names.into_iter().map(|key| Bytes::copy_from_slice(key)).collect();
     let mut found = Vec::new();
     for key in keys {
-        if asked.pattern.is_some_and(|pattern| !matches(pattern, &key)) {
+        if arguments.pattern.is_some_and(|pattern| !matches(pattern, &key)) {
             continue;
         }
         let kind = call.node.live(call.session, &key).map(|entry| entry.value.kind());
-        let fits =
-            |kind: &str| asked.kind.is_none_or(|asked| asked.eq_ignore_ascii_case(kind.as_bytes()));
+        let fits = |kind: &str| {
+            arguments.kind.is_none_or(|wanted| wanted.eq_ignore_ascii_case(kind.as_bytes()))
+        };
         if kind.is_some_and(fits) {
             found.push(Reply::Bulk(key));
         }
@@ -72,16 +73,17 @@ fn scan_value(call: &mut Call, kind: &str) -> Outcome {
     if value.kind() != kind {
         return Err(Reply::error(WRONGTYPE));
     }
-    let asked = options(words, false)?;
+    let arguments = options(words, false)?;
     let parts = parts(value);
     let is_small = matches!(encoding_of(entry), "intset" | "listpack");
     let (next, parts) = match is_small {
         true => (0, parts),
-        false => page(parts, cursor, asked.count),
+        false => page(parts, cursor, arguments.count),
     };
-    let fits = |part: &ScanPart| asked.pattern.is_none_or(|pattern| matches(pattern, &part.name));
-    let told = parts.into_iter().filter(fits).flat_map(|part| [Some(part.name), part.value]);
-    Ok(answer(next, told.flatten().map(Reply::Bulk).collect()))
+    let fits =
+        |part: &ScanPart| arguments.pattern.is_none_or(|pattern| matches(pattern, &part.name));
+    let items = parts.into_iter().filter(fits).flat_map(|part| [Some(part.name), part.value]);
+    Ok(answer(next, items.flatten().map(Reply::Bulk).collect()))
 }
 
 /// A member, or a field with its value, or a member with its score.
@@ -179,21 +181,21 @@ fn cursor(text: &[u8]) -> Result<u64, Reply> {
 }
 
 fn options(words: &[Bytes], takes_type: bool) -> Result<ScanArguments<'_>, Reply> {
-    let mut asked = ScanArguments { pattern: None, kind: None, count: 10 };
+    let mut arguments = ScanArguments { pattern: None, kind: None, count: 10 };
     for option in words.chunks(2) {
         let [word, value] = option else { return Err(Reply::error(SYNTAX)) };
         match &word.to_ascii_uppercase()[..] {
-            b"MATCH" => asked.pattern = Some(value),
+            b"MATCH" => arguments.pattern = Some(value),
             b"COUNT" => {
                 let count = integer(value).ok_or(Reply::error(NOT_INTEGER))?;
                 let count = usize::try_from(count).ok().filter(|count| *count > 0);
-                asked.count = count.ok_or(Reply::error(SYNTAX))?;
+                arguments.count = count.ok_or(Reply::error(SYNTAX))?;
             }
-            b"TYPE" if takes_type => asked.kind = Some(value),
+            b"TYPE" if takes_type => arguments.kind = Some(value),
             _ => return Err(Reply::error(SYNTAX)),
         }
     }
-    Ok(asked)
+    Ok(arguments)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub const FAMILY: Family = &[
     ("script|debug", debug),
     ("script|exists", exists),
     ("script|flush", flush),
-    ("script|help", tell_help),
+    ("script|help", script_help),
     ("script|kill", kill),
     ("script|load", load),
 ];
@@ -145,7 +145,7 @@ pub fn debug(call: &mut Call) -> Outcome {
 }
 
 /// SCRIPT HELP
-pub fn tell_help(_: &mut Call) -> Outcome {
+pub fn script_help(_: &mut Call) -> Outcome {
     Ok(help(HELP))
 }
 

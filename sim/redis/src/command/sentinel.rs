@@ -73,8 +73,8 @@ pub fn master(call: &mut Call) -> Outcome {
 pub fn replicas(call: &mut Call) -> Outcome {
     let now = now(call);
     let (_, master) = named(call)?;
-    let told = master.replicas.values().filter(|replica| replica.instance.report.announced);
-    Ok(Reply::Array(told.map(|replica| report::replica(replica, master, now)).collect()))
+    let announced = master.replicas.values().filter(|replica| replica.instance.report.announced);
+    Ok(Reply::Array(announced.map(|replica| report::replica(replica, master, now)).collect()))
 }
 
 /// SENTINEL SENTINELS name
@@ -107,8 +107,8 @@ pub fn is_master_down(call: &mut Call) -> Outcome {
     let mut known = own.masters.iter().filter(|(_, m)| Some(m.instance.address) == address);
     let found = known.next().map(|(name, master)| (name.clone(), master.instance.s_down));
     let is_down = own.tilt_since.is_none() && found.as_ref().is_some_and(|(_, down)| *down);
-    let asks_vote = candidate != "*";
-    let vote = found.filter(|_| asks_vote);
+    let requests_vote = candidate != "*";
+    let vote = found.filter(|_| requests_vote);
     let vote = vote.and_then(|(name, _)| own.vote(&name, epoch, &candidate, moment));
     let (leader, at) = vote.unwrap_or(("*".to_owned(), 0));
     call.node.publish_events();
@@ -202,7 +202,7 @@ pub fn monitor(call: &mut Call) -> Outcome {
     master.failover_timeout = own.times.failover_timeout;
     own.masters.insert(name.clone(), master);
     own.unsaved = true;
-    own.tell("+monitor", &InstanceKey::master(&name), &format!(" quorum {quorum}"));
+    own.emit("+monitor", &InstanceKey::master(&name), &format!(" quorum {quorum}"));
     call.node.publish_events();
     Ok(Reply::OK)
 }
@@ -212,7 +212,7 @@ pub fn remove(call: &mut Call) -> Outcome {
     let now = now(call);
     let (name, _) = named(call)?;
     let own = state(call);
-    own.tell("-monitor", &InstanceKey::master(&name), "");
+    own.emit("-monitor", &InstanceKey::master(&name), "");
     own.forget(&name, now);
     call.node.publish_events();
     Ok(Reply::OK)
@@ -236,7 +236,7 @@ fn set_all(call: &mut Call) -> Outcome {
         let [option, value] = [&pair[0], &pair[1]].map(|word| String::from_utf8_lossy(word));
         let own = state(call);
         own.unsaved = true;
-        own.tell("+set", &InstanceKey::master(&name), &format!(" {option} {value}"));
+        own.emit("+set", &InstanceKey::master(&name), &format!(" {option} {value}"));
     }
     Ok(Reply::OK)
 }

@@ -73,7 +73,7 @@ fn flush(call: &mut Call, databases: std::ops::Range<usize>) -> Outcome {
             call.node.note(db, key, KeyChange::Deleted);
         }
     }
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::OK)
 }
 

@@ -54,7 +54,7 @@ fn add_members(call: &mut Call, key: &[u8], members: &[Bytes]) -> Result<usize, 
 pub fn sadd(call: &mut Call) -> Outcome {
     let added = add_members(call, &call.args[1], call.from(2))?;
     if added > 0 {
-        call.tell_verbatim();
+        call.propagate_verbatim();
     }
     Ok(Reply::count(added))
 }
@@ -69,7 +69,7 @@ pub fn srem(call: &mut Call) -> Outcome {
     let removed = members.iter().filter(|member| set.remove(member)).count();
     if removed > 0 {
         call.note_shrunk(key, b's', "srem");
-        call.tell_verbatim();
+        call.propagate_verbatim();
     }
     Ok(Reply::count(removed))
 }
@@ -90,7 +90,7 @@ pub fn smove(call: &mut Call) -> Outcome {
     }
     call.note_shrunk(from, b's', "srem");
     add_members(call, to, std::slice::from_ref(member))?;
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::Integer(1))
 }
 

@@ -28,8 +28,8 @@ struct SortArguments<'a> {
 /// SORT key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC] [ALPHA]
 /// [STORE destination]
 pub fn sort(call: &mut Call) -> Outcome {
-    let mut asked = options(call, call.command.name == "SORT")?;
-    let unsorted = asked.by.is_some_and(|by| !by.contains(&b'*'));
+    let mut arguments = options(call, call.command.name == "SORT")?;
+    let unsorted = arguments.by.is_some_and(|by| !by.contains(&b'*'));
     let value = call.entry(&call.args[1]).map(|entry| &entry.value);
     // A set has no defined order that a script or a replica could rely on.
     let must_sort = matches!(value, Some(Value::Set(_)));
@@ -38,27 +38,27 @@ pub fn sort(call: &mut Call) -> Outcome {
         // Redis walks only a skiplist here, and never converts it back.
         row.outgrow();
     }
-    let must_sort = must_sort && (asked.destination.is_some() || call.session.script.is_some());
+    let must_sort = must_sort && (arguments.destination.is_some() || call.session.script.is_some());
     if unsorted && must_sort {
-        (asked.by, asked.alphabetic) = (None, true);
+        (arguments.by, arguments.alphabetic) = (None, true);
     }
     let elements = if unsorted && !must_sort {
         let is_row =
             matches!(call.entry(&call.args[1]).map(|e| &e.value), Some(Value::SortedSet(_)));
-        let reverse = is_row && asked.descending;
+        let reverse = is_row && arguments.descending;
         if reverse { elements.into_iter().rev().collect() } else { elements }
     } else {
-        sorted(call, elements, &asked)?
+        sorted(call, elements, &arguments)?
     };
-    let elements = limited(elements, asked.limit);
+    let elements = limited(elements, arguments.limit);
     let mut parts = Vec::new();
     for element in &elements {
-        match &asked.gets[..] {
+        match &arguments.gets[..] {
             [] => parts.push(Some(element.clone())),
             gets => parts.extend(gets.iter().map(|get| looked_up(call, get, element))),
         }
     }
-    let Some(destination) = asked.destination else {
+    let Some(destination) = arguments.destination else {
         let reply = |part: Option<Bytes>| part.map_or(Reply::Nil, Reply::Bulk);
         return Ok(Reply::Array(parts.into_iter().map(reply).collect()));
     };
@@ -68,22 +68,22 @@ pub fn sort(call: &mut Call) -> Outcome {
 
 fn options<'a>(call: &Call<'a>, stores: bool) -> Result<SortArguments<'a>, Reply> {
     let (words, clustered) = (call.from(2), call.node.cluster.is_some());
-    let mut asked = SortArguments::default();
+    let mut arguments = SortArguments::default();
     let mut at = 0;
     while let Some(word) = words.get(at) {
         let left = words.len() - at - 1;
         let number = |at: usize| integer(&words[at]).ok_or(Reply::error(NOT_INTEGER));
         match &word.to_ascii_uppercase()[..] {
-            b"ASC" => asked.descending = false,
-            b"DESC" => asked.descending = true,
-            b"ALPHA" => asked.alphabetic = true,
+            b"ASC" => arguments.descending = false,
+            b"DESC" => arguments.descending = true,
+            b"ALPHA" => arguments.alphabetic = true,
             b"LIMIT" if left >= 2 => {
-                asked.limit = Some([number(at + 1)?, number(at + 2)?]);
+                arguments.limit = Some([number(at + 1)?, number(at + 2)?]);
                 at += 2;
             }
             b"STORE" if stores && left >= 1 => {
                 at += 1;
-                asked.destination = Some(&words[at]);
+                arguments.destination = Some(&words[at]);
             }
             b"BY" if left >= 1 && clustered && words[at + 1].contains(&b'*') => {
                 return Err(Reply::error("ERR BY option of SORT denied in Cluster mode."));
@@ -93,17 +93,17 @@ fn options<'a>(call: &Call<'a>, stores: bool) -> Result<SortArguments<'a>, Reply
             }
             b"BY" if left >= 1 => {
                 at += 1;
-                asked.by = Some(&words[at]);
+                arguments.by = Some(&words[at]);
             }
             b"GET" if left >= 1 => {
                 at += 1;
-                asked.gets.push(&words[at]);
+                arguments.gets.push(&words[at]);
             }
             _ => return Err(Reply::error(SYNTAX)),
         }
         at += 1;
     }
-    Ok(asked)
+    Ok(arguments)
 }
 
 fn elements(value: Option<&Value>) -> Result<Vec<Bytes>, Reply> {
@@ -125,17 +125,17 @@ enum Weight {
 fn sorted(
     call: &mut Call,
     elements: Vec<Bytes>,
-    asked: &SortArguments,
+    arguments: &SortArguments,
 ) -> Result<Vec<Bytes>, Reply> {
     let mut weighted = Vec::new();
     let mut wrong = false;
     for element in elements {
-        let text = match asked.by {
+        let text = match arguments.by {
             Some(by) => looked_up(call, by, &element),
             None => Some(element.clone()),
         };
         let weight = match text {
-            text if asked.alphabetic => Weight::Text(text),
+            text if arguments.alphabetic => Weight::Text(text),
             None => Weight::Number(0.0),
             Some(text) => {
                 let read = float::loose_number(&text).filter(|read| !read.out_of_range);
@@ -150,7 +150,7 @@ fn sorted(
     }
     weighted.sort_by(|one, other| {
         let order = compare(one, other);
-        if asked.descending { order.reverse() } else { order }
+        if arguments.descending { order.reverse() } else { order }
     });
     Ok(weighted.into_iter().map(|(_, element)| element).collect())
 }

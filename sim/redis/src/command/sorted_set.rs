@@ -105,7 +105,7 @@ pub fn zrem(call: &mut Call) -> Outcome {
     let removed = members.iter().filter(|member| set.remove(member).is_some()).count();
     if removed > 0 {
         call.note_shrunk(key, b'z', "zrem");
-        call.tell_verbatim();
+        call.propagate_verbatim();
     }
     Ok(Reply::count(removed))
 }

@@ -70,9 +70,9 @@ pub fn set(call: &mut Call) -> Outcome {
         call.event(b'g', "expire", key);
     }
     match options.end {
-        Some(_) => tell_set(call, value, until.unwrap_or_default()),
-        None if options.get => tell_without_get(call),
-        _ => call.tell_verbatim(),
+        Some(_) => propagate_set(call, value, until.unwrap_or_default()),
+        None if options.get => propagate_without_get(call),
+        _ => call.propagate_verbatim(),
     }
     Ok(answer(Reply::OK))
 }
@@ -142,15 +142,15 @@ fn until(call: &Call, end: Option<ExpiryOption>) -> Result<Option<u64>, Reply> {
 }
 
 /// Propagates a SET with an absolute expiry time, without NX and the like, since it succeeded.
-fn tell_set(call: &mut Call, value: &Bytes, until_ms: u64) {
+fn propagate_set(call: &mut Call, value: &Bytes, until_ms: u64) {
     let key = call.args[1].clone();
-    call.tell(|| vec![word("SET"), key, value.clone(), word("PXAT"), digits(until_ms)]);
+    call.propagate(|| vec![word("SET"), key, value.clone(), word("PXAT"), digits(until_ms)]);
 }
 
-fn tell_without_get(call: &mut Call) {
+fn propagate_without_get(call: &mut Call) {
     let args = call.args;
     let is_get = |(at, arg): (usize, &Bytes)| at >= 3 && arg.eq_ignore_ascii_case(b"GET");
-    call.tell(|| {
+    call.propagate(|| {
         let kept = args.iter().enumerate().filter(|(at, arg)| !is_get((*at, arg)));
         kept.map(|(_, arg)| arg.clone()).collect()
     });
@@ -163,7 +163,7 @@ pub fn setnx(call: &mut Call) -> Outcome {
     }
     call.set(&call.args[1], &call.args[2], None);
     call.event(b'$', "set", &call.args[1]);
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::Integer(1))
 }
 
@@ -184,7 +184,7 @@ fn set_for(call: &mut Call, unit: Unit) -> Outcome {
     call.event(b'$', "set", &call.args[1]);
     call.event(b'g', "expire", &call.args[1]);
     let value = &call.args[3];
-    tell_set(call, value, until.unwrap_or_default());
+    propagate_set(call, value, until.unwrap_or_default());
     Ok(Reply::OK)
 }
 
@@ -198,7 +198,7 @@ fn string_or_miss(call: &mut Call) -> Result<Option<Bytes>, Reply> {
     let key = &call.args[1];
     let value = call.string(key)?;
     if value.is_none() {
-        call.tell_miss(key);
+        call.notify_miss(key);
     }
     Ok(value)
 }
@@ -209,7 +209,7 @@ pub fn getset(call: &mut Call) -> Outcome {
     call.set(&call.args[1], &call.args[2], None);
     call.event(b'$', "set", &call.args[1]);
     let args = call.args;
-    call.tell(|| vec![word("SET"), args[1].clone(), args[2].clone()]);
+    call.propagate(|| vec![word("SET"), args[1].clone(), args[2].clone()]);
     Ok(old.map_or(Reply::Nil, Reply::Bulk))
 }
 
@@ -219,7 +219,7 @@ pub fn getdel(call: &mut Call) -> Outcome {
     call.remove(&call.args[1]);
     call.event(b'g', "del", &call.args[1]);
     let args = call.args;
-    call.tell(|| vec![word("DEL"), args[1].clone()]);
+    call.propagate(|| vec![word("DEL"), args[1].clone()]);
     Ok(Reply::Bulk(old))
 }
 
@@ -273,7 +273,7 @@ pub fn append(call: &mut Call) -> Outcome {
     let length = value.len();
     call.change_kept(key, value, kept);
     call.event(b'$', "append", key);
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::count(length))
 }
 
@@ -293,7 +293,7 @@ pub fn mset(call: &mut Call) -> Outcome {
         call.set(&pair[0], &pair[1], None);
         call.event(b'$', "set", &pair[0]);
     }
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::OK)
 }
 
@@ -307,7 +307,7 @@ pub fn msetnx(call: &mut Call) -> Outcome {
         call.set(&pair[0], &pair[1], None);
         call.event(b'$', "set", &pair[0]);
     }
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::Integer(1))
 }
 

@@ -57,6 +57,6 @@ pub fn setrange(call: &mut Call) -> Outcome {
     let length = value.len();
     call.change_kept(key, Bytes::from(value), Kept::Raw);
     call.event(b'$', "setrange", key);
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::count(length))
 }

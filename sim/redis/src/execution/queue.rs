@@ -17,8 +17,8 @@ pub fn run(call: &mut Call, queued: &[Arguments], execute: Execute) -> Outcome {
         if call.session.protocol != spoken {
             replies.iter_mut().for_each(|reply| *reply = encoded(reply, spoken));
         }
-        let told = call.session.aside.replace(Vec::new()).unwrap_or_default();
-        replies.push(if told.is_empty() { reply } else { behind(told, reply) });
+        let pushes = call.session.aside.replace(Vec::new()).unwrap_or_default();
+        replies.push(if pushes.is_empty() { reply } else { behind(pushes, reply) });
         if call.session.blocked.is_some() {
             // A script does not terminate: the commands after it are never reached.
             break;
@@ -40,7 +40,7 @@ fn encoded(reply: &Reply, protocol: Protocol) -> Reply {
 }
 
 /// A reply after the push messages that precede it.
-fn behind(mut told: Vec<Reply>, reply: Reply) -> Reply {
-    told.push(reply);
-    Reply::Several(told)
+fn behind(mut pushes: Vec<Reply>, reply: Reply) -> Reply {
+    pushes.push(reply);
+    Reply::Several(pushes)
 }

@@ -32,7 +32,7 @@ impl Log {
     pub fn take(&mut self, commands: &[PropagatedCommand]) {
         if commands.iter().any(PropagatedCommand::is_publish) {
             let kept: Vec<PropagatedCommand> =
-                commands.iter().filter(|told| !told.is_publish()).cloned().collect();
+                commands.iter().filter(|command| !command.is_publish()).cloned().collect();
             self.script.write(&kept, &mut self.pending, |_, _| {});
         } else {
             self.script.write(commands, &mut self.pending, |_, _| {});

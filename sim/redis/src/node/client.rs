@@ -56,19 +56,19 @@ fn is_replica(node: &Node, session: &Session) -> bool {
 pub fn line(node: &Node, session: &Session) -> String {
     let seconds_since = |ms: u64| node.now_ms.saturating_sub(ms) / 1_000;
     let [client, own] = session.addresses;
-    let [since, asked] = session.since_ms;
+    let [since, used] = session.since_ms;
     let mut text = format!("id={} addr={client} laddr={own} fd={}", session.id, session.id + 7);
     let name = String::from_utf8_lossy(&session.name);
-    let (age, idle) = (seconds_since(since), seconds_since(asked));
+    let (age, idle) = (seconds_since(since), seconds_since(used));
     let _ = write!(text, " name={name} age={age} idle={idle} flags={}", flags(node, session));
     if node.config.compat == Compat::Valkey90 {
         text.push_str(" capa=");
     }
     let subscriptions = &session.subscriptions;
     let multi = session.transaction.commands().map_or("-1".to_owned(), |n| n.to_string());
-    let tells_library = node.differs(Difference::ClientSetInfo);
+    let shows_library = node.differs(Difference::ClientSetInfo);
     let watched = session.transaction.watched().len();
-    let watch = if tells_library { format!(" watch={watched}") } else { String::new() };
+    let watch = if shows_library { format!(" watch={watched}") } else { String::new() };
     let _ = write!(
         text,
         " db={} sub={} psub={} ssub={} multi={multi}{watch} qbuf=26 qbuf-free=20448 argv-mem=10 \
@@ -84,7 +84,7 @@ pub fn line(node: &Node, session: &Session) -> String {
         if session.from_master { "(superuser)".into() } else { String::from_utf8_lossy(user) };
     let protocol = if session.protocol == Protocol::Three { 3 } else { 2 };
     let _ = write!(text, " cmd={command} user={user} redir=-1 resp={protocol}");
-    if tells_library {
+    if shows_library {
         let [name, version] = session.library.each_ref().map(|text| String::from_utf8_lossy(text));
         let _ = write!(text, " lib-name={name} lib-ver={version}");
         let thread = if node.config.compat.server() == "redis" { " io-thread=0" } else { "" };
@@ -107,6 +107,6 @@ fn flags(node: &Node, session: &Session) -> String {
         ('r', session.reads_here),
         ('e', session.stays),
     ];
-    let told: String = letters.iter().filter(|(_, is)| *is).map(|(letter, _)| *letter).collect();
-    if told.is_empty() { "N".to_owned() } else { told }
+    let flags: String = letters.iter().filter(|(_, is)| *is).map(|(letter, _)| *letter).collect();
+    if flags.is_empty() { "N".to_owned() } else { flags }
 }

@@ -9,7 +9,7 @@ use crate::session::Session;
 impl Node {
     /// Registers a connection; returns its id.
     pub fn connect(&mut self, addresses: [SocketAddrV4; 2]) -> u64 {
-        let user = (!self.users.ask_for_password()).then(|| word("default"));
+        let user = (!self.users.requires_password()).then(|| word("default"));
         let since_ms = [self.now_ms; 2];
         let session = Session { addresses, since_ms, user, ..Session::default() };
         self.clients.connect(session, self.limits.clients)

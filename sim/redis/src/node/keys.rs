@@ -47,7 +47,7 @@ impl Node {
                 _ => "lazyfree-lazy-expire",
             };
             let name = self.settings.deletion(lazy);
-            self.tell(db, by_node, || vec![name, Bytes::copy_from_slice(&key)]);
+            self.propagate(db, by_node, || vec![name, Bytes::copy_from_slice(&key)]);
         }
         self.clients.note(db, &key, change);
         self.weigh(db, &key);
@@ -56,7 +56,7 @@ impl Node {
     }
 
     /// Adds a command to the effects, if they have a consumer.
-    pub fn tell(&mut self, db: usize, by_node: bool, command: impl FnOnce() -> Arguments) {
+    pub fn propagate(&mut self, db: usize, by_node: bool, command: impl FnOnce() -> Arguments) {
         if self.propagates && !self.loading {
             let (command, unit) = (command(), self.unit);
             self.effects.commands.push(PropagatedCommand { db, command, by_node, unit });

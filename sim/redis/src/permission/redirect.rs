@@ -260,8 +260,8 @@ mod tests {
             let words: Vec<Bytes> = request.split(' ').map(|word| named(word).into()).collect();
             requests::request(&mut node, 1, &words);
             let session = node.clients.get_mut(1).expect("it is connected");
-            let told = String::from_utf8_lossy(&std::mem::take(&mut session.output)).into_owned();
-            assert_eq!(told.trim_end().replace("\r\n", " "), answer, "{request}");
+            let reply = String::from_utf8_lossy(&std::mem::take(&mut session.output)).into_owned();
+            assert_eq!(reply.trim_end().replace("\r\n", " "), answer, "{request}");
         }
     }
 
@@ -339,8 +339,8 @@ mod tests {
             requests::request(&mut node, 1, &[Bytes::from(request)]);
             requests::request(&mut node, 1, &[Bytes::from("CLIENT"), Bytes::from("INFO")]);
             let session = node.clients.get_mut(1).expect("it is connected");
-            let told = String::from_utf8_lossy(&session.output.split()).into_owned();
-            assert!(told.contains(flags), "{request}: {told}");
+            let reply = String::from_utf8_lossy(&session.output.split()).into_owned();
+            assert!(reply.contains(flags), "{request}: {reply}");
         }
     }
 

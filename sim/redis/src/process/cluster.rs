@@ -52,24 +52,24 @@ pub fn start(server: &Rc<Server>) {
 
 impl Bus {
     /// Passes an event to the state; [`Bus::carry_out`] carries out the resulting actions.
-    fn tell<T>(&self, hear: impl FnOnce(&mut Cluster, ClusterMoment) -> T) -> Option<T> {
+    fn handle<T>(&self, handler: impl FnOnce(&mut Cluster, ClusterMoment) -> T) -> Option<T> {
         let mut node = self.server.node.borrow_mut();
         node.set_time(self.server.host.now(Clock::Wall));
         let cluster = node.cluster_now()?;
-        let told = hear(cluster, cluster.moment);
+        let result = handler(cluster, cluster.moment);
         let failed = std::mem::take(&mut cluster.failed);
         drop(node);
         for master in failed {
             self.server.host.record(Event::Saw { sight: Sight::Down, master });
         }
         self.server.wake();
-        Some(told)
+        Some(result)
     }
 
     async fn tick(self: Rc<Bus>) {
         loop {
             self.server.host.sleep(TICK).await;
-            self.tell(Cluster::tick);
+            self.handle(Cluster::tick);
         }
     }
 
@@ -159,21 +159,21 @@ impl Bus {
     async fn carry(self: Rc<Bus>, id: u64, to: SocketAddrV4, line: Rc<Line>) {
         let _ = self.converse(id, to, &line).await;
         if self.open.is_lost(id, &line) {
-            self.tell(|cluster, _| cluster.lost(id));
+            self.handle(|cluster, _| cluster.lost(id));
         }
     }
 
     async fn converse(&self, id: u64, to: SocketAddrV4, line: &Line) -> io::Result<()> {
         let Some(mut stream) = line.connect(&self.server.host, to).await? else { return Ok(()) };
-        self.tell(|cluster, moment| cluster.opened(moment, id));
+        self.handle(|cluster, moment| cluster.opened(moment, id));
         let (mut reader, mut inbox) = (RequestReader::default(), BytesMut::with_capacity(1024));
-        let mut hear = async |inbox: &mut BytesMut| {
+        let mut handler = async |inbox: &mut BytesMut| {
             while let Some(message) = next(&mut reader, inbox)? {
-                self.tell(|cluster, moment| cluster.take(moment, Some(id), &message));
+                self.handle(|cluster, moment| cluster.take(moment, Some(id), &message));
             }
             Ok(())
         };
-        while line.turn(&mut stream, &mut inbox, &mut hear).await? {}
+        while line.turn(&mut stream, &mut inbox, &mut handler).await? {}
         Ok(())
     }
 
@@ -182,8 +182,8 @@ impl Bus {
         let (mut reader, mut inbox) = (RequestReader::default(), BytesMut::with_capacity(1024));
         while let Ok(1..) = stream.read_buf(&mut inbox).await {
             while let Ok(Some(message)) = next(&mut reader, &mut inbox) {
-                let hear = |cluster: &mut Cluster, now| cluster.take(now, None, &message);
-                let Some(Some(answer)) = self.tell(hear) else { continue };
+                let handler = |cluster: &mut Cluster, now| cluster.take(now, None, &message);
+                let Some(Some(answer)) = self.handle(handler) else { continue };
                 if stream.write_all(&answer).await.is_err() {
                     return;
                 }

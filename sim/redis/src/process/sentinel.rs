@@ -67,19 +67,19 @@ async fn tick(watch: Rc<Watch>) {
         let hz = HZ + watch.server.node.borrow_mut().dice.draw(HZ);
         let pause = 1_000 / u64::try_from(hz).unwrap_or(10);
         watch.server.host.sleep(pause * MILLISECOND).await;
-        watch.tell(Sentinel::tick).await;
+        watch.handle(Sentinel::tick).await;
     }
 }
 
 impl Watch {
     /// Passes an event to the state and carries out the resulting actions.
-    async fn tell(self: &Rc<Watch>, hear: impl FnOnce(&mut Sentinel, SentinelMoment)) {
+    async fn handle(self: &Rc<Watch>, handler: impl FnOnce(&mut Sentinel, SentinelMoment)) {
         {
             let mut node = self.server.node.borrow_mut();
             node.set_time(self.server.host.now(Clock::Wall));
             let now = node.moment();
             let Some(sentinel) = &mut node.sentinel else { return };
-            hear(sentinel, now);
+            handler(sentinel, now);
             node.publish_events();
         }
         self.server.wake();
@@ -114,20 +114,20 @@ impl Watch {
     async fn carry(self: Rc<Watch>, id: u64, to: SocketAddrV4, line: Rc<Line>) {
         let _ = self.converse(id, to, &line).await;
         if self.open.is_lost(id, &line) {
-            self.tell(|sentinel, _| sentinel.lost(id)).await;
+            self.handle(|sentinel, _| sentinel.lost(id)).await;
         }
     }
 
     async fn converse(self: &Rc<Watch>, id: u64, to: SocketAddrV4, line: &Line) -> io::Result<()> {
         let Some(mut stream) = line.connect(&self.server.host, to).await? else { return Ok(()) };
         let (mut replies, mut inbox) = (ReplyReader::default(), BytesMut::with_capacity(1024));
-        let mut hear = async |inbox: &mut BytesMut| {
+        let mut handler = async |inbox: &mut BytesMut| {
             while let Some(reply) = replies.next(inbox).map_err(|_| io::ErrorKind::InvalidData)? {
-                self.tell(|sentinel, now| sentinel.heard(id, &reply, now)).await;
+                self.handle(|sentinel, now| sentinel.heard(id, &reply, now)).await;
             }
             Ok(())
         };
-        while line.turn(&mut stream, &mut inbox, &mut hear).await? {}
+        while line.turn(&mut stream, &mut inbox, &mut handler).await? {}
         Ok(())
     }
 }

@@ -20,13 +20,13 @@ use crate::session::Psync;
 use crate::signal::first;
 
 /// Feeds the replica at the other end of a connection until it closes.
-pub async fn feed(server: &Rc<Server>, id: u64, stream: Stream, asked: &Psync) {
+pub async fn feed(server: &Rc<Server>, id: u64, stream: Stream, psync: &Psync) {
     let address = stream.connection().client;
-    if asked.promotes {
+    if psync.promotes {
         // First, because the peer continues from the history that begins with this promotion.
         server.change_role(None);
     }
-    let outbox = open(server, id, address, asked, &stream);
+    let outbox = open(server, id, address, psync, &stream);
     let (reading, writing) = tokio::io::split(stream);
     first(pour(&outbox, writing), take_acknowledgements(server, id, reading)).await;
     server.feeds.borrow_mut().close(id);
@@ -43,13 +43,13 @@ fn open(
     server: &Rc<Server>,
     id: u64,
     address: SocketAddrV4,
-    asked: &Psync,
+    psync: &Psync,
     stream: &Stream,
 ) -> Rc<Outbox> {
     let mut node = server.node.borrow_mut();
     node.set_time(server.host.now(Clock::Wall));
     let announced = node.clients.get(id).map_or(Announced::default(), |s| s.announced);
-    let lacking = node.history.since(&asked.id, asked.next);
+    let lacking = node.history.since(&psync.id, psync.next);
     let partial = lacking.is_some();
     let address = SocketAddrV4::new(announced.ip.unwrap_or(*address.ip()), announced.port);
     let now_s = node.now_ms / 1_000;
@@ -69,7 +69,7 @@ fn open(
             server.host.record(Event::Snapshot { connection: stream.connection() });
             // A new replica does not know which database the stream has selected.
             feeds.forget_database();
-            begin_anew(&mut node, asked)
+            begin_anew(&mut node, psync)
         }
     };
     node.recount_good_replicas();
@@ -93,9 +93,9 @@ fn go_on(node: &mut Node, announced: Announced, lacking: &[u8]) -> BytesMut {
 }
 
 /// A full resynchronisation: all keys, as of now.
-fn begin_anew(node: &mut Node, asked: &Psync) -> BytesMut {
+fn begin_anew(node: &mut Node, psync: &Psync) -> BytesMut {
     node.figures.syncs[0] += 1;
-    node.figures.syncs[2] += u64::from(&asked.id[..] != b"?");
+    node.figures.syncs[2] += u64::from(&psync.id[..] != b"?");
     if node.master.is_none() {
         node.begin_stream();
     }

@@ -102,16 +102,16 @@ impl Feeds {
         // Read before `pass` advances the offset.
         let (history, before) = (node.history.number(), node.history.offset);
         let mut stream = BytesMut::new();
-        self.script.write(commands, &mut stream, |told, written| {
+        self.script.write(commands, &mut stream, |command, written| {
             let offset = before + written.len() as u64;
-            let origin = if told.by_node { Origin::Node } else { origin };
+            let origin = if command.by_node { Origin::Node } else { origin };
             host.record(Event::Propagated { history, offset, origin });
         });
         self.pass(node, &stream);
     }
 
     /// Requests an acknowledgement from every replica: REPLCONF GETACK.
-    pub fn ask_for_acknowledgement(&mut self, node: &mut Node) {
+    pub fn request_acknowledgement(&mut self, node: &mut Node) {
         if !node.history.is_kept() {
             return count(node, 1);
         }

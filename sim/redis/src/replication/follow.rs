@@ -68,7 +68,7 @@ async fn follow_once(server: &Rc<Server>, master: SocketAddrV4) -> io::Result<()
     let mut link =
         FollowLink { server, stream, input, stream_bytes: BytesMut::new(), taken: 0, queued: None };
     link.introduce().await?;
-    let granted = link.ask_for_stream().await?;
+    let granted = link.request_stream().await?;
     let text = std::str::from_utf8(&granted).map_err(|_| io::ErrorKind::InvalidData)?;
     let mut words = text.split(' ');
     match (words.next(), words.next(), words.next().map(str::parse)) {
@@ -137,7 +137,7 @@ impl FollowLink<'_> {
     }
 
     /// Sends a request and waits for its reply.
-    async fn ask(&mut self, words: &[&str]) -> io::Result<Reply> {
+    async fn request(&mut self, words: &[&str]) -> io::Result<Reply> {
         let mut request = BytesMut::new();
         encode_request(&mut request, words);
         self.stream.write_all(&request).await?;
@@ -160,7 +160,7 @@ impl FollowLink<'_> {
 
     /// The handshake before PSYNC. A master too old for one of the words is accepted.
     async fn introduce(&mut self) -> io::Result<()> {
-        match self.ask(&["PING"]).await? {
+        match self.request(&["PING"]).await? {
             Reply::Error(text) if !text.starts_with(b"NOAUTH") => {
                 return Err(io::ErrorKind::InvalidData.into());
             }
@@ -171,15 +171,15 @@ impl FollowLink<'_> {
         if !password.is_empty() {
             let words = ["AUTH", &user, &password];
             let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-            if self.ask(&words).await?.is_error() {
+            if self.request(&words).await?.is_error() {
                 return Err(io::ErrorKind::PermissionDenied.into());
             }
         }
-        self.ask(&["REPLCONF", "listening-port", &self.announced_port()]).await?;
+        self.request(&["REPLCONF", "listening-port", &self.announced_port()]).await?;
         if !ip.is_empty() {
-            self.ask(&["REPLCONF", "ip-address", &ip]).await?;
+            self.request(&["REPLCONF", "ip-address", &ip]).await?;
         }
-        self.ask(&["REPLCONF", "capa", "eof", "capa", "psync2"]).await.map(drop)
+        self.request(&["REPLCONF", "capa", "eof", "capa", "psync2"]).await.map(drop)
     }
 
     fn settings<const N: usize>(&self, names: [&str; N]) -> [String; N] {
@@ -207,13 +207,13 @@ impl FollowLink<'_> {
 
     /// Requests the stream from the node's offset, if it can continue there. Returns the master's
     /// reply.
-    async fn ask_for_stream(&mut self) -> io::Result<Bytes> {
+    async fn request_stream(&mut self) -> io::Result<Bytes> {
         let (id, next) = self.wanted();
         let mut words = vec!["PSYNC", &id, &next];
         if self.server.hands_over() {
             words.push("FAILOVER");
         }
-        match self.ask(&words).await? {
+        match self.request(&words).await? {
             Reply::Simple(text) => Ok(text),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
@@ -372,15 +372,16 @@ impl FollowLink<'_> {
     }
 
     async fn acknowledge(&mut self) -> io::Result<()> {
-        let (offset, synced, tells) = {
+        let (offset, synced, reports_synced) = {
             let node = self.server.node.borrow();
             let (offset, synced) = (node.history.offset, node.saving.synced);
-            let tells = node.differs(Difference::WaitAof) && node.config.append != Append::None;
-            (offset.to_string(), synced.to_string(), tells)
+            let reports_synced =
+                node.differs(Difference::WaitAof) && node.config.append != Append::None;
+            (offset.to_string(), synced.to_string(), reports_synced)
         };
         let words = ["REPLCONF", "ACK", &offset, "FACK", &synced];
         let mut request = BytesMut::new();
-        encode_request(&mut request, if tells { &words } else { &words[..3] });
+        encode_request(&mut request, if reports_synced { &words } else { &words[..3] });
         self.stream.write_all(&request).await
     }
 }

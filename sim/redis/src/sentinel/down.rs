@@ -39,7 +39,7 @@ impl Sentinel {
         if was_down == is_down {
             return;
         }
-        self.tell(if is_down { "+sdown" } else { "-sdown" }, place, "");
+        self.emit(if is_down { "+sdown" } else { "-sdown" }, place, "");
         let Some(instance) = self.get_mut(place) else { return };
         instance.s_down = is_down;
         if is_down {
@@ -64,19 +64,19 @@ impl Sentinel {
         let place = InstanceKey::master(name);
         if is_down {
             master.instance.o_down_at = now;
-            self.tell("+odown", &place, &format!(" #quorum {count}/{quorum}"));
+            self.emit("+odown", &place, &format!(" #quorum {count}/{quorum}"));
         } else {
-            self.tell("-odown", &place, "");
+            self.emit("-odown", &place, "");
         }
     }
 
     /// Queries the others whether the master is down, and for their votes during a failover: each
     /// at most once a second, except at its start.
-    pub fn ask_others(&mut self, name: &str, at_once: bool, now: Ms) {
-        let ask = self.times.ask;
+    pub fn query_peers(&mut self, name: &str, at_once: bool, now: Ms) {
+        let ask_period = self.times.ask_period;
         let Some(master) = self.masters.get_mut(name) else { return };
         for peer in master.sentinels.values_mut() {
-            if now - peer.said_at > ask * 5 {
+            if now - peer.said_at > ask_period * 5 {
                 peer.says_down = false;
                 peer.leader = None;
             }
@@ -85,17 +85,17 @@ impl Sentinel {
             return;
         }
         let due = |peer: &OtherSentinel| {
-            !peer.instance.link.disconnected && (at_once || now - peer.said_at >= ask)
+            !peer.instance.link.disconnected && (at_once || now - peer.said_at >= ask_period)
         };
-        let asked = master.sentinels.iter().filter(|(_, peer)| due(peer));
-        let asked: Vec<InstanceKey> =
-            asked.map(|(id, _)| InstanceKey::sentinel(name, id)).collect();
+        let peers = master.sentinels.iter().filter(|(_, peer)| due(peer));
+        let peers: Vec<InstanceKey> =
+            peers.map(|(id, _)| InstanceKey::sentinel(name, id)).collect();
         let address = master.instance.address;
         let is_candidate = master.failover.state != State::None;
         let (ip, port) = (address.ip().to_string(), address.port().to_string());
         let candidate = if is_candidate { self.id.clone() } else { "*".to_owned() };
         let epoch = self.epoch.to_string();
-        for place in asked {
+        for place in peers {
             let words = ["SENTINEL", "is-master-down-by-addr", &ip, &port, &epoch, &candidate];
             self.send(&place, &words, Expect::Down);
         }

@@ -38,7 +38,7 @@ impl Sentinel {
             forced,
             promoted: None,
         };
-        self.tell("+try-failover", &InstanceKey::master(name), "");
+        self.emit("+try-failover", &InstanceKey::master(name), "");
     }
 
     /// Takes the next step.
@@ -66,7 +66,7 @@ impl Sentinel {
 
     fn abort(&mut self, name: &str, event: &'static str, now: Ms) {
         let place = InstanceKey::master(name);
-        self.tell(event, &place, "");
+        self.emit(event, &place, "");
         let Some(master) = self.masters.get_mut(name) else { return };
         let promoted = master.failover.promoted.take();
         if let Some(replica) = promoted.and_then(|at| master.replicas.get_mut(&at)) {
@@ -88,13 +88,13 @@ impl Sentinel {
             }
             return;
         }
-        self.tell("+elected-leader", &place, "");
+        self.emit("+elected-leader", &place, "");
         if self.crashes.after_election {
             self.crashes.now = true;
             return;
         }
         self.enter(name, State::SelectReplica, now.ms);
-        self.tell("+failover-state-select-slave", &place, "");
+        self.emit("+failover-state-select-slave", &place, "");
     }
 
     fn select_replica(&mut self, name: &str, now: Ms) {
@@ -103,7 +103,7 @@ impl Sentinel {
             return;
         };
         let place = InstanceKey::replica(name, address);
-        self.tell("+selected-slave", &place, "");
+        self.emit("+selected-slave", &place, "");
         if let Some(master) = self.masters.get_mut(name) {
             master.failover.promoted = Some(address);
             if let Some(replica) = master.replicas.get_mut(&address) {
@@ -111,7 +111,7 @@ impl Sentinel {
             }
         }
         self.enter(name, State::SendNoOne, now);
-        self.tell("+failover-state-send-slaveof-noone", &place, "");
+        self.emit("+failover-state-send-slaveof-noone", &place, "");
     }
 
     /// The replica to promote: of those that reply, whose INFO is fresh and that were not
@@ -148,7 +148,7 @@ impl Sentinel {
         if self.get_mut(&place).is_none_or(|instance| instance.link.disconnected) {
             self.abort_if_late(name, now);
         } else if self.send_slaveof(&place, None) {
-            self.tell("+failover-state-wait-promotion", &place, "");
+            self.emit("+failover-state-wait-promotion", &place, "");
             self.enter(name, State::WaitPromotion, now);
         }
     }
@@ -180,11 +180,11 @@ impl Sentinel {
             let is_late = now - replica.reconf_sent_at > self.times.reconf;
             let is_next = replica.reconf == Reconf::None && !replica.instance.link.disconnected;
             if replica.reconf == Reconf::Sent && is_late {
-                self.tell("-slave-reconf-sent-timeout", &place, "");
+                self.emit("-slave-reconf-sent-timeout", &place, "");
                 self.set_reconf(name, address, Reconf::Done, now);
             } else if is_next && !replica.promoted && self.send_slaveof(&place, Some(promoted)) {
                 self.set_reconf(name, address, Reconf::Sent, now);
-                self.tell("+slave-reconf-sent", &place, "");
+                self.emit("+slave-reconf-sent", &place, "");
                 busy += 1;
             }
         }
@@ -215,31 +215,31 @@ impl Sentinel {
         let is_late = now - master.failover.changed_at > master.failover_timeout;
         let place = InstanceKey::master(name);
         if is_late {
-            self.tell("+failover-end-for-timeout", &place, "");
+            self.emit("+failover-end-for-timeout", &place, "");
         }
         if lacking == 0 || is_late {
-            self.tell("+failover-end", &place, "");
+            self.emit("+failover-end", &place, "");
             self.enter(name, State::UpdateConfig, now);
         }
         if is_late {
-            self.tell_the_rest(name, now);
+            self.reconfigure_the_rest(name, now);
         }
     }
 
-    fn tell_the_rest(&mut self, name: &str, now: Ms) {
+    fn reconfigure_the_rest(&mut self, name: &str, now: Ms) {
         let Some(master) = self.masters.get(name) else { return };
         let promoted = master.failover.promoted;
-        let untold = |(_, replica): &(&SocketAddrV4, &MonitoredReplica)| {
+        let pending = |(_, replica): &(&SocketAddrV4, &MonitoredReplica)| {
             !replica.promoted
                 && !matches!(replica.reconf, Reconf::Sent | Reconf::Done)
                 && !replica.instance.link.disconnected
         };
         let rest: Vec<SocketAddrV4> =
-            master.replicas.iter().filter(untold).map(|(address, _)| *address).collect();
+            master.replicas.iter().filter(pending).map(|(address, _)| *address).collect();
         for address in rest {
             let place = InstanceKey::replica(name, address);
             if self.send_slaveof(&place, promoted) {
-                self.tell("+slave-reconf-sent-be", &place, "");
+                self.emit("+slave-reconf-sent-be", &place, "");
                 self.set_reconf(name, address, Reconf::Sent, now);
             }
         }
@@ -249,12 +249,12 @@ impl Sentinel {
     pub fn switch_to_promoted(&mut self, name: &str, now: Ms) {
         let Some(master) = self.masters.get(name) else { return };
         let (old, new) = (master.instance.address, master.current_address());
-        self.tell_switch(name, old, new);
+        self.emit_switch(name, old, new);
         self.change_address(name, new, now);
     }
 
     /// Publishes the event to which clients subscribe.
-    pub fn tell_switch(&mut self, name: &str, old: SocketAddrV4, new: SocketAddrV4) {
+    pub fn emit_switch(&mut self, name: &str, old: SocketAddrV4, new: SocketAddrV4) {
         let text = format!("{name} {} {} {} {}", old.ip(), old.port(), new.ip(), new.port());
         self.events.push(("+switch-master", text));
     }
@@ -276,7 +276,7 @@ impl Sentinel {
         for address in replicas {
             let Some(master) = self.masters.get_mut(name) else { return };
             if master.add_replica(address, now) {
-                self.tell("+slave", &InstanceKey::replica(name, address), "");
+                self.emit("+slave", &InstanceKey::replica(name, address), "");
             }
         }
         self.unsaved = true;
@@ -309,7 +309,7 @@ impl Sentinel {
     pub fn reset_with_sentinels(&mut self, name: &str, now: Ms) {
         self.forget_sentinels(name);
         self.reset(name, now);
-        self.tell("+reset-master", &InstanceKey::master(name), "");
+        self.emit("+reset-master", &InstanceKey::master(name), "");
         self.unsaved = true;
     }
 

@@ -11,7 +11,7 @@ pub struct Times {
     /// Maximum period of PING.
     pub ping: Ms,
     /// Period of queries to the others whether the master is down.
-    pub ask: Ms,
+    pub ask_period: Ms,
     /// Period of hello messages.
     pub publish: Ms,
     /// Default of `down-after-milliseconds` for a new master.
@@ -37,7 +37,7 @@ impl Default for Times {
         Times {
             info: 10_000,
             ping: 1_000,
-            ask: 1_000,
+            ask_period: 1_000,
             publish: 2_000,
             down_after: 30_000,
             failover_timeout: 180_000,
@@ -58,7 +58,7 @@ impl Times {
         [
             ("INFO-PERIOD", &mut self.info),
             ("PING-PERIOD", &mut self.ping),
-            ("ASK-PERIOD", &mut self.ask),
+            ("ASK-PERIOD", &mut self.ask_period),
             ("PUBLISH-PERIOD", &mut self.publish),
             ("DEFAULT-DOWN-AFTER", &mut self.down_after),
             ("DEFAULT-FAILOVER-TIMEOUT", &mut self.failover_timeout),

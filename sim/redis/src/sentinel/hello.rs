@@ -45,11 +45,11 @@ impl Sentinel {
         let at = master.current_address();
         let ip = match &self.globals.announce_ip[..] {
             "" => self.address.ip().to_string(),
-            told => told.to_owned(),
+            announced => announced.to_owned(),
         };
         let port = match self.globals.announce_port {
             0 => self.address.port(),
-            told => told,
+            announced => announced,
         };
         format!(
             "{ip},{port},{},{},{name},{},{},{}",
@@ -94,8 +94,8 @@ impl Sentinel {
         master.config_epoch = hello.config_epoch;
         let old = master.instance.address;
         if old != hello.master {
-            self.tell("+config-update-from", &peer, "");
-            self.tell_switch(hello.name, old, hello.master);
+            self.emit("+config-update-from", &peer, "");
+            self.emit_switch(hello.name, old, hello.master);
             self.change_address(hello.name, hello.master, now);
         }
     }
@@ -110,10 +110,10 @@ impl Sentinel {
         if moved {
             let (ip, port) = (hello.address.ip(), hello.address.port());
             let more = format!(" ip {ip} port {port} for {}", hello.id);
-            self.tell("+sentinel-address-switch", &InstanceKey::master(name), &more);
+            self.emit("+sentinel-address-switch", &InstanceKey::master(name), &more);
             self.forget_sentinel(name, hello.id);
         } else if let Some(other) = same_address.first() {
-            self.tell("+sentinel-invalid-addr", &InstanceKey::sentinel(name, other), "");
+            self.emit("+sentinel-invalid-addr", &InstanceKey::sentinel(name, other), "");
             for name in self.masters.keys().cloned().collect::<Vec<_>>() {
                 self.forget_sentinel(&name, other);
             }
@@ -122,7 +122,7 @@ impl Sentinel {
             master.add_sentinel(hello.id, hello.address, now);
         }
         if !moved {
-            self.tell("+sentinel", &InstanceKey::sentinel(name, hello.id), "");
+            self.emit("+sentinel", &InstanceKey::sentinel(name, hello.id), "");
         }
         self.unsaved = true;
     }

@@ -129,11 +129,11 @@ impl Sentinel {
         let hurries = is_replica && (in_trouble || instance.report.link_down != 0);
         let info_period = if hurries { 1_000 } else { self.times.info };
         let ping_period = master.down_after.min(self.times.ping);
-        let asks = !matches!(place.who, Who::Sentinel(_))
+        let polls = !matches!(place.who, Who::Sentinel(_))
             && (instance.report.at == 0 || now - instance.report.at > info_period);
         let pings = now - link.answered_at > ping_period && now - link.pinged_at > ping_period / 2;
         let publishes = now - instance.published_at > self.times.publish;
-        if asks {
+        if polls {
             self.send(place, &["INFO"], Expect::Info);
         }
         if pings {

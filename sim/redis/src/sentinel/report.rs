@@ -16,7 +16,7 @@ impl Sentinel {
         note_report(instance, text, now);
         let role = instance.report.role;
         if rebooted {
-            self.tell("+reboot", place, "");
+            self.emit("+reboot", place, "");
         }
         if place.who == Who::Master {
             self.note_replicas(&place.master, text, now);
@@ -24,7 +24,7 @@ impl Sentinel {
         if role != old {
             let fits = (place.who == Who::Master) == (role == Role::Master);
             let event = if fits { "+role-change" } else { "-role-change" };
-            self.tell(event, place, &format!(" new reported role is {}", role.word()));
+            self.emit(event, place, &format!(" new reported role is {}", role.word()));
         }
         // In TILT mode times are not trusted: INFO is stored, but nothing follows from it.
         if self.tilt_since.is_some() {
@@ -45,7 +45,7 @@ impl Sentinel {
             let Some(master) = self.masters.get_mut(name) else { return };
             if master.add_replica(address, now) {
                 self.unsaved = true;
-                self.tell("+slave", &InstanceKey::replica(name, address), "");
+                self.emit("+slave", &InstanceKey::replica(name, address), "");
             }
         }
     }
@@ -65,13 +65,13 @@ impl Sentinel {
             master.failover.state = State::Reconfigure;
             master.failover.changed_at = now;
             self.unsaved = true;
-            self.tell("+promoted-slave", place, "");
+            self.emit("+promoted-slave", place, "");
             if self.crashes.after_promotion {
                 self.crashes.now = true;
                 return;
             }
             let whole = InstanceKey::master(&place.master);
-            self.tell("+failover-state-reconf-slaves", &whole, "");
+            self.emit("+failover-state-reconf-slaves", &whole, "");
             self.hurry_hello(&place.master);
             return;
         }
@@ -81,7 +81,7 @@ impl Sentinel {
         if !replica.promoted && master.looks_sane(times.info, now) && is_stable {
             let follow = master.instance.address;
             if self.send_slaveof(place, Some(follow)) {
-                self.tell("+convert-to-slave", place, "");
+                self.emit("+convert-to-slave", place, "");
             }
         }
     }
@@ -109,7 +109,7 @@ impl Sentinel {
             && master.looks_sane(self.times.info, now)
             && self.send_slaveof(place, Some(follow))
         {
-            self.tell("+fix-slave-config", place, "");
+            self.emit("+fix-slave-config", place, "");
         }
     }
 
@@ -127,18 +127,18 @@ impl Sentinel {
         }
         let is = replica.reconf;
         if was == Reconf::Sent && is != Reconf::Sent {
-            self.tell("+slave-reconf-inprog", place, "");
+            self.emit("+slave-reconf-inprog", place, "");
         }
         if is == Reconf::Done && was != Reconf::Done {
-            self.tell("+slave-reconf-done", place, "");
+            self.emit("+slave-reconf-done", place, "");
         }
     }
 }
 
 /// Whether a replica reports that it follows this master.
 fn follows(instance: &Instance, master: SocketAddrV4) -> bool {
-    let told = instance.report.master.as_ref();
-    told.is_some_and(|(host, port)| *host == master.ip().to_string() && *port == master.port())
+    let reported = instance.report.master.as_ref();
+    reported.is_some_and(|(host, port)| *host == master.ip().to_string() && *port == master.port())
 }
 
 /// Stores the run id; whether the process was restarted.

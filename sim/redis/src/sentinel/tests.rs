@@ -41,7 +41,7 @@ struct Town {
     opinion: (i64, &'static str),
     events: Vec<String>,
     /// The effects of each SLAVEOF.
-    told: Vec<String>,
+    orders: Vec<String>,
 }
 
 impl Town {
@@ -69,7 +69,7 @@ impl Town {
             nodes,
             opinion: (0, "*"),
             events: Vec::new(),
-            told: Vec::new(),
+            orders: Vec::new(),
         }
     }
 
@@ -122,7 +122,7 @@ impl Town {
                 Reply::Array(vec![Reply::Integer(down), leader, Reply::Integer(epoch)])
             }
             ("SLAVEOF", Some(master)) => {
-                self.told.push(format!("{host} {master}"));
+                self.orders.push(format!("{host} {master}"));
                 if master == "NO" {
                     self.masters.insert(host);
                 } else {
@@ -270,13 +270,13 @@ fn fact_22_a_returned_master_is_demoted_after_8_s_and_an_info() {
     town.pass(6_000);
     assert!(town.says("+switch-master mymaster 10.0.0.1 6379 10.0.0.2 6379"), "{:?}", town.events);
     assert_eq!(town.state(), State::None);
-    town.told.clear();
+    town.orders.clear();
     town.wake();
     let back = town.now;
-    while town.told.is_empty() && town.now < back + 60_000 {
+    while town.orders.is_empty() && town.now < back + 60_000 {
         town.pass(100);
     }
-    assert_eq!(town.told, ["1 10.0.0.2"]);
+    assert_eq!(town.orders, ["1 10.0.0.2"]);
     assert!((8_000..12_500).contains(&(town.now - back)), "{}", town.now - back);
     assert!(town.says("+convert-to-slave slave 10.0.0.1:6379 10.0.0.1 6379 @ mymaster 10.0.0.2"));
 }
@@ -308,10 +308,10 @@ fn fact_24_the_highest_config_epoch_wins_and_replicas_are_told_one_at_a_time() {
     let mut town = dead_master(Town::new(4, 0, 1), (0, "*"));
     town.stubborn.insert(3);
     town.pass(9_000);
-    assert_eq!(town.told, ["2 NO", "3 10.0.0.2"], "the next one waits for the first");
+    assert_eq!(town.orders, ["2 NO", "3 10.0.0.2"], "the next one waits for the first");
     town.stubborn.clear();
     town.pass(3_000);
-    assert_eq!(town.told, ["2 NO", "3 10.0.0.2", "4 10.0.0.2"]);
+    assert_eq!(town.orders, ["2 NO", "3 10.0.0.2", "4 10.0.0.2"]);
     let said = ["+slave-reconf-inprog", "+slave-reconf-done", "+failover-end", "+switch-master"];
     check(town, 100, &said, &["+failover-end-for-timeout"]);
 }
@@ -347,14 +347,14 @@ fn what_is_set_for_all_is_told_used_and_kept() {
     }
     assert!(sentinel.hello(NAME).starts_with("1.2.3.4,99,ffff"));
     sentinel.tick(SentinelMoment { ms: START + 1_000, chance: 0 });
-    let asks = |action: &&SentinelAction| match action {
+    let queries = |action: &&SentinelAction| match action {
         SentinelAction::Send(_, words) => words[0] == "AUTH",
         _ => false,
     };
-    let asked: Vec<_> = sentinel.actions.iter().filter(asks).cloned().collect();
+    let sent: Vec<_> = sentinel.actions.iter().filter(queries).cloned().collect();
     let peer = sentinel.masters[NAME].sentinels[&peer_id(0)].instance.link.commands.as_ref();
     let words = vec!["AUTH".to_owned(), "p q".to_owned()];
-    assert_eq!(asked, [SentinelAction::Send(peer.expect("it is asked").id, words)]);
+    assert_eq!(sent, [SentinelAction::Send(peer.expect("it is asked").id, words)]);
     let mut again = Sentinel::new("e".repeat(40), at(200), START);
     again.read_file(&sentinel.write_file(), START);
     assert_eq!(again.globals, sentinel.globals);

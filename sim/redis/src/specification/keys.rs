@@ -82,7 +82,7 @@ pub struct KeySpecification {
 
 /// The key specifications of a command.
 pub fn specifications(command: &Command) -> impl Iterator<Item = KeySpecification> {
-    command.told[3].split(';').filter(|text| !text.is_empty()).map(|text| {
+    command.documented[3].split(';').filter(|text| !text.is_empty()).map(|text| {
         let mut parts = text.split('@');
         let mut part = || parts.next().unwrap_or_default();
         KeySpecification { flags: part(), begin: part(), find: part(), noted: part() == "note" }

@@ -49,8 +49,10 @@ pub const CATEGORIES: [&str; 21] = [
 /// Full names of the commands in a category.
 pub fn members(category: &str) -> Option<BTreeSet<&'static str>> {
     let category = CATEGORIES.iter().find(|known| known.eq_ignore_ascii_case(category))?;
-    let belongs = |told: &str| told.split(',').any(|word| word.strip_prefix('@') == Some(category));
-    Some(known().filter(|(_, told)| belongs(told)).map(|(name, _)| name).collect())
+    let belongs = |categories: &str| {
+        categories.split(',').any(|word| word.strip_prefix('@') == Some(category))
+    };
+    Some(known().filter(|(_, categories)| belongs(categories)).map(|(name, _)| name).collect())
 }
 
 impl User {

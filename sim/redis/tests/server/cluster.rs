@@ -9,12 +9,12 @@ use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
-use lockstorm_redis::ask::Asker;
 use lockstorm_redis::cluster::slots::SlotSet;
 use lockstorm_redis::cluster::{ClusterConfig, Member};
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::process::serve;
+use lockstorm_redis::resp_client::RespClient;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
@@ -48,11 +48,11 @@ fn config() -> NodeConfig {
 }
 
 /// Sends a request, unless the line is a dot, and receives the next reply.
-async fn ask(node: &mut Asker, line: &str) -> Option<Reply> {
+async fn query(node: &mut RespClient, line: &str) -> Option<Reply> {
     if line == "." {
         return node.reply().await.ok();
     }
-    node.ask(&line.split(' ').collect::<Vec<_>>()).await.ok()
+    node.request(&line.split(' ').collect::<Vec<_>>()).await.ok()
 }
 
 fn show(reply: Option<Reply>) -> String {
@@ -72,7 +72,7 @@ fn show(reply: Option<Reply>) -> String {
 
 /// Follows a script: `@ms` waits until that time, `n request` sends to node n on one connection.
 async fn follow(host: Host, script: &'static str, log: Log) {
-    let mut clients: BTreeMap<u8, Asker> = BTreeMap::new();
+    let mut clients: BTreeMap<u8, RespClient> = BTreeMap::new();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(at) = line.strip_prefix('@') {
             host.sleep_until(Clock::Boot, at.parse::<u64>().expect("a time") * MS).await;
@@ -82,9 +82,9 @@ async fn follow(host: Host, script: &'static str, log: Log) {
         let node: u8 = node.parse().expect("a node");
         let mut client = match clients.remove(&node) {
             Some(client) => client,
-            None => Asker::new(host.connect(address(node)).await.expect("the node is up")),
+            None => RespClient::new(host.connect(address(node)).await.expect("the node is up")),
         };
-        let answer = show(ask(&mut client, request).await);
+        let answer = show(query(&mut client, request).await);
         if answer != "(end)" {
             clients.insert(node, client);
         }

@@ -96,7 +96,7 @@ fn run(world: &mut World) {
 }
 
 /// Sends a request while the world runs; returns what arrives within half a second.
-fn ask(world: &mut World, port: u16, line: &str) -> String {
+fn query(world: &mut World, port: u16, line: &str) -> String {
     run(world);
     let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
         return String::new();
@@ -121,7 +121,7 @@ fn ask(world: &mut World, port: u16, line: &str) -> String {
 fn wait_for(world: &mut World, port: u16, line: &str, answer: &str) {
     let mut last = String::new();
     for _ in 0..1000 {
-        last = ask(world, port, line);
+        last = query(world, port, line);
         if last.contains(answer) {
             return;
         }
@@ -141,18 +141,18 @@ fn check(of_ours: bool) {
     for port in [master, replica] {
         wait_for(&mut world, port, "PING", "+PONG");
     }
-    ask(&mut world, master, "SET before 1 PX 90000");
-    ask(&mut world, master, "ZADD scores 1.5 a 2 b");
-    ask(&mut world, replica, &format!("REPLICAOF 127.0.0.1 {master}"));
+    query(&mut world, master, "SET before 1 PX 90000");
+    query(&mut world, master, "ZADD scores 1.5 a 2 b");
+    query(&mut world, replica, &format!("REPLICAOF 127.0.0.1 {master}"));
     wait_for(&mut world, replica, "INFO replication", "master_link_status:up");
     wait_for(&mut world, replica, "ZRANGE scores 0 -1 WITHSCORES", "1.5");
-    ask(&mut world, master, "SET after 1");
+    query(&mut world, master, "SET after 1");
     wait_for(&mut world, replica, "MGET before after", "*2\r\n$1\r\n1\r\n$1\r\n1");
     wait_for(&mut world, master, "INFO replication", "state=online");
-    ask(&mut world, replica, "REPLICAOF NO ONE");
-    ask(&mut world, master, &format!("REPLICAOF 127.0.0.1 {replica}"));
+    query(&mut world, replica, "REPLICAOF NO ONE");
+    query(&mut world, master, &format!("REPLICAOF 127.0.0.1 {replica}"));
     wait_for(&mut world, master, "INFO replication", "master_link_status:up");
-    ask(&mut world, replica, "SET swapped 1");
+    query(&mut world, replica, "SET swapped 1");
     wait_for(&mut world, master, "GET swapped", "$1\r\n1");
     wait_for(&mut world, replica, "INFO stats", "sync_partial_ok:1");
 }

@@ -10,10 +10,10 @@ use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
-use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::process;
+use lockstorm_redis::resp_client::RespClient;
 use lockstorm_redis::sentinel::SentinelConfig;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
@@ -40,17 +40,17 @@ fn sentinel(n: u8) -> SocketAddrV4 {
     address(3, n, 26_379)
 }
 
-struct Client(Asker);
+struct Client(RespClient);
 
 impl Client {
     async fn to(host: &Host, to: SocketAddrV4) -> Option<Client> {
         let stream = host.timeout(SECOND, host.connect(to)).await?.ok()?;
-        Some(Client(Asker::new(stream)))
+        Some(Client(RespClient::new(stream)))
     }
 
-    async fn ask(&mut self, line: &str) -> Option<String> {
+    async fn request(&mut self, line: &str) -> Option<String> {
         let words: Vec<&str> = line.split(' ').collect();
-        self.0.ask(&words).await.ok().as_ref().map(show)
+        self.0.request(&words).await.ok().as_ref().map(show)
     }
 
     async fn hear(&mut self) -> Option<String> {
@@ -84,7 +84,7 @@ async fn until(
             client = Client::to(&host, to).await;
         }
         let answer = match &mut client {
-            Some(open) => host.timeout(SECOND, open.ask(line)).await.flatten(),
+            Some(open) => host.timeout(SECOND, open.request(line)).await.flatten(),
             None => None,
         };
         match answer {
@@ -102,7 +102,7 @@ async fn write_on(host: Host, log: Log) {
     let mut client = Client::to(&host, node(1)).await.expect("the master is there");
     host.sleep_until(Clock::Boot, PAUSE_AT + 10 * MS).await;
     for n in 0_u64.. {
-        match client.ask(&format!("SET k{n} v NX PX 60000")).await {
+        match client.request(&format!("SET k{n} v NX PX 60000")).await {
             Some(answer) if answer == "OK" => host.sleep(10 * MS).await,
             _ => break,
         }
@@ -113,7 +113,7 @@ async fn write_on(host: Host, log: Log) {
 /// Logs when a Sentinel publishes `+odown`, and the last message of `+switch-master`.
 async fn listen(host: Host, log: Log) {
     let mut client = Client::to(&host, sentinel(1)).await.expect("the Sentinel is there");
-    let mut said = client.ask("PSUBSCRIBE *").await;
+    let mut said = client.request("PSUBSCRIBE *").await;
     while let Some(text) = said {
         let at = host.now(Clock::Boot) / MS;
         for event in ["+sdown master", "+odown", "+switch-master"] {

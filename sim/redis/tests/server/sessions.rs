@@ -35,7 +35,7 @@ impl Talk {
     }
 
     /// What all connections receive after a request of `who`.
-    fn ask(&mut self, who: &str, line: &str) -> String {
+    fn request(&mut self, who: &str, line: &str) -> String {
         let id = self.id(who);
         if self.node.clients.get(id).is_some_and(|session| session.closing.is_none()) {
             requests::request(&mut self.node, id, &parse(line));
@@ -95,7 +95,7 @@ fn everybody_is_told_what_redis_tells() {
     for case in format!("\n{}", lines.join("\n")).split("\n> ").skip(1) {
         let (request, expected) = case.split_once('\n').unwrap_or((case, ""));
         let (who, request) = request.split_once(' ').expect("a name and a request");
-        let told = without_ids(&talk.ask(who, request));
+        let told = without_ids(&talk.request(who, request));
         if told != expected {
             wrong.push(format!("{who} {request}\nredis:\n{expected}\nours:\n{told}"));
         }
@@ -106,30 +106,30 @@ fn everybody_is_told_what_redis_tells() {
 #[test]
 fn a_pause_holds_requests_and_ends_of_keys_back() {
     let mut talk = Talk::new();
-    talk.ask("a", "SET k v PX 10");
-    assert_eq!(talk.ask("a", "CLIENT PAUSE 50 WRITE"), "a +OK\\r\\n");
+    talk.request("a", "SET k v PX 10");
+    assert_eq!(talk.request("a", "CLIENT PAUSE 50 WRITE"), "a +OK\\r\\n");
     talk.node.set_time(1_000_020 * 1_000_000);
     requests::end_waits(&mut talk.node);
     talk.node.expire_all();
-    assert_eq!(talk.ask("b", "GET k"), "b $-1\\r\\n", "it is hidden");
-    assert_eq!(talk.ask("b", "DBSIZE"), "b :1\\r\\n", "but not deleted");
-    assert_eq!(talk.ask("b", "SET k w NX"), "", "and not written");
-    assert_eq!(talk.ask("a", "CLIENT PAUSE 10 ALL"), "a +OK\\r\\n");
+    assert_eq!(talk.request("b", "GET k"), "b $-1\\r\\n", "it is hidden");
+    assert_eq!(talk.request("b", "DBSIZE"), "b :1\\r\\n", "but not deleted");
+    assert_eq!(talk.request("b", "SET k w NX"), "", "and not written");
+    assert_eq!(talk.request("a", "CLIENT PAUSE 10 ALL"), "a +OK\\r\\n");
     let pause = Pause { until_ms: 1_000_050, all: true };
     assert_eq!(talk.node.clients.pause(), Some(pause), "the longer and the stricter");
-    assert_eq!(talk.ask("c", "PING"), "");
+    assert_eq!(talk.request("c", "PING"), "");
     assert_eq!(talk.node.clients.next_deadline_ms(), Some(1_000_050));
     talk.node.set_time(1_000_050 * 1_000_000);
     requests::end_waits(&mut talk.node);
     assert_eq!(talk.told(), "b +OK\\r\\n\nc +PONG\\r\\n");
-    assert_eq!(talk.ask("a", "GET k"), "a $1\\r\\nw\\r\\n");
+    assert_eq!(talk.request("a", "GET k"), "a $1\\r\\nw\\r\\n");
 }
 
 #[test]
 fn what_is_published_is_told_to_replicas_and_not_kept() {
     let mut talk = Talk::new();
     talk.node.propagates = true;
-    talk.ask("a", "PUBLISH c m");
+    talk.request("a", "PUBLISH c m");
     let told = &talk.node.effects.commands[0];
     assert_eq!(told.command, parse("PUBLISH c m"));
     assert!(told.is_publish());

@@ -78,7 +78,7 @@ impl Fake {
     }
 
     /// Sends a request on a connection, which is opened if necessary.
-    pub fn ask(&mut self, name: &str, words: &Words) {
+    pub fn request(&mut self, name: &str, words: &Words) {
         let nowhere = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
         let id = match self.connections.get(name) {
             Some(id) => *id,

@@ -20,23 +20,23 @@ fn filled(start_ms: u64) -> Node {
     for script in scripts().iter().filter(|script| ["dumps", "sets"].contains(&&*script.name)) {
         for (step, _) in &script.steps {
             if let Step::Ask(name, line) = step {
-                ask(&mut fake, name, &words(&with_times(line, start_ms)));
+                query(&mut fake, name, &words(&with_times(line, start_ms)));
             }
         }
     }
     let (shapes, mut dice) = (Shapes::read(None), Dice(7));
     for nth in 0..REQUESTS {
         // One connection each, so that no request waits forever.
-        ask(&mut fake, &format!("c{nth}"), &shapes.draw(&mut dice));
+        query(&mut fake, &format!("c{nth}"), &shapes.draw(&mut dice));
     }
     fake.node
 }
 
 /// Sends a request, unless it would flush the other keys and libraries.
-fn ask(fake: &mut Fake, name: &str, words: &Words) {
+fn query(fake: &mut Fake, name: &str, words: &Words) {
     let flushes = |word: &Vec<u8>| word.to_ascii_uppercase().starts_with(b"FLUSH");
     if !words.iter().any(flushes) {
-        fake.ask(name, words);
+        fake.request(name, words);
         fake.heard();
     }
 }

@@ -159,7 +159,7 @@ impl Both<'_> {
                 break;
             }
             sent.extend(encode(&words));
-            self.fake.ask(name, &words);
+            self.fake.request(name, &words);
             let waits = self.fake.is_waiting(name);
             self.fake.be_patient(name);
             let mut echo = self.fake.heard();

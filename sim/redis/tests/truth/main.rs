@@ -42,7 +42,7 @@ const EPOCH_MS: u64 = 1_900_000_000_000;
 fn step_on_fake(fake: &mut Fake, step: &Step, start_ms: u64) -> Echo {
     match step {
         Step::Ask(name, line) => {
-            fake.ask(name, &words(&with_times(line, start_ms)));
+            fake.request(name, &words(&with_times(line, start_ms)));
             if name.is_empty() {
                 fake.be_patient(name);
             }

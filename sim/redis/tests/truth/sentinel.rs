@@ -110,7 +110,7 @@ fn fake() -> Fake {
 
 fn step_on_fake(fake: &mut Fake, step: &Step) -> Echo {
     if let Step::Ask(name, line) = step {
-        fake.ask(name, &words(line));
+        fake.request(name, &words(line));
     }
     fake.heard()
 }

@@ -30,18 +30,18 @@ struct RestoreArguments {
 }
 
 fn options(call: &Call) -> Result<RestoreArguments, Reply> {
-    let mut asked = RestoreArguments::default();
+    let mut options = RestoreArguments::default();
     let (mut is_aged, mut is_counted) = (false, false);
     let mut at = 4;
     while at < call.args.len() {
         let has_value = at + 1 < call.args.len();
         match &call.word(at)[..] {
-            b"REPLACE" => asked.replaces = true,
-            b"ABSTTL" => asked.is_absolute = true,
+            b"REPLACE" => options.replaces = true,
+            b"ABSTTL" => options.is_absolute = true,
             b"IDLETIME" if has_value && !is_counted => {
                 at += 1;
                 let wrong = Reply::error("ERR Invalid IDLETIME value, must be >= 0");
-                asked.idle_s = Some(u64::try_from(call.integer(at)?).map_err(|_| wrong)?);
+                options.idle_s = Some(u64::try_from(call.integer(at)?).map_err(|_| wrong)?);
                 is_aged = true;
             }
             b"FREQ" if has_value && !is_aged => {
@@ -55,14 +55,14 @@ fn options(call: &Call) -> Result<RestoreArguments, Reply> {
         }
         at += 1;
     }
-    Ok(asked)
+    Ok(options)
 }
 
 /// RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
 pub fn restore(call: &mut Call) -> Outcome {
-    let asked = options(call)?;
+    let options = options(call)?;
     let key = &call.args[1];
-    if !asked.replaces && call.entry(key).is_some() {
+    if !options.replaces && call.entry(key).is_some() {
         return Err(Reply::error(BUSYKEY));
     }
     let wrong = Reply::error("ERR Invalid TTL value, must be >= 0");
@@ -75,10 +75,10 @@ pub fn restore(call: &mut Call) -> Outcome {
         return Err(Reply::error(WRONG_FOOT));
     }
     let value = rdb::dumped(dump, &call.node.limits).map_err(|_| Reply::error(WRONG_BODY))?;
-    let old = asked.replaces && call.node.keyspace.db(call.session.db).get(key).is_some();
+    let old = options.replaces && call.node.keyspace.db(call.session.db).get(key).is_some();
     let now_ms = call.node.now_ms;
     // As in C, a time beyond the maximum wraps around to the past.
-    let begin = if asked.is_absolute { 0 } else { now_ms.cast_signed() };
+    let begin = if options.is_absolute { 0 } else { now_ms.cast_signed() };
     let until_ms = (ttl > 0).then(|| u64::try_from(ttl.wrapping_add(begin)).unwrap_or(0));
     // As for every new expiry time: an expired key is not created. A replica leaves that to its
     // master.
@@ -86,7 +86,7 @@ pub fn restore(call: &mut Call) -> Outcome {
     if is_over && !call.node.loading && call.node.master.is_none() {
         if old && call.remove(key) {
             call.event(b'g', "del", key);
-            call.tell(|| vec![word("DEL"), key.clone()]);
+            call.propagate(|| vec![word("DEL"), key.clone()]);
         }
         return Ok(Reply::OK);
     }
@@ -95,23 +95,23 @@ pub fn restore(call: &mut Call) -> Outcome {
     }
     call.create(key, value, until_ms, Kept::Fitted);
     if let (Some(idle_s), Some(entry)) =
-        (asked.idle_s, call.node.keyspace.db(call.session.db).get(key))
+        (options.idle_s, call.node.keyspace.db(call.session.db).get(key))
     {
         entry.used_ms.set(now_ms.saturating_sub(idle_s.saturating_mul(1000)));
     }
     call.event(b'g', "restore", key);
-    tell(call, until_ms.filter(|_| !asked.is_absolute));
+    propagate(call, until_ms.filter(|_| !options.is_absolute));
     Ok(Reply::OK)
 }
 
 /// A relative expiry time is propagated as an absolute one.
-fn tell(call: &mut Call, until_ms: Option<u64>) {
-    let Some(until_ms) = until_ms else { return call.tell_verbatim() };
+fn propagate(call: &mut Call, until_ms: Option<u64>) {
+    let Some(until_ms) = until_ms else { return call.propagate_verbatim() };
     let args = call.args;
-    call.tell(|| {
-        let mut told: Vec<Bytes> = args.to_vec();
-        told[2] = digits(until_ms);
-        told.push(word("ABSTTL"));
-        told
+    call.propagate(|| {
+        let mut words: Vec<Bytes> = args.to_vec();
+        words[2] = digits(until_ms);
+        words.push(word("ABSTTL"));
+        words
     });
 }

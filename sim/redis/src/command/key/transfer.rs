@@ -52,7 +52,7 @@ fn rename_if(call: &mut Call, only_new: bool) -> Outcome {
     call.create(to, entry.value, until_ms, entry.kept);
     call.event(b'g', "rename_from", from);
     call.event(b'g', "rename_to", to);
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(done)
 }
 
@@ -88,7 +88,7 @@ pub fn copy(call: &mut Call) -> Outcome {
         true
     });
     if copied {
-        call.tell_verbatim();
+        call.propagate_verbatim();
     }
     Ok(Reply::Integer(i64::from(copied)))
 }
@@ -112,7 +112,7 @@ pub fn move_key(call: &mut Call) -> Outcome {
     call.remove(key);
     call.event(b'g', "move_from", key);
     inside(call, db, |call| call.event(b'g', "move_to", key));
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::Integer(1))
 }
 
@@ -142,15 +142,15 @@ pub fn swapdb(call: &mut Call) -> Outcome {
     if one != other {
         call.node.keyspace.swap(one, other);
         call.node.memory = None;
-        tell_swapped(call, one, other);
-        tell_swapped(call, other, one);
+        note_swapped(call, one, other);
+        note_swapped(call, other, one);
     }
-    call.tell_verbatim();
+    call.propagate_verbatim();
     Ok(Reply::OK)
 }
 
 /// Notes the keys that a database has after a swap, and those that it has lost.
-fn tell_swapped(call: &mut Call, db: usize, before: usize) {
+fn note_swapped(call: &mut Call, db: usize, before: usize) {
     let keys = |db: usize| -> Vec<Key> {
         call.node.keyspace.db(db).iter().map(|(key, _)| Key::clone(key)).collect()
     };

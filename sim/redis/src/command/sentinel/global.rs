@@ -99,9 +99,9 @@ pub fn simulate_failure(call: &mut Call) -> Outcome {
 /// replicas. As in Redis, a replica's age is reported only once its master's is known.
 pub fn info_cache(call: &mut Call) -> Outcome {
     let now = now(call);
-    let asked: Vec<String> = call.from(2).iter().map(|name| text(name)).collect();
-    let masters = state(call).masters.iter().filter(|(name, _)| asked.contains(name));
-    let told = masters.flat_map(|(name, master)| {
+    let names: Vec<String> = call.from(2).iter().map(|name| text(name)).collect();
+    let masters = state(call).masters.iter().filter(|(name, _)| names.contains(name));
+    let items = masters.flat_map(|(name, master)| {
         let is_known = master.instance.report.at != 0;
         let one = |of: &Instance| {
             let age = if is_known { now - of.report.at } else { 0 };
@@ -113,5 +113,5 @@ pub fn info_cache(call: &mut Call) -> Outcome {
         let all = [one(&master.instance)].into_iter().chain(replicas).collect();
         [Reply::bulk(name.as_bytes()), Reply::Array(all)]
     });
-    Ok(Reply::Array(told.collect()))
+    Ok(Reply::Array(items.collect()))
 }

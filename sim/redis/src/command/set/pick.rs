@@ -32,7 +32,7 @@ pub fn spop(call: &mut Call) -> Outcome {
         }
     }
     call.note_shrunk(key, b's', "spop");
-    tell(call, &picked, count.is_some() && picked.len() == size);
+    propagate(call, &picked, count.is_some() && picked.len() == size);
     match count {
         Some(_) => Ok(Reply::Set(picked.into_iter().map(Reply::Bulk).collect())),
         None => Ok(picked.into_iter().next().map_or(Reply::Nil, Reply::Bulk)),
@@ -40,13 +40,13 @@ pub fn spop(call: &mut Call) -> Outcome {
 }
 
 /// Propagates which members were picked.
-fn tell(call: &mut Call, picked: &[Bytes], whole: bool) {
+fn propagate(call: &mut Call, picked: &[Bytes], whole: bool) {
     let key = &call.args[1];
     if whole {
-        return call.tell(|| vec![word("DEL"), key.clone()]);
+        return call.propagate(|| vec![word("DEL"), key.clone()]);
     }
     for members in picked.chunks(MAX_PROPAGATED) {
-        call.tell(|| [&[word("SREM"), key.clone()], members].concat());
+        call.propagate(|| [&[word("SREM"), key.clone()], members].concat());
     }
 }
 

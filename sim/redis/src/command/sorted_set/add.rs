@@ -67,7 +67,7 @@ fn add(call: &mut Call, increments: bool) -> Outcome {
     if added + updated > 0 {
         call.note_grown(key, created);
         call.event(b'z', if options.increments { "zincr" } else { "zadd" }, key);
-        call.tell_verbatim();
+        call.propagate_verbatim();
     }
     Ok(match last {
         Addition::Refused if options.increments => Reply::Nil,

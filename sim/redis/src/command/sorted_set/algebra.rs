@@ -112,15 +112,15 @@ fn run(call: &mut Call, operation: AlgebraOperation, form: AlgebraForm) -> Outco
         return Err(Reply::error(SYNTAX));
     };
     let sources = sources(call, keys)?;
-    let asked = options(number, words, operation, form)?;
-    let result = combine(sources, operation, &asked);
+    let arguments = options(number, words, operation, form)?;
+    let result = combine(sources, operation, &arguments);
     match form {
         AlgebraForm::Answers => {
             let members = result.iter().map(|(member, score)| (member.clone(), score));
-            Ok(listed(call.session.protocol, members, asked.with_scores))
+            Ok(listed(call.session.protocol, members, arguments.with_scores))
         }
         AlgebraForm::Counts => {
-            let limit = if asked.limit == 0 { usize::MAX } else { asked.limit };
+            let limit = if arguments.limit == 0 { usize::MAX } else { arguments.limit };
             Ok(Reply::count(result.len().min(limit)))
         }
         AlgebraForm::Stores => {
@@ -159,14 +159,14 @@ fn options(
 ) -> Result<AlgebraArguments, Reply> {
     let weights = vec![1.0; keys];
     let aggregate = Aggregate::Sum;
-    let mut asked = AlgebraArguments { weights, aggregate, with_scores: false, limit: 0 };
+    let mut arguments = AlgebraArguments { weights, aggregate, with_scores: false, limit: 0 };
     let scored = operation != AlgebraOperation::Difference && form != AlgebraForm::Counts;
     let mut at = 0;
     while let Some(word) = words.get(at) {
         let left = words.len() - at - 1;
         match &word.to_ascii_uppercase()[..] {
             b"WEIGHTS" if scored && left >= keys => {
-                for (nth, weight) in asked.weights.iter_mut().enumerate() {
+                for (nth, weight) in arguments.weights.iter_mut().enumerate() {
                     let read = float::number(&words[at + 1 + nth]);
                     *weight = read.ok_or(Reply::error("ERR weight value is not a float"))?;
                 }
@@ -174,30 +174,30 @@ fn options(
             }
             b"AGGREGATE" if scored && left >= 1 => {
                 at += 1;
-                asked.aggregate = match &words[at].to_ascii_uppercase()[..] {
+                arguments.aggregate = match &words[at].to_ascii_uppercase()[..] {
                     b"SUM" => Aggregate::Sum,
                     b"MIN" => Aggregate::Least,
                     b"MAX" => Aggregate::Greatest,
                     _ => return Err(Reply::error(SYNTAX)),
                 };
             }
-            b"WITHSCORES" if form == AlgebraForm::Answers => asked.with_scores = true,
+            b"WITHSCORES" if form == AlgebraForm::Answers => arguments.with_scores = true,
             b"LIMIT" if form == AlgebraForm::Counts && left >= 1 => {
                 at += 1;
                 let limit = integer(&words[at]).and_then(|limit| usize::try_from(limit).ok());
-                asked.limit = limit.ok_or(Reply::error("ERR LIMIT can't be negative"))?;
+                arguments.limit = limit.ok_or(Reply::error("ERR LIMIT can't be negative"))?;
             }
             _ => return Err(Reply::error(SYNTAX)),
         }
         at += 1;
     }
-    Ok(asked)
+    Ok(arguments)
 }
 
 fn combine(
     sources: Vec<SortedSet>,
     operation: AlgebraOperation,
-    asked: &AlgebraArguments,
+    arguments: &AlgebraArguments,
 ) -> SortedSet {
     let mut result = SortedSet::large();
     if operation == AlgebraOperation::Difference {
@@ -209,7 +209,7 @@ fn combine(
     }
     // Floating point sums depend on their order: in Redis the smallest set comes first.
     let mut sources: Vec<(&SortedSet, f64)> =
-        sources.iter().zip(asked.weights.iter().copied()).collect();
+        sources.iter().zip(arguments.weights.iter().copied()).collect();
     sources.sort_by_key(|(set, _)| set.len());
     let firsts = if operation == AlgebraOperation::Union { sources.len() } else { 1 };
     for nth in 0..firsts {
@@ -217,7 +217,9 @@ fn combine(
             if result.score(member).is_some() {
                 continue;
             }
-            if let Some(total) = total(&sources[nth..], member, score, operation, asked.aggregate) {
+            if let Some(total) =
+                total(&sources[nth..], member, score, operation, arguments.aggregate)
+            {
                 result.insert(member, total);
             }
         }

@@ -63,7 +63,7 @@ fn pop_one_key(call: &mut Call, side: Side) -> Outcome {
     };
     let members = pop(call, &call.args[1], side, count.unwrap_or(1))?;
     if !members.is_empty() {
-        call.tell_verbatim();
+        call.propagate_verbatim();
     }
     // A single member without a count is not a list of pairs, even in RESP3.
     let protocol = count.map_or(Protocol::Two, |_| call.session.protocol);
@@ -139,7 +139,7 @@ impl<'a> Several<'a> {
     pub fn pop_from(&self, call: &mut Call, key: &[u8]) -> Outcome {
         let members = pop(call, key, self.side, self.count)?;
         let (name, count) = (Bytes::copy_from_slice(key), digits(members.len()));
-        call.tell(|| vec![word(self.side.command()), name.clone(), count]);
+        call.propagate(|| vec![word(self.side.command()), name.clone(), count]);
         let members = members.into_iter().map(pair).collect();
         Ok(Reply::Array(vec![Reply::Bulk(name), Reply::Array(members)]))
     }

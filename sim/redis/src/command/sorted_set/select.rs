@@ -68,11 +68,11 @@ fn select(call: &mut Call, form: RangeForm) -> Outcome {
     };
     let options = options(words, form)?;
     let backwards = options.reverse && options.by != By::Rank;
-    let asked =
+    let range =
         RangeBounds::read(options.by, if backwards { [second, first] } else { [first, second] })?;
     let protocol = call.session.protocol;
     let set = call.sorted_set(key)?;
-    let ranks = set.map_or(0..0, |set| asked.of(set, options.reverse));
+    let ranks = set.map_or(0..0, |set| range.of(set, options.reverse));
     let ranks = match options.by {
         By::Rank => ranks,
         _ => limited(ranks, options.limit, options.reverse),
@@ -141,9 +141,9 @@ pub fn zlexcount(call: &mut Call) -> Outcome {
 }
 
 fn count(call: &mut Call, by: By) -> Outcome {
-    let asked = RangeBounds::read(by, [&call.args[2], &call.args[3]])?;
+    let range = RangeBounds::read(by, [&call.args[2], &call.args[3]])?;
     let set = call.sorted_set(&call.args[1])?;
-    Ok(Reply::count(set.map_or(0, |set| asked.of(set, false).len())))
+    Ok(Reply::count(set.map_or(0, |set| range.of(set, false).len())))
 }
 
 /// ZREMRANGEBYRANK key start stop
@@ -163,15 +163,15 @@ pub fn zremrangebylex(call: &mut Call) -> Outcome {
 
 fn remove(call: &mut Call, by: By, event: &str) -> Outcome {
     let key = &call.args[1];
-    let asked = RangeBounds::read(by, [&call.args[2], &call.args[3]])?;
-    let Some(ranks) = call.sorted_set(key)?.map(|set| asked.of(set, false)) else {
+    let range = RangeBounds::read(by, [&call.args[2], &call.args[3]])?;
+    let Some(ranks) = call.sorted_set(key)?.map(|set| range.of(set, false)) else {
         return Ok(Reply::Integer(0));
     };
     let removed = ranks.len();
     if removed > 0 {
         call.sorted_set_mut(key).map(|set| set.remove_ranks(ranks));
         call.note_shrunk(key, b'z', event);
-        call.tell_verbatim();
+        call.propagate_verbatim();
     }
     Ok(Reply::count(removed))
 }

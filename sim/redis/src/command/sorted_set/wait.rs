@@ -34,7 +34,7 @@ fn pop_one(call: &mut Call, key: &[u8]) -> Outcome {
     let side = if call.command.name == "BZPOPMIN" { Side::Least } else { Side::Greatest };
     let members = pop(call, key, side, 1)?;
     let name = bytes::Bytes::copy_from_slice(key);
-    call.tell(|| vec![word(side.command()), name.clone()]);
+    call.propagate(|| vec![word(side.command()), name.clone()]);
     let members = members.into_iter().flat_map(|(m, s)| [Reply::Bulk(m), Reply::Double(s)]);
     Ok(Reply::Array([Reply::Bulk(name)].into_iter().chain(members).collect()))
 }

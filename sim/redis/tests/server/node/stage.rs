@@ -9,11 +9,11 @@ use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::host::Host;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
-use lockstorm_redis::ask::Asker;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::node::{Append, NodeConfig};
 use lockstorm_redis::operator::operator;
 use lockstorm_redis::process::serve;
+use lockstorm_redis::resp_client::RespClient;
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
@@ -29,8 +29,8 @@ pub fn address(host: u8) -> SocketAddrV4 {
 }
 
 /// Connects to the node with this number.
-async fn connect(host: &Host, node: u8) -> Option<Asker> {
-    Some(Asker::new(host.timeout(SECOND, host.connect(address(node))).await?.ok()?))
+async fn connect(host: &Host, node: u8) -> Option<RespClient> {
+    Some(RespClient::new(host.timeout(SECOND, host.connect(address(node))).await?.ok()?))
 }
 
 fn show(reply: Option<Reply>) -> String {
@@ -53,7 +53,7 @@ fn show(reply: Option<Reply>) -> String {
 /// Follows a script: `@ms` waits until that time, `n request` sends to node n on one connection and
 /// logs the reply with its time.
 async fn follow(host: Host, script: &'static str, log: Log) {
-    let mut clients: BTreeMap<u8, Asker> = BTreeMap::new();
+    let mut clients: BTreeMap<u8, RespClient> = BTreeMap::new();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(at) = line.strip_prefix('@') {
             let at: u64 = at.parse().expect("a time");
@@ -73,7 +73,7 @@ async fn follow(host: Host, script: &'static str, log: Log) {
         }
         let client = clients.get_mut(&node).expect("it is connected");
         let words: Vec<&str> = request.split(' ').map(|word| word.trim_matches('"')).collect();
-        let answer = show(client.ask(&words).await.ok());
+        let answer = show(client.request(&words).await.ok());
         if answer == "(end)" {
             clients.remove(&node);
         }

@@ -11,7 +11,7 @@ use crate::frame::decode::ReplyReader;
 use crate::frame::{Reply, encode_request};
 
 /// A connection to a node. It has no timeout and retries nothing.
-pub struct Asker {
+pub struct RespClient {
     /// The underlying stream.
     pub stream: Stream,
     replies: ReplyReader,
@@ -20,18 +20,18 @@ pub struct Asker {
     outbox: BytesMut,
 }
 
-impl Asker {
+impl RespClient {
     /// The client's end of a new connection.
-    pub fn new(stream: Stream) -> Asker {
+    pub fn new(stream: Stream) -> RespClient {
         let (inbox, outbox) = (BytesMut::new(), BytesMut::new());
-        Asker { stream, replies: ReplyReader::default(), inbox, outbox }
+        RespClient { stream, replies: ReplyReader::default(), inbox, outbox }
     }
 
     /// Sends a request and waits for its reply.
     ///
     /// # Errors
-    /// As [`Asker::reply`].
-    pub async fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
+    /// As [`RespClient::reply`].
+    pub async fn request(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
         self.send(words).await?;
         self.reply().await
     }

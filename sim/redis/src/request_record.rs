@@ -12,7 +12,7 @@ use crate::keyspace::Value;
 use crate::node::{Change, Node};
 
 /// The commands of a transaction that is about to be executed; must be called before that.
-pub fn hear(host: &Host, node: &Node, id: u64, args: &Arguments) -> Option<Vec<Bytes>> {
+pub fn transaction(host: &Host, node: &Node, id: u64, args: &Arguments) -> Option<Vec<Bytes>> {
     if !host.keeps_words() {
         return None;
     }
@@ -21,7 +21,7 @@ pub fn hear(host: &Host, node: &Node, id: u64, args: &Arguments) -> Option<Vec<B
 }
 
 /// Records a request's words if it changed a key or tried to; the record precedes its effects.
-pub fn tell(
+pub fn record(
     host: &Host,
     node: &Node,
     id: u64,

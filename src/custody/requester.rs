@@ -9,18 +9,18 @@ const TELLING: usize = 8;
 
 /// The sender of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct Requester {
     /// The connection and the number of the request on it.
     pub request: Request,
     /// The command, in upper case.
     pub command: String,
 }
 
-impl Asker {
+impl Requester {
     /// The sender of a request with these words.
-    pub fn new(request: Request, words: &[Bytes]) -> Asker {
+    pub fn new(request: Request, words: &[Bytes]) -> Requester {
         let command = words.first().map(|word| String::from_utf8_lossy(word).to_uppercase());
-        Asker { request, command: command.unwrap_or_default() }
+        Requester { request, command: command.unwrap_or_default() }
     }
 }
 
