@@ -6,7 +6,7 @@
 //! clock, so that count says little of a clock: a step of zero touched nothing, nor did a rate of
 //! zero of a clock that ran true already, nor a fault of a node's clock if the node never had the
 //! lock's key from then on and no node was promoted, for which all nodes of a cluster time their
-//! votes. A disk that lies tells no lie that matters until its machine loses power. All work is
+//! votes. The lie of a disk has no effect until its machine loses power. All work is
 //! over once every operation of the clients has returned and no caller holds the lock: a later
 //! fault cannot change any outcome.
 //!

@@ -1,7 +1,7 @@
 //! Leaks: keys that no caller owns any more and that made an acquire fail.
 //!
 //! A key is left over if
-//! - its acquire returned refused or unknown, and each release that asked its node to free it was
+//! - its acquire returned refused or unknown, and each release that requested its node to free it was
 //!   over, or
 //! - it still exists after its owner's release returned as released, or reached the key and
 //!   returned as not mine, or
@@ -13,7 +13,7 @@
 //! inner grant may only decrement a counter.
 //!
 //! A key with a time to live is excused if its owner died, or tried to free it: the lock did its
-//! part, and the time to live bounds the rest. So is a key that no caller could ask the lock to
+//! part, and the time to live bounds the rest. So is a key that no caller could request the lock to
 //! free because its caller had dropped the acquire half-way. That excuse ends when the release
 //! reported that it had removed the key, or reached it and reported "not mine", unless the acquire
 //! itself had given up that key before it retried: such a key is excused only while its owner is in
@@ -21,8 +21,8 @@
 //! a hold; but one over which another acquire set its own was bounded by what its value says, as by
 //! a time to live, and one that a release with an unknown outcome deleted in the end was bounded by
 //! that: such a release may take effect at any time after its call. One of a lock with a lease that
-//! a fault removed before a lease had passed, or one that was released and for which nobody asked
-//! after that, may have been bounded by its value: nobody can tell. A request frees a key only if
+//! a fault removed before a lease had passed, or one that was released and that nobody requested
+//! after that, may have been bounded by its value: that is not known. A request frees a key only if
 //! it may name it: one that names no key, or other keys alone, does not, once it was answered.
 //!
 //! While a caller holds the lock within its lease, a key of another tenure, without an owner, that
@@ -37,7 +37,7 @@
 //! reply to that was not lost. A try begins with the first request that names a key and to which
 //! the node did not reply with an error, and whenever a command of the try comes again; one that
 //! went on, and ended with an error, failed because of that, and so did one at a replica; of an
-//! acquire that asks several nodes, only the first try counts. So it does not matter whether an
+//! acquire that queries several nodes, only the first try counts. So it does not matter whether an
 //! acquire that had to wait returns as refused, or is granted in the end, unless by taking over
 //! that key. A key that its owner's release set, or changed in place, may say that the lock is
 //! free, or whose it is: it made a try fail only if every request of the try met it, before another
@@ -124,7 +124,7 @@ fn released_at(case: &Case, key: &Incarnation) -> Option<Moment> {
     Some(by?.ret?.into())
 }
 
-/// When an acquire without a grant was over, and the releases that asked the node to free its key.
+/// When an acquire without a grant was over, and the releases that requested the node to free its key.
 fn freed_at(
     case: &Case,
     requests: &Requests<'_>,
@@ -182,7 +182,7 @@ fn answered_at(
 }
 
 /// When a release returned, unknown or not mine, without a request that concerns the key, though no
-/// fault had disturbed its connection: nobody was asked to free the key. It returned at once, or
+/// fault had disturbed its connection: nobody received a request to free the key. It returned at once, or
 /// with a reply to each request that it did send.
 fn queried_nobody(
     case: &Case,

@@ -111,7 +111,7 @@ fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -
     Liveness { violations: vec![stuck], unknown: None }
 }
 
-/// When the last lease ends that a caller was told of before it died: until then its key has to
+/// When the last lease ends that a caller knew of before it died: until then its key has to
 /// stay, however long the lock makes its leases. The caller's clock counts as it ran at the call:
 /// a later step of it moves no key.
 fn promised_to_the_dead(case: &Case) -> Nanos {

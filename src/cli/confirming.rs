@@ -325,7 +325,7 @@ fn report_outcome(outcome: &ConfirmOutcome) -> Exit {
         let words: Vec<&str> = left_out.iter().map(|kind| kind.word()).collect();
         let words = words.join(", ");
         say(&format!(
-            "  not compared: {words}: servers did not tell of everything, {unmatched} times at most"
+            "  not compared: {words}: servers did not report everything, {unmatched} times at most"
         ));
     }
     conclude(simulated, real)

@@ -24,7 +24,7 @@ const WORKLOADS: [(&str, &str); 3] = [
 const TOPOLOGIES: [(&str, &str); 5] = [
     ("single", "one node"),
     ("replicated", "n1 is the master, the others its replicas; failover by command"),
-    ("sentinel", "n1 is the first master; Sentinels s1, s2, ... fail over, and clients ask them"),
+    ("sentinel", "n1 is the first master; Sentinels s1, s2, ... fail over, and clients query them"),
     ("cluster", "masters that share the slots, then their replicas, which fail over by themselves"),
     ("independent", "masters that know nothing of each other"),
 ];
@@ -96,7 +96,7 @@ fn meaning(kind: Kind) -> &'static str {
         }
         Kind::Stuck => "after the heal nobody gets the lock in time",
         Kind::NeverSettles => "an operation is still pending at the end",
-        Kind::LateLoss => "the caller was told too late that the lock is lost",
+        Kind::LateLoss => "the caller learned too late that the lock is lost",
         Kind::FenceRegress => "a grant's number is not above that of one before it",
         Kind::LostEarly => {
             "the key of a covered hold went before its lease had ended; nobody got in, and no \

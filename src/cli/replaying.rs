@@ -27,9 +27,9 @@ pub fn replay(arguments: &ReplayArguments) -> Result<Exit, Refusal> {
     let same = arguments.trace.as_ref().is_none_or(|wanted| *wanted == trace);
     match &arguments.trace {
         None => say(&format!("trace {trace}, the same as that of a second run")),
-        Some(_) if same => say(&format!("trace {trace}, the same as the one that was asked for")),
+        Some(_) if same => say(&format!("trace {trace}, the same as the requested one")),
         Some(wanted) => {
-            complain(&format!("trace {trace} differs from the one that was asked for, {wanted}\n"));
+            complain(&format!("trace {trace} differs from the requested one, {wanted}\n"));
         }
     }
     say(&what);

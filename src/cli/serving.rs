@@ -113,7 +113,7 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
     let nodes = arguments.nodes.map_or(default, u32::from);
     match (kind, nodes) {
         (TopologyKind::Single, 2..) => {
-            let what = format!("a single topology has one node, and {nodes} are asked for");
+            let what = format!("a single topology has one node, and {nodes} are requested");
             let help = "add --topology independent or --topology replicated";
             return Err(Refusal::new(what, help));
         }

@@ -6,8 +6,8 @@
 //!
 //! - [`possible`]: which plans can run on real servers, and why others cannot
 //! - [`processes`]: redis-servers; the only place for processes and signals
-//! - [`told`]: reads what a server reports about commands and effects
-//! - [`asked`]: the requests sent to a server, to join reports with their causes
+//! - [`tap`]: reads what a server reports about commands and effects
+//! - [`pending`]: the requests sent to a server, to join reports with their causes
 //! - [`witness`]: the tap; turns a server's reports into evidence in the trace
 //! - [`lookout`]: roles of nodes, and what Sentinels and cluster nodes see of masters
 //! - [`relay`]: the process of a node

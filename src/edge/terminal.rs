@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 /// Why standard output lost a line, the first time.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Writes a line to standard output. A closed pipe is no error; what else is lost, [`lost`] tells.
+/// Writes a line to standard output. A closed pipe is no error; [`lost`] reports any other loss.
 pub fn say(line: &str) {
     match writeln!(std::io::stdout(), "{line}") {
         Err(why) if why.kind() != ErrorKind::BrokenPipe => {

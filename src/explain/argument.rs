@@ -96,7 +96,7 @@ fn exact_moment(at: Nanos) -> String {
 /// A grant as text, by its caller and its call.
 fn grant(history: &History, turn: &Turn) -> Option<String> {
     op(history, turn.grant)
-        .map(|op| format!("{}'s turn asked for at {}", op.caller, moment(op.call.at)))
+        .map(|op| format!("{}'s turn requested at {}", op.caller, moment(op.call.at)))
 }
 
 /// When a caller certainly had the lock, and what proves it.

@@ -146,7 +146,7 @@ fn deed(
         }
         // It promoted nobody here: in a run without others it does.
         Bounded::Failover if condition.verb == Verb::Failover && condition.done.is_empty() => {
-            format!("{who} was told to become master{which}")
+            format!("{who} received the order to become master{which}")
         }
         Bounded::Failover if condition.verb == Verb::Failover => {
             format!("{who} was made master{which}")
@@ -230,7 +230,8 @@ mod tests {
             assert_eq!(deeds(&finding, &broken), said);
         };
         check(&[failover(1, &[5])], "n2 was made master");
-        let two = "n2 was made master (fault 1) and n2 was told to become master (fault 2)";
+        let two =
+            "n2 was made master (fault 1) and n2 received the order to become master (fault 2)";
         check(&[failover(1, &[5]), failover(2, &[])], two);
     }
 

@@ -1,7 +1,7 @@
 //! The selection of the lines of a story.
 //!
-//! The chapters offer beats, each with a weight. The nine most important are told in order of time,
-//! the others are folded away. If two beats tell the same event, the more important one is kept.
+//! The chapters offer beats, each with a weight. The nine most important appear in order of time,
+//! the others are folded away. If two beats show the same event, the more important one is kept.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ fn in_order(beats: Vec<Beat>) -> Vec<StoryLine> {
 }
 
 /// Drops beats with the time and text of an earlier one, or about an end of a key that an earlier
-/// one tells.
+/// one shows.
 fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
     let (mut said, mut events) = (BTreeSet::new(), BTreeSet::new());
     let mut lines = Vec::new();
@@ -61,7 +61,7 @@ fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
     lines
 }
 
-/// Whether only one line may tell an event.
+/// Whether only one line may show an event.
 fn is_shown_once(witness: &Witness<'_>, event: Evidence) -> bool {
     match event {
         Evidence::Key(index) => witness.history().keys.get(index).is_some_and(|key| {

@@ -211,10 +211,10 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
         Kind::NeverSettles => format!("{first} never got an answer"),
         Kind::LateLoss => match violation.late {
             Some(late) if !witness.is_notified(violation) => {
-                format!("{first} was not told of its loss, and held on for {}", length(late))
+                format!("{first} did not learn of its loss, and held on for {}", length(late))
             }
-            Some(by) => format!("{first} was told of its loss {}", late(by)),
-            None => format!("{first} was told of its loss too late"),
+            Some(by) => format!("{first} learned of its loss {}", late(by)),
+            None => format!("{first} learned of its loss too late"),
         },
         Kind::LostEarly => format!("{first} lost its key before its lease had ended"),
         Kind::FenceRegress => {

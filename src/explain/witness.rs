@@ -69,7 +69,7 @@ impl<'a> Witness<'a> {
         &self.finding.history
     }
 
-    /// Every violation, the told one first.
+    /// Every violation, the headline first.
     pub fn violations(&self) -> &'a [Violation] {
         violations(&self.finding.judgement.verdict)
     }
@@ -104,7 +104,7 @@ impl<'a> Witness<'a> {
         self.holds.iter().find(|hold| hold.grant.id == grant)
     }
 
-    /// Whether a caller that lost the lock was told of it at all.
+    /// Whether a caller that lost the lock learned of it at all.
     pub fn is_notified(&self, violation: &Violation) -> bool {
         let mut holds = violation.ops.iter().filter_map(|id| self.hold(*id));
         holds.any(|hold| matches!(hold.end, HoldEnd::Lost(_)))
@@ -230,7 +230,7 @@ impl<'a> Witness<'a> {
         lives.filter_map(|life| Some((life, op(self.history(), self.owner_of(life)?)?)))
     }
 
-    /// Whether the probe was refused while it had asked the node of a key.
+    /// Whether the probe was refused after it had queried the node of a key.
     pub fn kept_out_probe(&self, life: &KeyLife) -> bool {
         let is_refused = |op: &Op| matches!(op.outcome, Outcome::Refused { .. });
         let of_probe = |op: &Op| op.process == PROBE && is_refused(op);
@@ -436,7 +436,7 @@ impl<'a> Witness<'a> {
         self.passes(life).min(life.until.into())
     }
 
-    /// The stretch in which more than the allowed number hold the lock, if that is the told
+    /// The stretch in which more than the allowed number hold the lock, if that is the headline
     /// violation.
     pub fn overlap(&self) -> Option<(Instant, Instant)> {
         let overlapping = |v: &&Violation| matches!(v.kind, Kind::DoubleGrant | Kind::StaleHolder);

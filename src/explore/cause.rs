@@ -25,7 +25,7 @@ const MAX_CHOICES: usize = 64;
 /// By how much a fault is moved.
 const SHIFT: Nanos = 500 * MILLISECOND;
 
-/// What made the difference to a violation of the kind `told` in the run of a plan with this
+/// What made the difference to a violation of the kind `kind` in the run of a plan with this
 /// history.
 pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, kind: Kind) -> Causes {
     let lab = reruns.lab();

@@ -20,7 +20,7 @@
 //!   keys forgotten: the kind also has to disappear if it stays down for long enough instead, and
 //!   if its disk is written before each reply, unless that breaches something new, also by itself
 //!   without the other breaches: a longer outage may lead to a failover of its own. A crash may
-//!   break a second assumption, by a failover, and this tells the two apart.
+//!   break a second assumption, by a failover, and this separates the two.
 //! - A kind that remains without all breaches, while such a node forgets nothing, is in-model too:
 //!   that run keeps every assumption. The exception is a breach that remains in all runs: what
 //!   cannot be removed cannot be cleared either, so it is listed and the kind is out-of-model.
@@ -314,7 +314,7 @@ impl Search<'_, '_> {
 
     /// The minimal sets of breaches, by index, without whose parts a kind is not violated. Runs in
     /// which nobody is granted the lock, and breaches that came after the violation, count only if
-    /// nothing else tells anything.
+    /// nothing else shows anything.
     fn smallest(&mut self, breaches: &[Breach], kind: Kind) -> Vec<Vec<usize>> {
         let all: Vec<usize> = (0..breaches.len()).collect();
         let in_time = all.iter().copied().filter(|index| !self.is_later(&breaches[*index], kind));

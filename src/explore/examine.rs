@@ -129,7 +129,7 @@ pub fn explained(
             Located::Thresholds(found) => {
                 thresholds.extend(with_bounds(finding.class.as_ref(), &knob, found));
             }
-            // A reader asks for the figures of the faults and for the lease.
+            // A reader wants the figures of the faults and for the lease.
             Located::Everywhere(_) if knob.is_of_setup() && knob != Knob::Set("lock.ttl") => {}
             Located::Everywhere(found) => steady.push(found),
         }

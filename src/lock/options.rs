@@ -28,7 +28,7 @@ const ALL: Group = Group { has: |_| true, what: "", instead: "" };
 /// Locks that query several nodes.
 const COUNTING: Group = Group {
     has: |lock| lock.queries_all,
-    what: "asks one node and has no quorum",
+    what: "queries one node and has no quorum",
     instead: "take it out",
 };
 

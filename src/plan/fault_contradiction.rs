@@ -229,7 +229,7 @@ fn outcome(plan: &Plan, who: &str, what: &str, at: &str) -> Checked {
 fn client(plan: &Plan, at: &str, who: &str) -> Checked {
     known_host(plan, at, who)?;
     let other = is_node(who) || who == RESOURCE;
-    refuse_if(other, at, format!("'{who}' asks for no lock"), "name a client: 'c1'")
+    refuse_if(other, at, format!("'{who}' uses no lock"), "name a client: 'c1'")
 }
 
 /// An anchor on another fault: that fault must exist, it must have an end if the anchor is its end,

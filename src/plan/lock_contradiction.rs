@@ -87,13 +87,13 @@ fn quorum(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let (name, nodes) = (algorithm.name, plan.topology.masters());
     let many = plan.topology.kind == TopologyKind::Independent;
     let alone = many && nodes > 1 && !algorithm.queries_all;
-    let what = format!("{name} asks one node, and {nodes} independent ones are there");
+    let what = format!("{name} queries one node, and {nodes} independent ones are there");
     refuse_if(alone, "topology.kind", what, "single, or a redlock")?;
     let Some(quorum) = plan.lock.quorum else { return Ok(()) };
     let place = "lock.quorum";
     let queried = if many { nodes } else { 1 };
     let instead = format!("from 1 to {queried}");
-    refuse_if(quorum == 0, place, "a quorum of 0 asks nobody", &instead)?;
+    refuse_if(quorum == 0, place, "a quorum of 0 grants to everybody", &instead)?;
     refuse_if(quorum > queried, place, format!("a quorum of {quorum} of {queried} nodes"), &instead)
 }
 

@@ -63,7 +63,7 @@ pub struct Lives<'a> {
 }
 
 impl<'a> Lives<'a> {
-    /// Replays the changes of a key. `takes_over` is asked whether a change in place makes the key
+    /// Replays the changes of a key. `takes_over` decides whether a change in place makes the key
     /// of this creator that of its own operation.
     pub fn of(
         history: &'a History,

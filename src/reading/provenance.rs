@@ -59,7 +59,7 @@ struct NodeKeys<C> {
     /// What changed since the last reply, as it was then. What a replica applies its master may
     /// have acknowledged.
     unanswered: Unanswered<C>,
-    /// What a process that was loading declined: such a reply tells nobody anything.
+    /// What a process that was loading declined: such a reply reveals nothing.
     declined: BTreeSet<Request>,
 }
 

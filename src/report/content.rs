@@ -114,8 +114,8 @@ fn remarks(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
     let mut remarks: Vec<String> = Vec::new();
     remarks.extend(violation.cause.map(|why| cause(why).to_owned()));
     remarks.extend(violation.late.map(|late| match witness.is_notified(violation) {
-        true => format!("told {} late", length(late)),
-        false => "never told".to_owned(),
+        true => format!("notified {} late", length(late)),
+        false => "never notified".to_owned(),
     }));
     if violation.kind == Kind::Leak {
         remarks.push("from the first acquire that counts as kept out".to_owned());

@@ -91,7 +91,7 @@ fn words(finding: &Finding, share: &Share) -> String {
         (Reason::Unacknowledged, _) => "too few replicas acknowledged".to_owned(),
         (Reason::Halted, _) => "the callers that wanted it stood still".to_owned(),
         (Reason::Waiting, _) => {
-            "callers waited for an answer, or before they asked again".to_owned()
+            "callers waited for an answer, or before they tried again".to_owned()
         }
     }
 }

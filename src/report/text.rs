@@ -150,7 +150,7 @@ fn remedies(out: &mut String, finding: &Finding) {
     let (healed, others): (Vec<_>, Vec<_>) =
         tried.filter(|tried| !tried.is_unknown).partition(|tried| tried.kinds.is_empty());
     // What is violated on another seed of the same plan heals this run, and is no cure. Neither is
-    // what fresh seeds do not tell from no remedy.
+    // what fresh seeds do not distinguish from no remedy.
     let without = finding.experiments.iter().find_map(|experiments| experiments.on_fresh);
     let cures =
         |tried: &&Remedied| without.is_some_and(|without| without.is_cured_by(tried.on_fresh));
@@ -250,7 +250,7 @@ fn heading(out: &mut String, finding: &Finding, explanation: &Explanation, pen: 
     line(out, &format!("  ({})", remarks.join("; ")));
     line(out, "");
     if !finding.ask.is_empty() {
-        wrapped(out, "  asked:  ", &finding.ask);
+        wrapped(out, "  asks:   ", &finding.ask);
     }
     wrapped(out, "  tested: ", &content::subject(finding));
     if !finding.note.is_empty() {

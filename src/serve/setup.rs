@@ -220,7 +220,7 @@ fn side(hosts: &[String], plan: &Plan) -> Result<Vec<String>, String> {
         return Err("the resource is not of this world".to_owned());
     }
     if others.len() < clients.len() {
-        return Err("one client cannot be told from another".to_owned());
+        return Err("one client cannot be distinguished from another".to_owned());
     }
     side.push(CLIENTS.to_owned());
     Ok(side)

@@ -164,7 +164,7 @@ pub static DIVERGENCES: [Divergence; 22] = [
     },
     Divergence {
         difference: D::TextsOfValkey,
-        what: "NOSCRIPT does not ask to use EVAL; an unknown command or a wrong number of words \
+        what: "NOSCRIPT does not suggest EVAL; an unknown command or a wrong number of words \
                in a script, and WAIT on a replica, are refused without the name Redis",
         holds: &[V80, V90],
     },
@@ -196,12 +196,12 @@ pub static DIVERGENCES: [Divergence; 22] = [
     },
     Divergence {
         difference: D::PastEndCreatesNothing,
-        what: "SET with an end in the past deletes the key and tells nobody that it was set",
+        what: "SET with an end in the past deletes the key without an event that it was set",
         holds: &[V80, V90],
     },
     Divergence {
         difference: D::PastEndIsExpiry,
-        what: "A key that EXPIRE or GETEX gives an end in the past is told as expired, not as del",
+        what: "A key that EXPIRE or GETEX gives an end in the past is reported as expired, not as del",
         holds: &[V90],
     },
     Divergence {
@@ -218,17 +218,17 @@ pub static DIVERGENCES: [Divergence; 22] = [
     },
     Divergence {
         difference: D::Names,
-        what: "HELLO and INFO tell the server's own name and version",
+        what: "HELLO and INFO report the server's own name and version",
         holds: &[R82, R84, V80, V90],
     },
     Divergence {
         difference: D::VectorSets,
-        what: "HELLO tells of a module vectorset, whose commands no node has",
+        what: "HELLO lists a module vectorset, whose commands no node has",
         holds: &[R82, R84],
     },
     Divergence {
         difference: D::ClientSetInfo,
-        what: "CLIENT SETINFO; CLIENT LIST and INFO tell lib-name, lib-ver and watch",
+        what: "CLIENT SETINFO; CLIENT LIST and INFO show lib-name, lib-ver and watch",
         holds: &[R82, R84, V80, V90],
     },
     Divergence {
@@ -259,7 +259,7 @@ pub static DIVERGENCES: [Divergence; 22] = [
     },
     Divergence {
         difference: D::WaitAof,
-        what: "WAITAOF, for which replicas tell what they have synced (REPLCONF ACK .. FACK), and \
+        what: "WAITAOF, for which replicas report what they have synced (REPLCONF ACK .. FACK), and \
                a node without replicas counts each command that goes into its append-only file \
                as a byte of history; a time-out that no clock can hold is refused",
         holds: &[R82, R84, V80, V90],

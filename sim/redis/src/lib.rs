@@ -28,7 +28,7 @@
 //! - `replication`: master and replica
 //! - `conversation`: requests and replies of one connection
 //! - `process`: the life of a node, a Sentinel and the cluster bus
-//! - `ask`, `operator`: requests from outside a node, and the commands through which faults act
+//! - `resp_client`, `operator`: requests from outside a node, and the commands through which faults act
 //! - `witness`: what a node records about requests where clients record nothing
 
 pub mod admission;

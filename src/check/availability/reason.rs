@@ -279,7 +279,7 @@ fn on_node<'c, 'a>(
 /// The owner of a key at a moment, as a reason; a key of a current hold is worth waiting for.
 fn whose(case: &Case, waited: &BTreeSet<OpId>, key: &Incarnation, at: Moment) -> Reason {
     let owner = key.by.and_then(|by| case.op(case.owner(by)?));
-    // Several holders may share one key: nobody can tell whose it is.
+    // Several holders may share one key: its owner is not known.
     if case.terms.holders > 1 {
         return Reason::Waiting;
     }

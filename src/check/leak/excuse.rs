@@ -131,7 +131,7 @@ fn was_removed_within_its_lease(case: &Case, key: &Incarnation) -> bool {
     })
 }
 
-/// Whether the run ended before anybody asked for a key of a lock with a lease once a lease had
+/// Whether the run ended before anybody requested a key of a lock with a lease once a lease had
 /// passed since its last change, though its owner had released it.
 fn was_not_requested_after_its_lease(case: &Case, leftover: &Leftover) -> bool {
     let key = leftover.key;
@@ -147,7 +147,7 @@ fn was_not_requested_after_its_lease(case: &Case, leftover: &Leftover) -> bool {
         let is_late = request.at(Leg::Applied).is_some_and(|at| due <= at.at);
         is_late && request.to == key.node && is_acquire(request.op)
     };
-    // Without requests, nobody knows when an acquire asked.
+    // Without requests, nobody knows when an acquire sent its request.
     let calls = |op: &Op| is_acquire(op.id) && op.ret.is_none_or(|ret| due <= ret.at);
     match case.history.requests.is_empty() {
         true => !case.history.ops.iter().any(calls),

@@ -350,7 +350,7 @@ fn longest_wait(witness: &Witness<'_>) -> Option<Beat> {
         false => format!("in vain for {}{}", length(wait.longest), after(witness, &attempts, end)),
     };
     let often = count(attempts.len() as u64, "time");
-    let text = format!("{} waits longest: it asks {often} from here on, {until}.", wait.caller);
+    let text = format!("{} waits longest: it tries {often} from here on, {until}.", wait.caller);
     let evidence = attempts.iter().map(|op| Evidence::Op(op.id)).collect();
     Some(Beat::new(Weight::Effect, wait.from, text, evidence))
 }

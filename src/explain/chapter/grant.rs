@@ -23,7 +23,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// The grants of the last two accesses of the told corruption, if no other beat tells them: what
+/// The grants of the last two accesses of the headline corruption, if no other beat shows them: what
 /// was undone, and what undid it. The first overlap need not be the one that loses an update. And
 /// those of a fence regress.
 fn of_harm(witness: &Witness<'_>) -> Vec<Beat> {
@@ -257,7 +257,7 @@ fn gives_up(witness: &Witness<'_>) -> Option<Beat> {
     let (who, what) = (&hold.grant.caller, "without an access since another was let in");
     let (text, id) = match hold.end {
         HoldEnd::Released(id) => (format!("{who} gives the lock back, {what}."), id),
-        HoldEnd::Lost(id) => (format!("{who} is told that the lock is lost, {what}."), id),
+        HoldEnd::Lost(id) => (format!("{who} learns that the lock is lost, {what}."), id),
         HoldEnd::Died(_) | HoldEnd::Open => return None,
     };
     let evidence = vec![Evidence::Op(hold.grant.id), Evidence::Op(id)];

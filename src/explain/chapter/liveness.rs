@@ -102,7 +102,7 @@ fn first_refused(witness: &Witness<'_>) -> Option<(Evidence, Beat)> {
             format!("{who}'s acquire is refused: {whose}'s key was on {node}.")
         }
         Some(_) => format!("{who}'s acquire is refused: {whose}'s key is on {node}."),
-        None => format!("{who}'s acquire finds {whose}'s key on {node}, and has to ask again."),
+        None => format!("{who}'s acquire finds {whose}'s key on {node}, and has to retry."),
     };
     let evidence = vec![Evidence::Op(victim.id), Evidence::Op(owner.id), Evidence::Key(life.born)];
     let beat = Beat::new(Weight::Cause, leak.to, text, evidence);
@@ -191,7 +191,7 @@ fn probe_refused(witness: &Witness<'_>) -> Option<Beat> {
     let (first, last) = (tries.first()?, tries.last()?);
     let end = last.ret.map_or(witness.history().end, |ret| ret.instant());
     let text = format!(
-        "After the heal the probe asks {} from here to {} and {}.",
+        "After the heal the probe tries {} from here to {} and {}.",
         count(tries.len() as u64, "time"),
         moment(end.at),
         if granted { "is let in only then" } else { "is never let in" },
@@ -217,10 +217,10 @@ fn pending(witness: &Witness<'_>) -> Vec<Beat> {
 
 fn requests(op: &Op) -> &'static str {
     match op.kind {
-        OpKind::Acquire => "asks for the lock",
-        OpKind::Extend { .. } => "asks for more time",
+        OpKind::Acquire => "requests the lock",
+        OpKind::Extend { .. } => "requests more time",
         OpKind::Release { .. } => "gives the lock back",
-        OpKind::Lost { .. } => "is told of its loss",
+        OpKind::Lost { .. } => "learns of its loss",
         OpKind::Read { .. } => "reads the resource",
         OpKind::Write { .. } => "writes the resource",
         OpKind::Append { .. } => "appends to the resource",
@@ -233,8 +233,8 @@ fn late_notices(witness: &Witness<'_>) -> Vec<Beat> {
         let holds = violation.ops.iter().filter_map(|id| witness.hold(*id));
         for hold in holds {
             let (reported, by, mut evidence) = match hold.end {
-                HoldEnd::Lost(id) => ("is told of its loss", ",", vec![Evidence::Op(id)]),
-                _ => ("is never told of its loss, and holds on", " for", Vec::new()),
+                HoldEnd::Lost(id) => ("learns of its loss", ",", vec![Evidence::Op(id)]),
+                _ => ("never learns of its loss, and holds on", " for", Vec::new()),
             };
             evidence.push(Evidence::Op(hold.grant.id));
             let after = violation.late.and_then(|ran| {

@@ -10,7 +10,7 @@ use crate::explain::witness::Witness;
 use crate::quantity::moment;
 use crate::reading::leaders;
 
-/// Whether this chapter tells the end of a life.
+/// Whether this chapter covers the end of a life.
 pub fn covers(witness: &Witness<'_>, life: &KeyLife) -> bool {
     let lost = witness.primary.filter(|violation| violation.kind == Kind::LostEarly);
     lost.is_some_and(|lost| lost.keys.first().copied() == life.end && life.end.is_some())

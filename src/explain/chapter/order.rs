@@ -29,16 +29,16 @@ pub fn late(condition: &Condition) -> Option<Instant> {
 pub fn sentence(witness: &Witness<'_>, condition: &Condition) -> Option<(String, Vec<Evidence>)> {
     let Target::Host(node) = &condition.target else { return None };
     let (does, receives) = match condition.verb {
-        Verb::Failover => ("is made master", "is told to become master"),
-        Verb::Evict { .. } => ("evicts a key", "is told to evict a key"),
-        Verb::Flush => ("is flushed", "is told to delete all its keys"),
+        Verb::Failover => ("is made master", "receives the order to become master"),
+        Verb::Evict { .. } => ("evicts a key", "receives the order to evict a key"),
+        Verb::Flush => ("is flushed", "receives the order to delete all its keys"),
         _ => return None,
     };
     let Some(done) = carried_out(condition) else {
         return Some((format!("{node} {receives}."), Vec::new()));
     };
     let by = match late(condition) {
-        Some(_) => format!(", as it was told at {}", moment(condition.from.at)),
+        Some(_) => format!(", as ordered at {}", moment(condition.from.at)),
         None => String::new(),
     };
     if let Some((life, owner)) = taken(witness, condition) {
@@ -143,7 +143,7 @@ fn queried_after(witness: &Witness<'_>, (node, since): (&str, Instant)) -> Strin
     });
     let here: Vec<bool> = requests.map(|request| request.to == node).collect();
     match here.iter().position(|is_here| *is_here) {
-        None => "no client asks it".to_owned(),
+        None => "no client sends it a request".to_owned(),
         Some(0) if here.iter().all(|is_here| *is_here) => "clients go to it from now on".to_owned(),
         Some(0) => "the next request of a client goes to it".to_owned(),
         Some(1) => "1 request goes elsewhere before one comes to it".to_owned(),

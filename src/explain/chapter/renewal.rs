@@ -23,9 +23,9 @@ fn given_back(witness: &Witness<'_>, violation: &Violation) -> Option<Beat> {
     let (who, at) = (&release.caller, moment(release.call.at));
     let text = match release.outcome {
         Outcome::Unknown | Outcome::Pending => {
-            format!("{who} asks to give the lock back at {at}, and gives up on the answer here.")
+            format!("{who} begins to release the lock at {at}, and gives up on the reply here.")
         }
-        _ => format!("{who} asks to give the lock back at {at}, and is answered here."),
+        _ => format!("{who} begins to release the lock at {at}, and receives the reply here."),
     };
     Some(Beat::new(Weight::Crux, ret.instant(), text, vec![Evidence::Op(release.id)]))
 }

@@ -109,7 +109,7 @@ fn has_led(witness: &Witness<'_>, seen: &Sighting) -> bool {
     earlier.any(|role| role.by == seen.by && role.what == Seen::Leads)
 }
 
-/// Whether a fault promoted the node, which another sentence tells already.
+/// Whether a fault promoted the node, which another sentence states already.
 fn by_hand(witness: &Witness<'_>, seen: &Sighting) -> bool {
     witness.reading.promoters(seen).next().is_some()
 }

@@ -81,7 +81,7 @@ fn until(witness: &Witness<'_>, condition: &Condition) -> Option<Instant> {
 /// The outages that affected the headline violation, one sentence each.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = span(witness) else { return Vec::new() };
-    // A fault that made a difference later led to the harm that is told.
+    // A fault that made a difference later led to a violation of the story.
     let harmed = other_violations(witness).map(|harm| harm.to).fold(to, Instant::max);
     let met = |outage: &Outage<'_>| {
         let at = acted_at(outage);
@@ -127,13 +127,13 @@ fn trial(witness: &Witness<'_>, outage: &Outage<'_>) -> Option<bool> {
     conditions.try_fold(false, |any, condition| Some(any | acts(witness.finding, condition)?))
 }
 
-/// What the story tells besides the headline violation: an update that was lost, and a fence that
+/// Violations in the story besides the headline one: an update that was lost, and a fence that
 /// is not larger than the previous one.
 fn other_violations<'a>(witness: &Witness<'a>) -> impl Iterator<Item = &'a Violation> {
     witness.harm().into_iter().chain(witness.of_kind(Kind::FenceRegress).take(1))
 }
 
-/// Whether the outage caused what the story tells besides the headline violation: without it that
+/// Whether the outage caused another violation of the story: without it that
 /// kind is not violated.
 fn harms(witness: &Witness<'_>, outage: &Outage<'_>) -> bool {
     let effects = witness.finding.experiments.iter().flat_map(|tried| &tried.other_effects);

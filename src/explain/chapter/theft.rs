@@ -125,7 +125,7 @@ fn are_together(witness: &Witness<'_>, first: &KeyLife, later: &KeyLife) -> bool
     to.at <= from.at + TOGETHER && was_there && !is_struck && !returns.any(is_between)
 }
 
-/// How a key ended, as far as a sentence tells it.
+/// How a key ended, as far as a sentence states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum KeyEnd {
     Change(KeyChange),

@@ -64,7 +64,7 @@ pub fn foreign(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
                 && history.keys[**index].at >= violation.from
         })
     };
-    // A replica repeats what its master was asked for.
+    // A replica repeats the requests of its master.
     let was_requested = |index: &&usize| {
         let key = &history.keys[**index];
         history.requests.iter().any(|r| Some(r.op) == key.by && r.to == key.node)
@@ -174,7 +174,7 @@ fn given_back(witness: &Witness<'_>, (life, who): (&KeyLife, &str), release: &Op
         ),
         false => (
             How::NothingDeleted,
-            format!("{who} was told that its lock is given back, and its key on {node} stayed."),
+            format!("{who} learned that its lock is released, and its key on {node} stayed."),
         ),
     }
 }
@@ -278,7 +278,7 @@ pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let ran = !halts.any(|halt| halt.from < from && lost < halt.to);
     let explains = match found.how {
         How::Overworked | How::DeadlineTooLate | How::Unclear => false,
-        // A halt that was over by then explains why the lease ran out, not why nobody was told.
+        // A halt that was over by then explains why the lease ran out, not why nobody was notified.
         How::StoodStill => !ran,
         _ => true,
     };
@@ -286,7 +286,7 @@ pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
         return Some(found);
     }
     let who = &tenure.grant.caller;
-    let text = format!("{who} ran, and was not told that its lease was over.");
+    let text = format!("{who} ran, and did not learn that its lease was over.");
     Some(Mechanism::new(How::NotNotified, text, vec![Evidence::Op(grant)]))
 }
 
@@ -388,7 +388,7 @@ fn said_kept(witness: &Witness<'_>, extend: &Op) -> Option<Mechanism> {
     let sent = history.requests.iter().any(|request| request.op == extend.id);
     let is_empty = is_kept && !history.requests.is_empty() && !sent;
     let text = format!(
-        "{} was told at {} that its lease is prolonged, and nothing was sent for that.",
+        "{} learned at {} that its lease is prolonged, and nothing was sent for that.",
         extend.caller,
         moment(extend.ret?.at)
     );

@@ -22,7 +22,7 @@ use crate::reading::index::{Halt, standing};
 use crate::reading::moment::Moment;
 
 /// Why the holder of a tenure believed at a moment that it held the lock, though its keys were
-/// gone by the first moment. Of a grant that arrives later, it is asked at its arrival: nobody
+/// gone by the first moment. Of a grant that arrives later, it is examined at its arrival: nobody
 /// believes in it before.
 pub fn belief(
     witness: &Witness<'_>,
@@ -89,7 +89,7 @@ pub fn lied(
     }
     let who = &hold.grant.caller;
     let text = format!(
-        "{who} was told at {} that its lease is prolonged, and the lock's key was not.",
+        "{who} learned at {} that its lease is prolonged, and the lock's key was not.",
         last.ret.map_or_else(String::new, |ret| moment(ret.at))
     );
     Some(Mechanism::new(How::RenewalLied, text, vec![Evidence::Op(last.id)]))
@@ -134,7 +134,7 @@ fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Opti
 }
 
 /// Whether a start put the expiry of its key back, or its own clock is to blame. If a trial says
-/// that no start made a difference, the clock is asked first, and for the whole overlap: without
+/// that no start made a difference, the clock is examined first, and for the whole overlap: without
 /// the start it would have begun later.
 fn lost_track(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
     if !trial::is_forgetting_idle(witness.finding) {

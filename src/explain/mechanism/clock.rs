@@ -29,7 +29,7 @@ pub fn ops<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<&'a Op> {
     all.into_iter().flat_map(|grant| witness.reading.ops_of(grant)).collect()
 }
 
-/// A grant or a renewal of a tenure that its holder was told, and its deadline if it names one.
+/// A grant or a renewal whose reply the holder of a tenure received, with its deadline if it names one.
 pub struct KnownDeadline {
     pub ret: Moment,
     pub call: Moment,
@@ -72,7 +72,7 @@ impl Known {
     }
 }
 
-/// The deadlines of which the holder of a tenure knew at a moment. None if it was told one that has
+/// The deadlines of which the holder of a tenure knew at a moment. None if it received one that has
 /// no time.
 pub fn known(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Vec<Known>> {
     let process = &hold.grant.process;

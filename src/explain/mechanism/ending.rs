@@ -140,7 +140,7 @@ fn was_due(witness: &Witness<'_>, life: &KeyLife, owner: OpId, end: &Key, by: Mo
 }
 
 /// Whether the lease of an acquire was over by its caller's clock when its key changed hands, even
-/// if its caller had asked to give it back before.
+/// if its caller had requested its release before.
 fn is_over(witness: &Witness<'_>, owner: OpId, end: &Key) -> bool {
     let hold = witness.tenures.iter().find(|hold| witness.is_of(hold, owner));
     let has_time = hold.is_some_and(|hold| hold.lease.is_none_or(|lease| end.at.at < lease));
@@ -254,7 +254,7 @@ fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEn
 
 /// Whether the lease of an acquire was over on its caller's clock when its key was gone, and would
 /// have been on a true clock or on one that goes as the node's, or its part in the overlap that is
-/// told lasted until the key was due, or a trial says so: the node's clock took nothing from it.
+/// shown lasted until the key was due, or a trial says so: the node's clock took nothing from it.
 fn outlived(
     witness: &Witness<'_>,
     (owner, node): (OpId, &str),

@@ -241,7 +241,7 @@ fn unreplicated(witness: &Witness<'_>) -> Option<Mechanism> {
         return None;
     }
     let text = format!(
-        "{} told callers until {} that too few replicas had what they had written.",
+        "{} replied to callers until {} that too few replicas had what they had written.",
         last.by,
         moment(last.at.at)
     );

@@ -106,7 +106,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
         false => (
             How::BlindCommand,
             format!(
-                "{who}'s {command}{way} does not ask whose key it is: it struck {whose}'s on \
+                "{who}'s {command}{way} does not check whose key it is: it struck {whose}'s on \
                  {node}."
             ),
         ),

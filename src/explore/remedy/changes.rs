@@ -159,7 +159,7 @@ pub fn wait_for_replicas(plan: &Plan) -> Option<Plan> {
     (replicas > 0 && with != *plan).then_some(with)
 }
 
-/// A master that asks for a replica, heard within a second; what it already asks for beyond that
+/// A master that requires a replica, heard within a second; what it already requires beyond that
 /// stays.
 pub fn min_replicas(plan: &Plan) -> Option<Plan> {
     let has_replicas = plan.topology.replicas() > 0;
@@ -171,7 +171,7 @@ pub fn min_replicas(plan: &Plan) -> Option<Plan> {
     has_replicas.then(|| changed(plan, |plan| plan.topology.min_replicas = Some(least)))?
 }
 
-/// One vote more than a majority, or than the plan asks for. `None` if that is more than all nodes.
+/// One vote more than a majority, or than the plan requires. `None` if that is more than all nodes.
 pub fn more_votes(plan: &Plan) -> Option<Plan> {
     let is_quorum = plan.lock.algorithm.starts_with("redlock");
     let nodes = plan.topology.masters();

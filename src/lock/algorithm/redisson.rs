@@ -26,7 +26,7 @@ use crate::promise::{Model, Promise, Work, exclusive};
 
 /// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
-    about: "a hash that counts for its owner, a watchdog, and waiters that are told",
+    about: "a hash that counts for its owner, a watchdog, and waiters that are notified",
     renews: true,
     defaults: DEFAULTS,
     promise,

@@ -30,7 +30,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
 /// Redlock without the check of the time that the requests took.
 pub const WITHOUT_VALIDITY: Algorithm = Algorithm {
     name: "redlock-no-validity",
-    about: "redlock that does not look at the time the asking took",
+    about: "redlock that ignores the time that its requests took",
     build: |setting| Box::new(Redlock::without_validity(setting)),
     promise: promise_without_validity,
     ..ALGORITHM
@@ -229,7 +229,7 @@ fn promise(config: &LockConfig, work: Work) -> Promise {
 
 /// As [`promise`], without the assumption about pauses, and with the whole lease for the work. The
 /// check turns a grant that comes too late into a refusal; a lock that omits it gives grants of
-/// which nothing may be left, and cannot tell its callers.
+/// which nothing may be left, and cannot notify its callers.
 fn promise_without_validity(config: &LockConfig, work: Work) -> Promise {
     let mut promise = promise(config, work);
     promise.assumes.retain(|assumption| assumption.what != Bounded::ClientPause);

@@ -22,7 +22,7 @@ use crate::promise::{Model, Promise, Work};
 
 /// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
-    about: "token-lua with a task that prolongs the lease and tells of its loss",
+    about: "token-lua with a task that prolongs the lease and reports its loss",
     renews: true,
     promise,
     ..Algorithm::lease("token-lua-renewed", |setting| Box::new(TokenLuaRenewed::new(setting)))

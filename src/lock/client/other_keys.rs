@@ -1,11 +1,11 @@
-//! The keys that a request names, where they tell whether it concerns the key of its lock.
+//! The keys that a request names, where they show whether it concerns the key of its lock.
 
 use bytes::Bytes;
 use lockstorm_redis::specification::find;
 use lockstorm_redis::specification::keys::keys_of;
 
 /// The keys that a request names, given as its command and its arguments; none if one of them is
-/// known to be the lock's. A script uses the keys that it names: Redis asks for that in the
+/// known to be the lock's. A script uses the keys that it names: Redis requires that in the
 /// documentation of EVAL. One that names none may use any.
 pub(super) fn other_keys(lock_key: Option<&str>, words: &[&[u8]]) -> Vec<Bytes> {
     let is_own = |key: &str| words.iter().skip(1).any(|word| *word == key.as_bytes());

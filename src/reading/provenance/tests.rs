@@ -266,7 +266,7 @@ fn what_was_told_before_a_start_is_not_told_by_a_process_that_loads() {
         "n1 set a 1\nn1 declines\nn1 replies\nn1 starts from 0 0",
         "n1 LostAtRestart a - unacknowledged",
     );
-    // What it had told of was over by then.
+    // What it had acknowledged was over by then.
     check(
         "n1 set a 1 999\nn1 replies\nn1 expire a -\nn1 set a 2 5000\nn1 starts from 0 0",
         "n1 LostAtRestart a - 5000 unacknowledged",

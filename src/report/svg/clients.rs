@@ -172,7 +172,7 @@ fn captions(
     caption(hold.from.at, Side::Start, format!("granted {}", moment(hold.from.at)));
     let end = match hold.end {
         HoldEnd::Released(_) => "gives back",
-        HoldEnd::Lost(_) => "told of its loss",
+        HoldEnd::Lost(_) => "learns of its loss",
         HoldEnd::Died(_) | HoldEnd::Open => return,
     };
     caption(hold.until.at, Side::End, format!("{end} {}", moment(hold.until.at)));

@@ -677,7 +677,7 @@ fn is_taken(table: &Table, born: usize, victim: &Op, at: Point) -> bool {
     })
 }
 
-/// When the first operation that gave up the tenure of a grant, or was told of its loss, had
+/// When the first operation that gave up the tenure of a grant, or learned of its loss, had
 /// returned.
 fn given_back(table: &Table, acquire: u32) -> Option<Point> {
     let began = table.began(acquire);

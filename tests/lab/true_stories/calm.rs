@@ -66,15 +66,18 @@ pub const TEMPLATES: &[Template] = &[
         ensure(end, "no hold of it ends then")
     }),
     (
-        "{who} waits longest: it asks {number} {word} from here on, until it is let in after {length}.",
+        "{who} waits longest: it tries {number} {word} from here on, until it is let in after {length}.",
         |f, t| waits(f, t, true),
     ),
-    ("{who} waits longest: it asks {number} {word} from here on, in vain for {length}.", |f, t| {
-        waits(f, t, false)?;
-        ensure(!is_cut(f, t), "the heal ends it")
-    }),
     (
-        "{who} waits longest: it asks {number} {word} from here on, in vain for {length}, until the faults are healed.",
+        "{who} waits longest: it tries {number} {word} from here on, in vain for {length}.",
+        |f, t| {
+            waits(f, t, false)?;
+            ensure(!is_cut(f, t), "the heal ends it")
+        },
+    ),
+    (
+        "{who} waits longest: it tries {number} {word} from here on, in vain for {length}, until the faults are healed.",
         |f, t| {
             waits(f, t, false)?;
             ensure(is_cut(f, t), "the heal does not end it")?;
@@ -82,7 +85,7 @@ pub const TEMPLATES: &[Template] = &[
         },
     ),
     (
-        "{who} waits longest: it asks {number} {word} from here on, in vain for {length}, until the faults are healed, and is let in at {moment}.",
+        "{who} waits longest: it tries {number} {word} from here on, in vain for {length}, until the faults are healed, and is let in at {moment}.",
         |f, t| {
             waits(f, t, false)?;
             ensure(is_cut(f, t), "the heal does not end it")?;

@@ -42,7 +42,7 @@ pub const TEMPLATES: &[Template] = &[
         |facts, sentence| idle(facts, sentence, How::Released),
     ),
     (
-        "{who} is told that the lock is lost, without an access since another was let in.",
+        "{who} learns that the lock is lost, without an access since another was let in.",
         |facts, sentence| idle(facts, sentence, How::Lost),
     ),
     ("{who}'s fence {number} is not above {who}'s fence {number}.", |facts, sentence| {

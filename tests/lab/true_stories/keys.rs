@@ -82,15 +82,18 @@ pub const TEMPLATES: &[Template] = &[
         counts_on(f, t.at, t.words[0], t.words[2]).map(drop)
     }),
     ("{any}, though {any} counts on it until {moment}.", lost_early),
-    ("{who} asks to give the lock back at {moment}, and is answered here.", |facts, sentence| {
-        let found = facts.history.ops.iter().any(|op| {
-            op.caller == sentence.words[0]
-                && matches!(op.kind, OpKind::Release { .. })
-                && is_moment(sentence.words[1], op.call.at)
-                && op.ret.is_some_and(|ret| ret.instant() == sentence.at)
-        });
-        ensure(found, "no such release")
-    }),
+    (
+        "{who} begins to release the lock at {moment}, and receives the reply here.",
+        |facts, sentence| {
+            let found = facts.history.ops.iter().any(|op| {
+                op.caller == sentence.words[0]
+                    && matches!(op.kind, OpKind::Release { .. })
+                    && is_moment(sentence.words[1], op.call.at)
+                    && op.ret.is_some_and(|ret| ret.instant() == sentence.at)
+            });
+            ensure(found, "no such release")
+        },
+    ),
     ("{who}'s renewal{any} sets the key again on {list}.", |f, t| renewal(f, t, true)),
     ("{who}'s renewal{any} prolongs the key on {list}.", |f, t| renewal(f, t, false)),
     ("{who}'s {word} comes to {node} before {any} key is set there, its {word} after.", torn),

@@ -31,7 +31,7 @@ pub const TEMPLATES: &[Template] = &[
         },
     ),
     ("{who}'s release sets the key on {node}{any}.", set_by_release),
-    ("{who}'s acquire finds {whose}'s key on {node}, and has to ask again.", retries),
+    ("{who}'s acquire finds {whose}'s key on {node}, and has to retry.", retries),
     ("{who}'s acquire is refused: {whose}'s key is on {node}.", |f, t| barred(f, t, true)),
     ("{who}'s acquire is refused: {whose}'s key was on {node}.", |f, t| barred(f, t, false)),
     (
@@ -54,20 +54,20 @@ pub const TEMPLATES: &[Template] = &[
     ("{who}'s key is still on {node}, with time to live left.", |f, t| still(f, t, false)),
     ("{who}'s key is still on {node}, with no time to live.", |f, t| still(f, t, true)),
     (
-        "After the heal the probe asks {number} {word} from here to {moment} and is let in only then.",
+        "After the heal the probe tries {number} {word} from here to {moment} and is let in only then.",
         |f, t| probe(f, t, true),
     ),
     (
-        "After the heal the probe asks {number} {word} from here to {moment} and is never let in.",
+        "After the heal the probe tries {number} {word} from here to {moment} and is never let in.",
         |f, t| probe(f, t, false),
     ),
     ("{who} {any}; no answer ever comes.", |facts, sentence| {
         let found = facts.history.ops.iter().any(|op| {
             let asks = match op.kind {
-                OpKind::Acquire => "asks for the lock",
-                OpKind::Extend { .. } => "asks for more time",
+                OpKind::Acquire => "requests the lock",
+                OpKind::Extend { .. } => "requests more time",
                 OpKind::Release { .. } => "gives the lock back",
-                OpKind::Lost { .. } => "is told of its loss",
+                OpKind::Lost { .. } => "learns of its loss",
                 OpKind::Read { .. } => "reads the resource",
                 OpKind::Write { .. } => "writes the resource",
                 OpKind::Append { .. } => "appends to the resource",
@@ -77,18 +77,17 @@ pub const TEMPLATES: &[Template] = &[
         });
         ensure(found, "no such operation is without an answer")
     }),
-    ("{who} is told of its loss, {length} after its lease ended.", |f, t| notified_late(f, t, true)),
+    ("{who} learns of its loss, {length} after its lease ended.", |f, t| notified_late(f, t, true)),
     (
-        "{who} is told of its loss, {length} after its lease ended, {length} after it ran again.",
+        "{who} learns of its loss, {length} after its lease ended, {length} after it ran again.",
         |f, t| notified_late(f, t, true),
     ),
-    ("{who} is never told of its loss, and holds on.", never_notified),
+    ("{who} never learns of its loss, and holds on.", never_notified),
+    ("{who} never learns of its loss, and holds on for {length} after its lease ended.", |f, t| {
+        notified_late(f, t, false)
+    }),
     (
-        "{who} is never told of its loss, and holds on for {length} after its lease ended.",
-        |f, t| notified_late(f, t, false),
-    ),
-    (
-        "{who} is never told of its loss, and holds on for {length} after its lease ended, {length} after it ran again.",
+        "{who} never learns of its loss, and holds on for {length} after its lease ended, {length} after it ran again.",
         |f, t| notified_late(f, t, false),
     ),
 ];

@@ -12,10 +12,10 @@ use crate::true_stories::templates::{Sentence, Template};
 
 pub const TEMPLATES: &[Template] = &[
     ("{node} is made master{any}.", promoted),
-    ("{node} is told to become master.", |f, t| given(f, t, "failover")),
+    ("{node} receives the order to become master.", |f, t| given(f, t, "failover")),
     ("{node} evicts a key{any}.", |f, t| removes(f, t, "evict", None)),
     ("{node} evicts {who}'s key{any}.", |f, t| removes(f, t, "evict", Some(t.words[1]))),
-    ("{node} is told to evict a key.", |f, t| given(f, t, "evict")),
+    ("{node} receives the order to evict a key.", |f, t| given(f, t, "evict")),
     ("{node} is flushed{any}.", |f, t| match read("{any}: {who}'s key is gone", t.words[1]) {
         Some(words) => {
             let words = vec![t.words[0], words[1], words[0]];
@@ -24,7 +24,7 @@ pub const TEMPLATES: &[Template] = &[
         }
         None => removes(f, t, "flush", None),
     }),
-    ("{node} is told to delete all its keys.", |f, t| given(f, t, "flush")),
+    ("{node} receives the order to delete all its keys.", |f, t| given(f, t, "flush")),
 ];
 
 /// The commands of this name that were given to a node by now and did something.
@@ -52,7 +52,7 @@ fn since(facts: &Facts, sentence: &Sentence, word: &str, text: &str) -> Truth {
     let commands = commands(facts, sentence, word);
     let now: Vec<_> = commands.iter().filter(|c| c.done.contains(&sentence.at)).collect();
     let [this] = now[..] else { return Err(format!("{} commands act now", now.len())) };
-    match read(", as it was told at {moment}", text) {
+    match read(", as ordered at {moment}", text) {
         Some(words) => ensure(is_moment(words[0], this.from.at), "it was told at another time"),
         None if text.is_empty() => {
             ensure(sentence.at.at - this.from.at <= 100 * MILLISECOND, "it was told long ago")
@@ -136,7 +136,7 @@ fn asked_next(facts: &Facts, since: Instant, node: &str, text: &str) -> Truth {
     if text == "the next request of a client goes to it" {
         return ensure(first == Some(0), "it does not");
     }
-    if text == "no client asks it" {
+    if text == "no client sends it a request" {
         return ensure(first.is_none(), "a client does");
     }
     let words = read("{number} request{any} elsewhere before one comes to it", text);

@@ -1,4 +1,4 @@
-//! Questions about what a verb does to its target, asked where only that matters.
+//! What a verb does to its target, for code to which only that matters.
 
 use crate::fault::Verb;
 use crate::fault::verbs::{ActsOn, Strains};
