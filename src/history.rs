@@ -30,7 +30,7 @@ pub struct History {
     /// Changes of keys on nodes, in order.
     pub keys: Vec<Key>,
     /// Fault intervals on hosts and links, in order of their beginnings.
-    pub conditions: Vec<Condition>,
+    pub fault_intervals: Vec<FaultInterval>,
     /// The accesses that the guarded resource received, in its order.
     pub accesses: Vec<Access>,
     /// Requests from clients to nodes and to the resource with their progress, in order of sending.
@@ -221,7 +221,7 @@ pub struct Key {
 
 /// A fault interval on a host or a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Condition {
+pub struct FaultInterval {
     /// The fault's number in the plan.
     pub fault: u32,
     /// What it did, with its figures.
@@ -240,7 +240,7 @@ pub struct Condition {
     pub done: Vec<Instant>,
 }
 
-impl Condition {
+impl FaultInterval {
     /// Whether its target is this host, or links of this host.
     pub fn touches(&self, host: &str) -> bool {
         self.target.hosts().contains(&host)

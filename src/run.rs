@@ -2,7 +2,7 @@
 //!
 //! A run has two phases. In the first, the clients work while faults strike. Then all faults are
 //! healed, the clients are stopped, and a probe must acquire the lock. The environment is a
-//! [`Ground`]: simulated nodes in a simulated world, or real servers.
+//! [`Environment`]: simulated nodes in a simulated world, or real servers.
 
 pub mod address;
 pub mod contacts;
@@ -196,7 +196,7 @@ impl Lab {
                 _ if promise.holders > 1 => Invariant::None,
                 WorkloadKind::Counter => Invariant::Counter,
                 WorkloadKind::Stock => Invariant::Stock { items: plan.workload.items },
-                WorkloadKind::Ledger => Invariant::Ledger,
+                WorkloadKind::AppendLog => Invariant::AppendLog,
             },
             contends: true,
             faults: self.to_strike(plan),
@@ -232,7 +232,7 @@ impl Lab {
 }
 
 /// The environment of a run: addresses of machines, processes of nodes, passage of time.
-pub trait Ground {
+pub trait Environment {
     /// The address of the machine that has address `simulated` in a simulated world.
     fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4;
     /// The process of the `n`th node, counted from 1.
@@ -248,7 +248,7 @@ pub trait Ground {
 /// Fake nodes in a simulated world.
 struct Simulated;
 
-impl Ground for Simulated {
+impl Environment for Simulated {
     fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4 {
         simulated
     }
@@ -285,7 +285,7 @@ fn run_in(lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
 ///
 /// # Panics
 /// As [`Lab::run`].
-pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
+pub fn run_on(environment: &mut dyn Environment, lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
     let algorithm = lab.algorithm(plan);
     let running = lab.progress.enter(plan);
     let recorder = Recorder::default();
@@ -300,18 +300,18 @@ pub fn run_on(ground: &mut dyn Ground, lab: &Lab, plan: &Plan, whole_trace: bool
         stop: Rc::clone(&stop),
         pulse: running.pulse(),
     };
-    let spec = spec(ground, lab, plan, &job, whole_trace);
-    let mut world = ground.world(spec);
-    ground.pass(&mut world, plan.heal_at);
+    let spec = spec(environment, lab, plan, &job, whole_trace);
+    let mut world = environment.world(spec);
+    environment.pass(&mut world, plan.heal_at);
     stop.set(true);
     let healed = world.heal(plan.topology.keep_down);
     world.start(PROBE);
-    ground.pass(&mut world, plan.until);
+    environment.pass(&mut world, plan.until);
     let remains = world.finish();
     let evidence = evidence::gather(&remains, plan);
     let mut history = History {
         keys: evidence.keys,
-        conditions: evidence.conditions,
+        fault_intervals: evidence.fault_intervals,
         requests: evidence.requests,
         clocks: evidence.clocks,
         sightings: evidence.sightings,
@@ -337,22 +337,28 @@ fn moving_names(plan: &Plan) -> BTreeMap<String, SocketAddrV4> {
     masters(plan).into_iter().zip((1..).map(node_address)).collect()
 }
 
-fn spec(ground: &dyn Ground, lab: &Lab, plan: &Plan, job: &Job, whole_trace: bool) -> WorldSpec {
+fn spec(
+    environment: &dyn Environment,
+    lab: &Lab,
+    plan: &Plan,
+    job: &Job,
+    whole_trace: bool,
+) -> WorldSpec {
     let nodes = (1..=plan.topology.nodes).map(|n| {
         let name = format!("n{n}");
-        host(plan, name, node_address(n), Part::Node, ground.node(plan, n))
+        host(plan, name, node_address(n), Part::Node, environment.node(plan, n))
     });
     let mut hosts: Vec<HostSpec> = nodes.collect();
     let sentinels = (1..=plan.topology.sentinels.map_or(0, |sentinels| sentinels.count)).map(|n| {
         let name = format!("s{n}");
-        host(plan, name, sentinel_address(n), Part::Sentinel, ground.sentinel(plan, n))
+        host(plan, name, sentinel_address(n), Part::Sentinel, environment.sentinel(plan, n))
     });
     hosts.extend(sentinels);
     hosts.push(resource_host(plan, job));
     hosts.extend((1..=plan.workload.clients).map(|n| client_host(plan, job, n)));
     hosts.push(probe_host(plan, job));
     for host in &mut hosts {
-        host.address = ground.place(host.address);
+        host.address = environment.place(host.address);
     }
     let links = plan.links.named.iter().filter_map(|(link, latency)| {
         let (from, to) = link.split_once("->")?;
@@ -369,7 +375,7 @@ fn spec(ground: &dyn Ground, lab: &Lab, plan: &Plan, job: &Job, whole_trace: boo
         hosts,
         names: moving_names(plan)
             .into_iter()
-            .map(|(name, address)| (name, ground.place(address)))
+            .map(|(name, address)| (name, environment.place(address)))
             .collect(),
         faults: plan.faults.clone(),
         heal_at: Some(plan.heal_at),

@@ -18,8 +18,8 @@ use crate::edge::terminal::say;
 use crate::edge::{input, output, watchdog};
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
+use crate::explore::base_plan::{base_plan, base_plan_of};
 use crate::explore::examine::met;
-use crate::explore::ground::{ground, ground_of};
 use crate::explore::hunt::Tally;
 use crate::explore::quarry::Quarry;
 use crate::explore::{examine, hunt};
@@ -113,7 +113,7 @@ impl ScenarioTest {
 /// assert!(tally.struck_in_hold > 0);
 /// ```
 pub fn hunt(lock: &str, topology: TopologyKind) -> HuntTest {
-    hunt_from(ground(lock, topology))
+    hunt_from(base_plan(lock, topology))
 }
 
 /// A hunt for violations of a user's own lock on a topology.
@@ -133,7 +133,7 @@ pub fn hunt(lock: &str, topology: TopologyKind) -> HuntTest {
 /// If the catalogue has a lock of this name.
 #[track_caller]
 pub fn hunt_own(lock: Algorithm, topology: TopologyKind) -> HuntTest {
-    hunt_from(ground_of(&lock, topology)).lock(lock)
+    hunt_from(base_plan_of(&lock, topology)).lock(lock)
 }
 
 /// A hunt with plans like `base`, except for its faults.

@@ -16,7 +16,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         Invariant::None => Vec::new(),
         Invariant::Counter => stepwise(case, 0, 1),
         Invariant::Stock { items } => stepwise(case, items, -1),
-        Invariant::Ledger => ledger(case),
+        Invariant::AppendLog => ledger(case),
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::case::Case;
 use crate::check::idle::did_nothing;
 use crate::check::terms::Terms;
-use crate::history::{Condition, History, Missed, Op, Outcome, PROBE};
+use crate::history::{FaultInterval, History, Missed, Op, Outcome, PROBE};
 use crate::reading::moment::Moment;
 
 /// How much was tested.
@@ -39,13 +39,13 @@ pub struct Counts {
 pub fn count(case: &Case) -> Counts {
     let acquires = case.acquires().filter(|op| op.process != PROBE).collect::<Vec<_>>();
     let count = |is: fn(&Outcome) -> bool| number(acquires.iter().filter(|op| is(&op.outcome)));
-    let conditions = case.history.conditions.iter();
-    let met = conditions
-        .filter(|condition| !did_nothing(case, &case.terms.site.nodes, condition))
+    let fault_intervals = case.history.fault_intervals.iter();
+    let met = fault_intervals
+        .filter(|interval| !did_nothing(case, &case.terms.site.nodes, interval))
         .collect::<Vec<_>>();
-    let struck = met.iter().map(|condition| condition.fault).collect::<BTreeSet<_>>();
-    let in_hold = met.iter().filter(|condition| somebody_held(case, condition));
-    let in_hold = in_hold.map(|condition| condition.fault).collect::<BTreeSet<_>>();
+    let struck = met.iter().map(|interval| interval.fault).collect::<BTreeSet<_>>();
+    let in_hold = met.iter().filter(|interval| somebody_held(case, interval));
+    let in_hold = in_hold.map(|interval| interval.fault).collect::<BTreeSet<_>>();
     Counts {
         grants: count(|outcome| matches!(outcome, Outcome::Granted { .. })),
         contended: contended(case, &acquires),
@@ -74,8 +74,8 @@ fn number<T>(items: impl IntoIterator<Item = T>) -> u32 {
 }
 
 /// Whether any caller held the lock during a fault; a hold that ended as it began counts.
-fn somebody_held(case: &Case, condition: &Condition) -> bool {
-    let (from, to) = case.acts(condition);
+fn somebody_held(case: &Case, interval: &FaultInterval) -> bool {
+    let (from, to) = case.acts(interval);
     let mut holds = case.holds.iter().filter(|hold| !hold.by_probe);
     holds.any(|hold| hold.start <= to && from <= hold.end)
 }

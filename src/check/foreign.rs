@@ -22,13 +22,13 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     let mut harms: BTreeMap<(Kind, OpId, OpId), Vec<usize>> = BTreeMap::new();
     for touch in &case.lives.touches {
         let change = &case.history.keys[touch.change];
-        let incarnation = &case.lives.incarnations[touch.met];
-        let victim = incarnation.by.and_then(|creator| case.owner(creator));
+        let life = &case.lives.lives[touch.met];
+        let victim = life.by.and_then(|creator| case.owner(creator));
         let (Some(by), Some(victim)) = (change.by, victim) else { continue };
         let Some(kind) = harm(case, change, (touch.met, victim)) else { continue };
         if !same_caller(case, by, victim) && !takes_over(case, change, victim) {
             let keys = harms.entry((kind, by, victim)).or_default();
-            keys.extend([incarnation.born, touch.change]);
+            keys.extend([life.born, touch.change]);
         }
     }
     harms.into_iter().map(|(harm, keys)| violation(case, harm, keys)).collect()

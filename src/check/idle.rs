@@ -1,6 +1,6 @@
 //! Faults that tested nothing: they never struck, struck nothing, or came after all work.
 //!
-//! The world counts what a fault touched, in [`Condition::met`]; if it did not count, the fault is
+//! The world counts what a fault touched, in [`FaultInterval::met`]; if it did not count, the fault is
 //! assumed to have touched something. A process that is halted in a hold is touched even if it
 //! only waited meanwhile: the question was whether the hold outlasts that. Every process reads its
 //! clock, so that count says little of a clock: a step of zero touched nothing, nor did a rate of
@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use lockstorm_platform::time::Clock;
 
 use crate::check::case::Case;
-use crate::history::{Condition, PROBE};
+use crate::history::{FaultInterval, PROBE};
 use crate::reading::history::Reading;
 use crate::reading::hold::Hold;
 use crate::reading::leaders;
@@ -48,7 +48,7 @@ fn found(case: &Case) -> Vec<(u32, String)> {
 
 /// Why a fault tested nothing; `None` if it tested something.
 fn reason(case: &Case, fault: u32, over: Option<Moment>) -> Option<String> {
-    let strikes = || case.history.conditions.iter().filter(|found| found.fault == fault);
+    let strikes = || case.history.fault_intervals.iter().filter(|found| found.fault == fault);
     let Some(first) = strikes().next() else { return Some(format!("fault {fault} never struck")) };
     let name = format!("fault {fault} ({} on {})", first.verb.word(), first.target);
     if strikes().all(|found| touched_nothing(case, found)) {
@@ -61,67 +61,67 @@ fn reason(case: &Case, fault: u32, over: Option<Moment>) -> Option<String> {
     if strikes().all(|found| is_of_an_idle_clock(case, nodes, found)) {
         return Some(format!("{name} struck a node that did not have the lock's key"));
     }
-    let late = |found: &Condition| over.is_some_and(|over| case.acts(found).0 > over);
+    let late = |found: &FaultInterval| over.is_some_and(|over| case.acts(found).0 > over);
     let all_late = strikes().all(late);
     all_late.then(|| format!("{name} struck when all work was done"))
 }
 
 /// Whether a fault could not do anything, on these nodes of the lock: it touched nothing, its lie
 /// never came out, or it struck the clock of a node without the lock's key.
-pub fn did_nothing(reading: &Reading, nodes: &[String], condition: &Condition) -> bool {
-    touched_nothing(reading, condition)
-        || is_a_lie_without_harm(reading, condition)
-        || is_of_an_idle_clock(reading, nodes, condition)
+pub fn did_nothing(reading: &Reading, nodes: &[String], interval: &FaultInterval) -> bool {
+    touched_nothing(reading, interval)
+        || is_a_lie_without_harm(reading, interval)
+        || is_of_an_idle_clock(reading, nodes, interval)
 }
 
 /// Whether a fault left everything as it was.
-fn touched_nothing(reading: &Reading, condition: &Condition) -> bool {
-    condition.verb.steps_by_nothing()
-        || is_of_a_true_clock(reading, condition)
-        || condition.met == Some(0) && !halts_a_holder(reading, condition)
+fn touched_nothing(reading: &Reading, interval: &FaultInterval) -> bool {
+    interval.verb.steps_by_nothing()
+        || is_of_a_true_clock(reading, interval)
+        || interval.met == Some(0) && !halts_a_holder(reading, interval)
 }
 
 /// Whether a fault makes the clock of a host run true that ran true already.
-fn is_of_a_true_clock(reading: &Reading, condition: &Condition) -> bool {
+fn is_of_a_true_clock(reading: &Reading, interval: &FaultInterval) -> bool {
     let before = |host: &str| {
         let pieces = reading.clocks.pieces(host, Clock::Monotonic);
-        pieces.iter().rfind(|piece| Moment::from(piece.from) < Moment::from(condition.from))
+        pieces.iter().rfind(|piece| Moment::from(piece.from) < Moment::from(interval.from))
     };
     let ran_true = |host: &str| before(host).is_none_or(|piece| piece.line.rate_ppm == 0);
-    condition.verb.makes_clocks_true() && condition.target.hosts().iter().all(|host| ran_true(host))
+    interval.verb.makes_clocks_true() && interval.target.hosts().iter().all(|host| ran_true(host))
 }
 
 /// Whether a fault halts a process while a caller on it holds the lock.
-fn halts_a_holder(reading: &Reading, condition: &Condition) -> bool {
-    let at = Moment::from(condition.from);
+fn halts_a_holder(reading: &Reading, interval: &FaultInterval) -> bool {
+    let at = Moment::from(interval.from);
     let is_struck = |hold: &Hold| {
         let op = reading.op(hold.grant);
-        let on = op.is_some_and(|op| condition.strikes(&op.process));
+        let on = op.is_some_and(|op| interval.strikes(&op.process));
         on && hold.start < at && at < hold.end
     };
-    condition.verb.halts() && reading.holds.iter().any(is_struck)
+    interval.verb.halts() && reading.holds.iter().any(is_struck)
 }
 
 /// Whether a fault is of a disk that lies about what it has synced, on a machine that loses no
 /// power from then on.
-fn is_a_lie_without_harm(reading: &Reading, condition: &Condition) -> bool {
-    let mut conditions = reading.history.conditions.iter();
-    let loses_power = conditions.any(|other| {
-        other.verb.cuts_power() && other.target == condition.target && other.from > condition.from
+fn is_a_lie_without_harm(reading: &Reading, interval: &FaultInterval) -> bool {
+    let mut fault_intervals = reading.history.fault_intervals.iter();
+    let loses_power = fault_intervals.any(|other| {
+        other.verb.cuts_power() && other.target == interval.target && other.from > interval.from
     });
-    condition.verb.lies() && !loses_power
+    interval.verb.lies() && !loses_power
 }
 
 /// Whether a fault is of the clock of a node that never has the lock's key from then on.
-fn is_of_an_idle_clock(reading: &Reading, nodes: &[String], condition: &Condition) -> bool {
-    let hosts = condition.target.hosts();
+fn is_of_an_idle_clock(reading: &Reading, nodes: &[String], interval: &FaultInterval) -> bool {
+    let hosts = interval.target.hosts();
     let are_nodes = || hosts.iter().all(|host| nodes.iter().any(|node| node == host));
     let has_key = || {
-        let mut keys = reading.lives.incarnations.iter();
-        keys.any(|key| hosts.contains(&key.node) && key.to > Moment::from(condition.from))
+        let mut keys = reading.lives.lives.iter();
+        keys.any(|key| hosts.contains(&key.node) && key.to > Moment::from(interval.from))
     };
-    condition.verb.disturbs_clocks()
-        && !reading.lives.incarnations.is_empty()
+    interval.verb.disturbs_clocks()
+        && !reading.lives.lives.is_empty()
         && are_nodes()
         && !has_key()
         && leaders::promoted(reading).is_empty()

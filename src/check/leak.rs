@@ -57,8 +57,8 @@ use crate::check::leak::excuse::is_excused;
 use crate::check::leak::leftover::Leftover;
 use crate::check::leak::requests::{Requests, concerns, may_free};
 use crate::check::verdict::{Kind, Violation};
-use crate::history::{Condition, Key, Op, OpId, OpKind, Outcome, Request};
-use crate::reading::incarnation::Incarnation;
+use crate::history::{FaultInterval, Key, Op, OpId, OpKind, Outcome, Request};
+use crate::reading::key_life::KeyLife;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 use crate::reading::tries::{Met, tries};
@@ -71,7 +71,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     }
     let requests = Requests::of(case);
     let mut leftovers = Vec::new();
-    for (life, key) in case.lives.incarnations.iter().enumerate() {
+    for (life, key) in case.lives.lives.iter().enumerate() {
         let Some((owner, from)) = left_over_from(case, &requests, key) else { continue };
         let way = Way::of(&requests, key, owner);
         let excused = way.was_cleaned(key) || was_dropped(case, owner);
@@ -95,11 +95,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
 }
 
 /// The acquire whose key was left, and the moment from which on it had no owner.
-fn left_over_from(
-    case: &Case,
-    requests: &Requests<'_>,
-    key: &Incarnation,
-) -> Option<(OpId, Moment)> {
+fn left_over_from(case: &Case, requests: &Requests<'_>, key: &KeyLife) -> Option<(OpId, Moment)> {
     let owner = case.leaver(key)?;
     let op = case.op(owner)?;
     let known = match op.outcome {
@@ -119,7 +115,7 @@ fn left_over_from(
 }
 
 /// When the release that set a key returned as released.
-fn released_at(case: &Case, key: &Incarnation) -> Option<Moment> {
+fn released_at(case: &Case, key: &KeyLife) -> Option<Moment> {
     let by = case.op(key.by?).filter(|by| by.outcome == Outcome::Released);
     Some(by?.ret?.into())
 }
@@ -128,7 +124,7 @@ fn released_at(case: &Case, key: &Incarnation) -> Option<Moment> {
 fn freed_at(
     case: &Case,
     requests: &Requests<'_>,
-    key: &Incarnation,
+    key: &KeyLife,
     (owner, returned): (OpId, Moment),
 ) -> Moment {
     let over = |release: &Op| {
@@ -146,7 +142,7 @@ fn freed_at(
 
 /// When a release that gave up its owner's tenure set a key, or first changed it in place.
 pub fn marked_at(case: &Case, life: usize, owner: OpId) -> Option<Moment> {
-    let set = &case.history.keys[case.lives.incarnations[life].born];
+    let set = &case.history.keys[case.lives.lives[life].born];
     let is_set = set.by.is_some_and(|by| case.owner(by).is_none());
     is_set.then(|| set.at.into()).or_else(|| changed_at(case, life, owner))
 }
@@ -169,12 +165,7 @@ fn was_dropped(case: &Case, acquire: OpId) -> bool {
 
 /// When a release that gave up a key's tenure first returned: as released, or, if it had reached
 /// the key, as not mine.
-fn answered_at(
-    case: &Case,
-    requests: &Requests<'_>,
-    key: &Incarnation,
-    owner: OpId,
-) -> Option<Moment> {
+fn answered_at(case: &Case, requests: &Requests<'_>, key: &KeyLife, owner: OpId) -> Option<Moment> {
     let answered = first_answer(case, owner, |release| {
         release.outcome == Outcome::Released || came(requests, key, release)
     });
@@ -196,8 +187,8 @@ fn queried_nobody(
     });
     let returned = releases.filter_map(|release| {
         let ret = release.ret?;
-        let disturbs = |c: &Condition| c.touches(&release.process) || c.touches(node);
-        let mut earlier = case.history.conditions.iter().filter(|c| c.from <= ret.instant());
+        let disturbs = |c: &FaultInterval| c.touches(&release.process) || c.touches(node);
+        let mut earlier = case.history.fault_intervals.iter().filter(|c| c.from <= ret.instant());
         let sent_others = !requests.of_op(release.id).is_empty();
         let is_over = ret.at == release.call.at || sent_others;
         (is_over && !earlier.any(disturbs)).then_some(Moment::from(ret))
@@ -210,12 +201,7 @@ fn queried_nobody(
 /// about the nodes that the release reached while they had the key, or about all if fewer nodes
 /// than a quorum had replied. It says nothing of a key that was set later, for example by a
 /// re-entry that was delayed.
-fn denied_from(
-    case: &Case,
-    requests: &Requests<'_>,
-    key: &Incarnation,
-    owner: OpId,
-) -> Option<Moment> {
+fn denied_from(case: &Case, requests: &Requests<'_>, key: &KeyLife, owner: OpId) -> Option<Moment> {
     let of_all = |release: &Op| {
         let is_certain = case.terms.queries_one_node() || !is_confirmed(case, requests, release);
         release.outcome == Outcome::Released && is_certain
@@ -239,15 +225,15 @@ fn is_confirmed(case: &Case, requests: &Requests<'_>, release: &Op) -> bool {
 fn restored<'c, 'a>(
     case: &'c Case<'a>,
     requests: &Requests<'_>,
-    key: &'c Incarnation<'a>,
-) -> impl Iterator<Item = &'c Incarnation<'a>> {
+    key: &'c KeyLife<'a>,
+) -> impl Iterator<Item = &'c KeyLife<'a>> {
     let is_restored = !was_set_by_command(requests, key);
-    let lives = case.lives.incarnations.iter().filter(move |_| is_restored);
+    let lives = case.lives.lives.iter().filter(move |_| is_restored);
     lives.filter(|life| life.node == key.node && life.by == key.by && life.from < key.from)
 }
 
 /// Whether a command set the key: its node did not put it back at a restart.
-fn was_set_by_command(requests: &Requests<'_>, key: &Incarnation) -> bool {
+fn was_set_by_command(requests: &Requests<'_>, key: &KeyLife) -> bool {
     let mut own = key.by.iter().flat_map(|by| requests.of_op(*by));
     own.any(|request| {
         let applied = request.at(Leg::Applied).is_some_and(|at| at.at == key.from.at);
@@ -270,7 +256,7 @@ fn first_answer(case: &Case, owner: OpId, speaks: impl Fn(&Op) -> bool) -> Optio
 
 /// Whether a command set a key after a release had returned or had reached its node. A key that a
 /// restart restored was set earlier; one that an extend set is not one that the lock still wanted.
-fn was_missed(case: &Case, requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
+fn was_missed(case: &Case, requests: &Requests<'_>, key: &KeyLife, release: &Op) -> bool {
     let setter = key.by.and_then(|by| case.op(by));
     if setter.is_some_and(|op| matches!(op.kind, OpKind::Extend { .. })) {
         return false;
@@ -284,7 +270,7 @@ fn was_missed(case: &Case, requests: &Requests<'_>, key: &Incarnation, release: 
 }
 
 /// Whether a release reached the node of a key while the key existed, and the reply was no error.
-fn came(requests: &Requests<'_>, key: &Incarnation, release: &Op) -> bool {
+fn came(requests: &Requests<'_>, key: &KeyLife, release: &Op) -> bool {
     let returned = release.ret.map_or(Moment::NEVER, Moment::from);
     let mut sent = requests.of_op(release.id).iter().filter(|request| request.to == key.node);
     sent.any(|request| {
@@ -308,7 +294,7 @@ struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    fn of(requests: &'a Requests<'a>, key: &Incarnation<'a>, owner: OpId) -> Way<'a> {
+    fn of(requests: &'a Requests<'a>, key: &KeyLife<'a>, owner: OpId) -> Way<'a> {
         let creator = key.by.unwrap_or(owner);
         let own = requests.of_op(creator);
         let requests_there =
@@ -331,7 +317,7 @@ impl<'a> Way<'a> {
     /// Whether the operation that created the key meant to free it at once: it was one of several
     /// tries, or came too late. A request that reached the key and left it in place was no
     /// clean-up.
-    fn was_cleaned(&self, key: &Incarnation) -> bool {
+    fn was_cleaned(&self, key: &KeyLife) -> bool {
         let frees = |request: &Request| deletes(request) || self.by_acquire && request.is_script();
         let spared = |request: &Request| {
             let applied = request.at(Leg::Applied).map(Moment::from);
@@ -393,7 +379,7 @@ fn blocking<'a>(
         return blocking;
     }
     // A node that granted this acquire its key did not block it.
-    let mine = case.lives.incarnations.iter().filter(|key| key.by == Some(op.id));
+    let mine = case.lives.lives.iter().filter(|key| key.by == Some(op.id));
     let mine = mine.map(|key| key.node).collect::<BTreeSet<_>>();
     blocking.retain(|(leftover, _)| !mine.contains(leftover.key.node));
     let nodes = blocking.iter().map(|(leftover, _)| leftover.key.node).collect::<BTreeSet<_>>();
@@ -461,7 +447,7 @@ fn is_let_in(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool 
         .lives
         .touches
         .iter()
-        .filter(|touch| case.lives.incarnations[touch.met].born == leftover.key.born);
+        .filter(|touch| case.lives.lives[touch.met].born == leftover.key.born);
     let takes = touches.any(|touch| {
         let change = &case.history.keys[touch.change];
         let by = change.by.and_then(|by| case.op(by)).filter(|by| by.kind == OpKind::Acquire);

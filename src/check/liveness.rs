@@ -80,10 +80,10 @@ fn last_arrival(case: &Case, moment: Moment) -> Option<Moment> {
 
 /// Whether the commands of a node took longer at some time between two.
 fn was_slow(case: &Case, node: &str, from: Instant, to: Moment) -> bool {
-    case.history.conditions.iter().any(|condition| {
-        let is_slow = condition.verb.slows();
-        let lasts = condition.to.is_none_or(|end| from <= end);
-        is_slow && condition.strikes(node) && lasts && Moment::from(condition.from) <= to
+    case.history.fault_intervals.iter().any(|interval| {
+        let is_slow = interval.verb.slows();
+        let lasts = interval.to.is_none_or(|end| from <= end);
+        is_slow && interval.strikes(node) && lasts && Moment::from(interval.from) <= to
     })
 }
 

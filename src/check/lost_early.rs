@@ -25,13 +25,13 @@ use crate::check::case::Case;
 use crate::check::linear::spec;
 use crate::check::verdict::Kind;
 use crate::check::verdict::Violation;
-use crate::history::{Condition, Key, OpId, OpKind, Outcome, Seen};
+use crate::history::{FaultInterval, Key, OpId, OpKind, Outcome, Seen};
 use crate::ledger::breach::Breach;
 use crate::ledger::part::Part;
 use crate::ledger::seen;
 use crate::promise::Bounded;
 use crate::reading::hold::Hold;
-use crate::reading::incarnation::Incarnation;
+use crate::reading::key_life::KeyLife;
 use crate::reading::leaders;
 use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;
@@ -85,8 +85,9 @@ fn excuses(
     let faults: BTreeSet<u32> = breach.parts.iter().filter_map(|part| part.fault()).collect();
     let counts =
         |host: &str| !(takes_keys(breach.what) && leaders::follows(case.history, host, loss.from));
-    let mut conditions = case.history.conditions.iter().filter(|c| faults.contains(&c.fault));
-    let by_fault = conditions.any(|c| {
+    let mut fault_intervals =
+        case.history.fault_intervals.iter().filter(|c| faults.contains(&c.fault));
+    let by_fault = fault_intervals.any(|c| {
         let began = case.acts(c).0;
         began.at <= loss.from.at
             && hosts.iter().any(|host| c.strikes(host) && counts(host))
@@ -99,7 +100,7 @@ fn excuses(
 /// The hosts whose faults can explain the loss of a key of a tenure: its holder's, the nodes that
 /// had a key, and their masters and replicas. Faults of other hosts change nothing.
 fn concerned<'a>(case: &Case<'a>, leaders: &Leaders<'a>, tenure: &Tenure) -> BTreeSet<&'a str> {
-    let keys = case.lives.incarnations.iter().filter(|key| is_of(case, key.by, tenure));
+    let keys = case.lives.lives.iter().filter(|key| is_of(case, key.by, tenure));
     let nodes: BTreeSet<&str> = keys.map(|key| key.node).collect();
     let kin = nodes.iter().flat_map(|node| leaders.members(leaders.group(node)));
     let mut hosts: BTreeSet<&str> = nodes.iter().copied().chain(kin).collect();
@@ -117,7 +118,7 @@ fn is_of_clocks(what: Bounded) -> bool {
 fn explained_by_clocks(case: &Case, leaders: &Leaders, tenure: &Tenure, loss: &Violation) -> bool {
     let behind = holder_behind(case, tenure, loss);
     let moment = Moment::from(loss.from);
-    let lives_on = |key: &&Incarnation| {
+    let lives_on = |key: &&KeyLife| {
         let passes = case.passes(key);
         let by_time = passes <= key.to || moment < key.to;
         let in_time = || {
@@ -127,7 +128,7 @@ fn explained_by_clocks(case: &Case, leaders: &Leaders, tenure: &Tenure, loss: &V
         };
         by_time && key.from <= moment && (passes == Moment::NEVER || in_time())
     };
-    let own = case.lives.incarnations.iter().filter(|key| is_of(case, key.by, tenure));
+    let own = case.lives.lives.iter().filter(|key| is_of(case, key.by, tenure));
     let groups: BTreeSet<&str> = own.filter(lives_on).map(|key| leaders.group(key.node)).collect();
     groups.len() > spare(case)
 }
@@ -164,10 +165,10 @@ fn failed_over(case: &Case, (tenure, loss): (&Tenure, &Violation), hosts: &BTree
     let Some(last) = before.rfind(|led| hosts.contains(led.by.as_str())) else {
         return promoted.is_empty() && was_taken(case, loss);
     };
-    let keys = case.lives.incarnations.iter().filter(|key| is_of(case, key.by, tenure));
+    let keys = case.lives.lives.iter().filter(|key| is_of(case, key.by, tenure));
     let follows = |node: &str, at: Instant| leaders::follows(case.history, node, at);
     let mut set = keys.filter(|key| !follows(key.node, key.from.instant(case.history)));
-    let is_new = |key: &Incarnation| key.node == last.by && key.from >= last.at.into();
+    let is_new = |key: &KeyLife| key.node == last.by && key.from >= last.at.into();
     !set.all(is_new) || follows(&last.by, loss.from)
 }
 
@@ -186,7 +187,7 @@ fn was_taken(case: &Case, loss: &Violation) -> bool {
 }
 
 /// Whether a fault that takes keys had ended before the holder requested its own.
-fn is_over(case: &Case, fault: &Condition, breach: &Breach, loss: &Violation) -> bool {
+fn is_over(case: &Case, fault: &FaultInterval, breach: &Breach, loss: &Violation) -> bool {
     takes_keys(breach.what) && case.acts(fault).1 < requested_at(case, loss)
 }
 
@@ -222,15 +223,14 @@ fn ends_keys(what: Bounded) -> bool {
 fn violations_of(case: &Case, leaders: &Leaders, tenure: &Tenure) -> Vec<Violation> {
     // The key of an earlier acquire of the same caller, that comes late, keeps others out as well,
     // and so does one of which a release of the caller's leaves a part.
-    let keeps = |key: &Incarnation| {
+    let keeps = |key: &KeyLife| {
         let in_place = case.history.keys[key.born].change == KeyChange::Changed;
         let left = key.by.filter(|_| in_place);
         let owner = key.by.and_then(|by| case.owner(by)).or(left);
         owner.is_some_and(|owner| case.caller(owner) == tenure.whole.owner)
     };
-    let keys: Vec<usize> = (0..case.lives.incarnations.len())
-        .filter(|index| keeps(&case.lives.incarnations[*index]))
-        .collect();
+    let keys: Vec<usize> =
+        (0..case.lives.lives.len()).filter(|index| keeps(&case.lives.lives[*index])).collect();
     let grants = tenure.holds.iter().map(|hold| &case.holds[*hold]);
     let lost = grants.filter_map(|grant| lost_at(case, leaders, tenure, (&keys, grant)));
     let lost: BTreeSet<(Moment, usize)> = lost.collect();
@@ -238,7 +238,7 @@ fn violations_of(case: &Case, leaders: &Leaders, tenure: &Tenure) -> Vec<Violati
 }
 
 fn violation(case: &Case, tenure: &Tenure, lost: usize, from: Moment) -> Option<Violation> {
-    let key = &case.lives.incarnations[lost];
+    let key = &case.lives.lives[lost];
     let until = tenure.covered_until(from)?;
     if is_taken(case, key, tenure, from)
         || is_shortened(case, key, tenure, from)
@@ -277,8 +277,8 @@ fn lost_at(
     (keys, hold): (&[usize], &Hold),
 ) -> Option<(Moment, usize)> {
     let since = case.op(hold.grant)?.call.into();
-    let gone = |key: &Incarnation| case.passes(key).min(key.to);
-    let to = |index: &usize| gone(&case.lives.incarnations[*index]);
+    let gone = |key: &KeyLife| case.passes(key).min(key.to);
+    let to = |index: &usize| gone(&case.lives.lives[*index]);
     let mut ends: Vec<usize> = keys.iter().copied().filter(|index| to(index) >= since).collect();
     ends.sort_by_key(to);
     let is_before = |end: Moment| end < hold.start && !tenure.covers(end);
@@ -289,7 +289,7 @@ fn lost_at(
     let mut moments: Vec<(Moment, usize)> = moments.collect();
     moments.sort_by_key(|(at, _)| *at);
     moments.into_iter().find(|(at, _)| {
-        let alive = keys.iter().map(|index| &case.lives.incarnations[*index]);
+        let alive = keys.iter().map(|index| &case.lives.lives[*index]);
         // A key that one command removes and sets again was never gone.
         let alive = alive.filter(|key| key.from.at <= at.at && *at < gone(key));
         let alive: BTreeSet<&str> = alive.map(|key| key.node).collect();
@@ -315,7 +315,7 @@ fn spare(case: &Case) -> usize {
 
 /// Whether an operation ended the key: one of its tenure, unless that promised a lease that was
 /// still running, or was the release of an inner grant; or another caller's, which is foreign.
-fn is_taken(case: &Case, key: &Incarnation, tenure: &Tenure, at: Moment) -> bool {
+fn is_taken(case: &Case, key: &KeyLife, tenure: &Tenure, at: Moment) -> bool {
     let by = key.ended.filter(|end| end.change != KeyChange::Expired).and_then(|end| end.by);
     let Some(op) = by.and_then(|by| case.op(by)) else { return false };
     let is_own = tenure.acquires.contains(&spec::item_block(op))
@@ -326,7 +326,7 @@ fn is_taken(case: &Case, key: &Incarnation, tenure: &Tenure, at: Moment) -> bool
 
 /// Whether the last change of the key's expiry was one of the owner's that shortened it, and by the
 /// moment of the loss that operation promised no more than that.
-fn is_shortened(case: &Case, key: &Incarnation, tenure: &Tenure, gone: Moment) -> bool {
+fn is_shortened(case: &Case, key: &KeyLife, tenure: &Tenure, gone: Moment) -> bool {
     let changes = case.history.keys[key.born..].iter();
     let life = changes.take_while(|change| Moment::from(change.at) < key.to);
     let own = life.filter(|change| change.node == key.node && change.key == case.terms.lock_key);

@@ -25,7 +25,7 @@ use crate::check::case::Case;
 use crate::check::leak;
 use crate::default::is_default;
 use crate::history::{AccessKind, Op, OpId, OpKind};
-use crate::reading::incarnation::{Incarnation, LifeEnd};
+use crate::reading::key_life::{KeyLife, LifeEnd};
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
@@ -75,7 +75,7 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
     }
     let last = last_writes(case);
     let mut keys: BTreeMap<OpId, Vec<Presence>> = BTreeMap::new();
-    for (life, key) in case.lives.incarnations.iter().enumerate() {
+    for (life, key) in case.lives.lives.iter().enumerate() {
         let owner = key.by.and_then(|by| case.owner(by)).map(|owner| case.outermost(owner));
         if let Some(owner) = owner.filter(|owner| last.contains_key(owner)) {
             keys.entry(owner).or_default().extend(own(case, (life, key), owner));
@@ -98,11 +98,7 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
 
 /// Where a tenure's key was there: also as that of its own caller's next acquire, or of an older
 /// release that counted it down.
-fn own<'a>(
-    case: &Case<'a>,
-    (life, key): (usize, &Incarnation<'a>),
-    owner: OpId,
-) -> Vec<Presence<'a>> {
+fn own<'a>(case: &Case<'a>, (life, key): (usize, &KeyLife<'a>), owner: OpId) -> Vec<Presence<'a>> {
     let mut found = presences(case, key, gone_at(case, (life, key), owner));
     let by = key.ended.and_then(|end| case.op(end.by?));
     let by = by.filter(|by| case.caller(by.id) == case.caller(owner));
@@ -111,8 +107,8 @@ fn own<'a>(
         OpKind::Release { .. } => releases(case, owner).all(|release| release.id != by.id),
         _ => false,
     });
-    let mut lives = case.lives.incarnations.iter().enumerate();
-    let is_next = |next: &Incarnation| {
+    let mut lives = case.lives.lives.iter().enumerate();
+    let is_next = |next: &KeyLife| {
         let stays = |end: LifeEnd| matches!(end.change, KeyChange::Set | KeyChange::Changed);
         key.ended.is_some_and(|end| stays(end) && next.born == end.key)
     };
@@ -127,7 +123,7 @@ fn own<'a>(
 /// one exists on the node that leads, it keeps everybody out.
 fn older<'a>(case: &Case<'a>, grant: OpId) -> Vec<Presence<'a>> {
     let Some(tenure) = case.tenure(grant) else { return Vec::new() };
-    let older = case.lives.incarnations.iter().filter(|key| {
+    let older = case.lives.lives.iter().filter(|key| {
         let owner = key.by.and_then(|by| case.owner(by)).map(|owner| case.outermost(owner));
         let set = &case.history.keys[key.born];
         let is_older = set.change == KeyChange::Set && case.is_from_before(set, tenure.whole.start);
@@ -136,7 +132,7 @@ fn older<'a>(case: &Case<'a>, grant: OpId) -> Vec<Presence<'a>> {
     older.flat_map(|key| presences(case, key, case.gone(key))).collect()
 }
 
-fn presences<'a>(case: &Case, key: &Incarnation<'a>, gone: Moment) -> Vec<Presence<'a>> {
+fn presences<'a>(case: &Case, key: &KeyLife<'a>, gone: Moment) -> Vec<Presence<'a>> {
     let (node, born) = (key.node, key.born);
     let stretches = case.presence(key, gone).into_iter();
     stretches.map(|(from, to)| Presence { node, born, from, to }).collect()
@@ -169,7 +165,7 @@ fn releases<'c>(case: &'c Case, owner: OpId) -> impl Iterator<Item = &'c Op> {
 
 /// The seats that an acquire queries. If one is enough: that of the nodes that had the lock's key.
 fn seats<'a>(case: &Case<'a>) -> Vec<Vec<Seated<'a>>> {
-    let had = case.lives.incarnations.iter().map(|key| key.node).collect::<BTreeSet<_>>();
+    let had = case.lives.lives.iter().map(|key| key.node).collect::<BTreeSet<_>>();
     let groups = leaders::groups(case);
     let promoted = leaders::promoted(case);
     let promoted: BTreeSet<(&str, Moment)> =
@@ -274,7 +270,7 @@ fn leader<'a>(seat: &[Seated<'a>], at: Moment) -> Option<(Moment, &'a str)> {
 }
 
 /// When a key would have expired or been lost without the release that ended its owner's hold.
-fn gone_at(case: &Case, (life, key): (usize, &Incarnation), owner: OpId) -> Moment {
+fn gone_at(case: &Case, (life, key): (usize, &KeyLife), owner: OpId) -> Moment {
     let by_time = case.passes(key);
     let Some(end) = key.ended else { return by_time };
     // A flush deletes by nobody's operation.

@@ -60,7 +60,7 @@ fn extend<'a>(case: &Case<'a>, by: Option<OpId>) -> Option<(&'a Op, OpId)> {
 
 /// The acquire to which a key belongs.
 fn owner(case: &Case, life: usize) -> Option<OpId> {
-    case.leaver(&case.lives.incarnations[life])
+    case.leaver(&case.lives.lives[life])
 }
 
 /// Whether a key belongs to a grant's tenure.
@@ -105,7 +105,7 @@ fn is_lost(case: &Case, grant: OpId, at: Moment) -> bool {
         return true;
     }
     let leaders = Leaders::of(case.history);
-    let living = case.lives.incarnations.iter().enumerate();
+    let living = case.lives.lives.iter().enumerate();
     let theirs =
         living.filter(|(life, key)| key.from < at && at <= key.to && is_of(case, *life, grant));
     let nodes = theirs.map(|(_, key)| leaders.group(key.node)).collect::<BTreeSet<_>>();

@@ -60,5 +60,5 @@ pub enum Invariant {
         items: i64,
     },
     /// No entry of an earlier grant follows one of a later grant.
-    Ledger,
+    AppendLog,
 }

@@ -10,7 +10,7 @@ use crate::cli::args::ConfirmArguments;
 use crate::cli::running::found;
 use crate::cli::{act, progress};
 use crate::confirm::compare::{Attempt, ServerAgreement};
-use crate::confirm::ground::ENDED;
+use crate::confirm::environment::ENDED;
 use crate::confirm::possible::Means;
 use crate::confirm::table::ConfirmRow;
 use crate::confirm::windows::{STEPS, WINDOWS};

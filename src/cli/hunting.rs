@@ -9,7 +9,7 @@ use crate::edge::ending::Exit;
 use crate::edge::output;
 use crate::edge::terminal::say;
 use crate::explain::finding::Finding;
-use crate::explore::ground::ground;
+use crate::explore::base_plan::base_plan;
 use crate::explore::hunt::HuntProgress;
 use crate::explore::quarry::Quarry;
 use crate::quantity::count;
@@ -39,7 +39,7 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
 
 fn quarry(arguments: &HuntArguments) -> Quarry {
     let topology = TOPOLOGIES.iter().find(|(word, _)| *word == arguments.topology);
-    let mut base = ground(&arguments.lock, topology.expect("the parser knows the words").1);
+    let mut base = base_plan(&arguments.lock, topology.expect("the parser knows the words").1);
     let persistence = PERSISTENCES.iter().find(|(word, _)| *word == arguments.persistence);
     base.topology.persistence = persistence.expect("the parser knows the words").1;
     base.lock.needs = arguments.needs;

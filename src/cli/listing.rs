@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 const WORKLOADS: [(&str, &str); 3] = [
     ("counter", "read, work, write back plus one: no update may be lost"),
     ("stock", "read, work, write back minus one: never below zero, nothing sold twice"),
-    ("ledger", "append, work, append: no entry of an earlier grant after a later one's"),
+    ("append-log", "append, work, append: no entry of an earlier grant after a later one's"),
 ];
 
 /// The topologies.

@@ -7,7 +7,7 @@ use lockstorm_world::engine::kind::EngineKind;
 
 use crate::check::judge::judge;
 use crate::check::verdict::{Kind, Verdict};
-use crate::confirm::ground::{RealGround, RealRun};
+use crate::confirm::environment::{RealEnvironment, RealRun};
 use crate::explain::finding::Finding;
 use crate::explore::examine;
 use crate::explore::trial::Trial;
@@ -43,10 +43,10 @@ pub struct Attempt {
 /// In words: what cannot be started, or that the run was interrupted.
 pub fn attempt(lab: &Lab, plan: &Plan, begin: impl FnOnce()) -> Result<Attempt, String> {
     let lab = Lab { engine: EngineKind::Live, ..lab.clone() };
-    let ground = RealGround::prepare(plan);
+    let environment = RealEnvironment::prepare(plan);
     // Called even if a server could not be started: the other runs wait for this one at a barrier.
     begin();
-    let RealRun { run, unmatched, latest } = ground?.run(&lab, plan)?;
+    let RealRun { run, unmatched, latest } = environment?.run(&lab, plan)?;
     let mut judgement = judge(&run.history, &lab.terms(plan));
     if let Verdict::Violated(violations) = &mut judgement.verdict {
         violations.retain(|found| found.late.is_none_or(|late| late > AT_ONCE));

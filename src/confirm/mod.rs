@@ -8,16 +8,16 @@
 //! - [`processes`]: redis-servers; the only place for processes and signals
 //! - [`tap`]: reads what a server reports about commands and effects
 //! - [`pending`]: the requests sent to a server, to join reports with their causes
-//! - [`witness`]: the tap; turns a server's reports into evidence in the trace
+//! - [`tap`]: the tap; turns a server's reports into evidence in the trace
 //! - [`lookout`]: roles of nodes, and what Sentinels and cluster nodes see of masters
 //! - [`relay`]: the process of a node
-//! - [`ground`]: the environment of a real run
+//! - [`environment`]: the environment of a real run
 //! - [`windows`]: durations measured in both environments
 //! - [`compare`]: the simulated and the real verdicts, side by side
 //! - [`table`]: the results as Markdown
 
 pub mod compare;
-pub mod ground;
+pub mod environment;
 pub mod lookout;
 pub mod peer;
 pub mod pending;
@@ -26,5 +26,5 @@ pub mod processes;
 pub mod relay;
 pub mod table;
 pub mod tap;
+pub mod tap_event;
 pub mod windows;
-pub mod witness;

@@ -28,7 +28,7 @@ use crate::confirm::lookout::{self, Followed};
 use crate::confirm::peer::Peer;
 use crate::confirm::pending::PendingRequests;
 use crate::confirm::processes::{Home, ProcessSetup, Server};
-use crate::confirm::witness::ServerWitness;
+use crate::confirm::tap::Tap;
 
 /// The interval between two polls of a starting server.
 const AGAIN: Nanos = 2 * MILLISECOND;
@@ -68,9 +68,9 @@ impl RelayNode {
         }
     }
 
-    async fn witness(&self, host: &Host) -> ServerWitness {
+    async fn tap(&self, host: &Host) -> Tap {
         let (pending, followed) = (Rc::clone(&self.pending), Rc::clone(&self.followed));
-        ServerWitness::begin(host.clone(), &self.setup, pending, followed).await
+        Tap::begin(host.clone(), &self.setup, pending, followed).await
     }
 
     /// Stops or resumes the server as the world does with the node's process.
@@ -130,8 +130,8 @@ pub async fn run(host: Host, node: Rc<RelayNode>) {
         host.spawn(lookout::of_sentinel(host.clone(), node.setup.own));
     } else {
         // Connected before the node listens, so that no request of a client goes unreported.
-        let witness = node.witness(&host).await;
-        host.spawn(listen(host.clone(), Rc::clone(&node), witness));
+        let tap = node.tap(&host).await;
+        host.spawn(listen(host.clone(), Rc::clone(&node), tap));
         if node.setup.changes_role {
             host.spawn(look(host.clone(), Rc::clone(&node)));
         }
@@ -146,12 +146,12 @@ pub async fn run(host: Host, node: Rc<RelayNode>) {
 
 /// Runs the tap as long as the process lives: a change of its role makes a server close its
 /// connections, so the tap reconnects.
-async fn listen(host: Host, node: Rc<RelayNode>, mut witness: ServerWitness) {
+async fn listen(host: Host, node: Rc<RelayNode>, mut tap: Tap) {
     loop {
-        witness.listen().await;
+        tap.listen().await;
         // What happened between the two connections was not reported.
         node.pending.miss();
-        witness = node.witness(&host).await;
+        tap = node.tap(&host).await;
     }
 }
 

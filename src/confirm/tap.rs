@@ -1,126 +1,293 @@
-//! Parses what a server reports to a tap: a line for each executed command (MONITOR), and a word
-//! for each effect on a key (keyspace events), on one connection and so in their true order.
+//! The tap: turns a real server's reports into evidence in the trace, as changes of keys with their
+//! causes, in the form that simulated nodes record.
 //!
-//! The effects of a command come before its line; those of a script's commands come between the
-//! script's line and their own. So an effect belongs to the next line, and a script's line to the
-//! previous line.
+//! The server does not report a key's expiry, so it is queried after each change. It does not
+//! report stream offsets either, so a replica's change is joined to its cause by key and value.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddrV4;
+use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
+use lockstorm_platform::host::{Host, Stream};
+use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_platform::trace::{Event, KeyChange, KeyName, Origin, Request, hash_of};
 use lockstorm_redis::frame::Reply;
-use lockstorm_redis::frame::decode::ReplyReader;
+use lockstorm_redis::resp_client::{RespClient, role};
+use lockstorm_world::engine::live::outside;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// The commands that start the reports.
-pub const ASK: &[u8] = b"HELLO 3\r\nPSUBSCRIBE __keyevent@0__:*\r\nMONITOR\r\n";
-/// The end of the replies to them.
-pub const BEGUN: &[u8] = b":1\r\n+OK\r\n";
-/// The prefix of the channels of effects.
-const CHANNEL: &[u8] = b"__keyevent@0__:";
+use crate::confirm::lookout::Followed;
+use crate::confirm::pending::PendingRequests;
+use crate::confirm::processes::ProcessSetup;
+use crate::confirm::tap_event::{ASK, BEGUN, TapEvent, TapReader};
 
-/// One report.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TapEvent {
-    /// A key was affected.
-    Effect {
-        /// The effect: `set`, `expire`, `del`, ...
-        what: String,
-        /// The key.
-        key: Bytes,
-    },
-    /// A command was executed.
-    Command {
-        /// The client's address; `None` for a script.
-        by: Option<SocketAddrV4>,
-        /// The command in upper case.
-        name: String,
-    },
+/// How long a replica's tap waits before it records a change from the master, so that the master's
+/// tap has recorded the cause.
+const HEAD_START: Nanos = 5 * MILLISECOND;
+/// The interval between two tries to reach a server that starts or loads.
+const AGAIN: Nanos = 2 * MILLISECOND;
+
+/// The tap on one server.
+pub struct Tap {
+    host: Host,
+    pending: Rc<PendingRequests>,
+    /// A connection for queries about keys.
+    questions: RespClient,
+    tales: Stream,
+    /// Bytes that are not parsed yet.
+    buffer: BytesMut,
+    /// The master that the server follows; updated by the task that polls its role.
+    followed: Rc<Followed>,
+    /// The existing keys, with their values if they are strings.
+    living: BTreeMap<Bytes, Bytes>,
+    /// Effects of a command whose line has not arrived yet.
+    effects: Vec<(String, Bytes)>,
+    /// The client of the last command that no script ran.
+    speaker: Speaker,
 }
 
-/// Parses reports from the front of a buffer.
-#[derive(Debug, Default)]
-pub struct TapReader(ReplyReader);
+/// The party for which a command was executed.
+#[derive(Clone, Copy)]
+enum Speaker {
+    /// A client.
+    Client(Request),
+    /// Unknown: the master, if there is one, or the operator.
+    Other,
+}
 
-impl TapReader {
-    /// The next complete report; `None` if more bytes are needed. Other replies are skipped.
-    pub fn next(&mut self, buffer: &mut BytesMut) -> Option<TapEvent> {
+impl Tap {
+    /// Connects, once the server replies and has loaded its keys.
+    pub async fn begin(
+        host: Host,
+        setup: &ProcessSetup,
+        pending: Rc<PendingRequests>,
+        followed: Rc<Followed>,
+    ) -> Tap {
         loop {
-            // A RESP3 push differs from an array only in its first byte.
-            if buffer.first() == Some(&b'>') {
-                buffer[0] = b'*';
-            }
-            match self.0.next(buffer).ok()?? {
-                Reply::Simple(line) => {
-                    if let Some(event) = command(&String::from_utf8_lossy(&line)) {
-                        return Some(event);
-                    }
-                }
-                Reply::Array(items) => {
-                    if let [_, _, Reply::Bulk(channel), Reply::Bulk(key)] = &items[..]
-                        && let Some(what) = channel.strip_prefix(CHANNEL)
-                    {
-                        let what = String::from_utf8_lossy(what).into_owned();
-                        return Some(TapEvent::Effect { what, key: Bytes::copy_from_slice(key) });
-                    }
-                }
-                _ => {}
+            match Tap::try_begin(&host, setup, &pending, &followed).await {
+                Ok(tap) => return tap,
+                Err(_) => host.sleep(AGAIN).await,
             }
         }
     }
+
+    async fn try_begin(
+        host: &Host,
+        setup: &ProcessSetup,
+        pending: &Rc<PendingRequests>,
+        followed: &Rc<Followed>,
+    ) -> io::Result<Tap> {
+        let mut questions = RespClient::new(outside::connect(setup.own).await?);
+        // A cluster replica serves its keys only after this command; other servers accept it too.
+        questions.request(&["READONLY"]).await?;
+        let Reply::Array(keys) = questions.request(&["KEYS", "*"]).await? else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        let Some(master) = role(&questions.request(&["ROLE"]).await?) else {
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        let mut tales = outside::connect(setup.own).await?;
+        tales.write_all(ASK).await?;
+        let mut buffer = BytesMut::new();
+        let begun = loop {
+            if let Some(place) = buffer.windows(BEGUN.len()).position(|part| part == BEGUN) {
+                break place + BEGUN.len();
+            }
+            if tales.read_buf(&mut buffer).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        };
+        let mut tap = Tap {
+            host: host.clone(),
+            pending: Rc::clone(pending),
+            questions,
+            tales,
+            buffer: buffer.split_off(begun),
+            followed: Rc::clone(followed),
+            living: BTreeMap::new(),
+            effects: Vec::new(),
+            speaker: Speaker::Other,
+        };
+        for key in keys.iter().filter_map(text) {
+            let (_, value) = tap.look(&key).await?;
+            tap.living.insert(key, value);
+        }
+        let keys = tap.living.keys().map(name).collect();
+        host.record(Event::Loaded { keys, resync: None, file: None });
+        if followed.replace(master) != master {
+            host.record(Event::Role { master });
+        }
+        Ok(tap)
+    }
+
+    /// Listens until the server closes the connection.
+    pub async fn listen(mut self) {
+        // An error means that the server is down, or that its role changed.
+        let _ = self.hear_all().await;
+    }
+
+    async fn hear_all(&mut self) -> io::Result<()> {
+        let mut reader = TapReader::default();
+        loop {
+            while let Some(event) = reader.next(&mut self.buffer) {
+                self.hear(event).await?;
+            }
+            self.pending.settle();
+            if self.tales.read_buf(&mut self.buffer).await? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn hear(&mut self, event: TapEvent) -> io::Result<()> {
+        let (by, name) = match event {
+            TapEvent::Effect { what, key } => match what.as_str() {
+                "expired" => return self.change(key, KeyChange::Expired, Origin::Node).await,
+                "evicted" => return self.change(key, KeyChange::Evicted, Origin::Node).await,
+                _ => {
+                    self.effects.push((what, key));
+                    return Ok(());
+                }
+            },
+            TapEvent::Command { by, name } => (by, name),
+        };
+        // The tap's own queries are reported too.
+        if by == Some(self.questions.stream.connection().client) {
+            return Ok(());
+        }
+        if let Some(by) = by {
+            let request = self.pending.reported(by, &name);
+            self.speaker = request.map_or(Speaker::Other, Speaker::Client);
+        }
+        // Redis reports no effect on single keys for a flush.
+        if matches!(name.as_str(), "FLUSHALL" | "FLUSHDB") {
+            let keys = self.living.keys().cloned();
+            self.effects.extend(keys.map(|key| ("del".to_owned(), key)));
+        }
+        self.take_effects().await
+    }
+
+    /// Records the effects of one command: a set and its expiry at once are one change.
+    async fn take_effects(&mut self) -> io::Result<()> {
+        let effects = std::mem::take(&mut self.effects);
+        for (place, (what, key)) in effects.iter().enumerate() {
+            let is_more = effects[..place].iter().any(|(_, known)| known == key);
+            if what == "expire" && is_more {
+                continue;
+            }
+            let change = kind(what, self.living.contains_key(key));
+            let origin = match self.speaker {
+                Speaker::Client(request) => Origin::Request(request),
+                Speaker::Other => Origin::Replication { history: 0, offset: 0 },
+            };
+            self.change(key.clone(), change, origin).await?;
+        }
+        Ok(())
+    }
+
+    async fn change(&mut self, key: Bytes, change: KeyChange, origin: Origin) -> io::Result<()> {
+        let goes = !matches!(change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
+        let (until_ms, value) = if goes {
+            (None, self.living.remove(&key).unwrap_or_default())
+        } else {
+            let (until_ms, value) = self.look(&key).await?;
+            self.living.insert(key.clone(), value.clone());
+            (until_ms, value)
+        };
+        let offset = number(&key, change, &value);
+        let origin = match (origin, self.followed.get()) {
+            (Origin::Replication { .. }, Some(master)) => {
+                self.host.sleep(HEAD_START).await;
+                Origin::Replication { history: history_of(master), offset }
+            }
+            // A server that follows no master received the command from the operator.
+            (Origin::Replication { .. }, None) => Origin::Node,
+            (other, _) => other,
+        };
+        if let Some(own) = self.host.resolve(self.host.name()) {
+            self.host.record(Event::Propagated { history: history_of(own), offset, origin });
+        }
+        let key = name(&key);
+        self.host.record(Event::Key { key, change, origin, until_ms });
+        Ok(())
+    }
+
+    /// A key's expiry in Unix milliseconds, and its value if it is a string.
+    async fn look(&mut self, key: &[u8]) -> io::Result<(Option<u64>, Bytes)> {
+        let until = match self.questions.request(&[b"PEXPIRETIME", key]).await? {
+            Reply::Integer(until) => u64::try_from(until).ok(),
+            _ => None,
+        };
+        let value = self.questions.request(&[b"GET", key]).await?;
+        Ok((until, text(&value).unwrap_or_default()))
+    }
 }
 
-/// Parses `1700000000.123456 [0 127.0.0.1:5000] "SET" "k" "v"`.
-fn command(line: &str) -> Option<TapEvent> {
-    let (_, rest) = line.split_once(" [")?;
-    let (place, words) = rest.split_once("] ")?;
-    let (_, by) = place.split_once(' ')?;
-    let name = words.trim_start_matches('"').split('"').next()?.to_ascii_uppercase();
-    let by = if by == "lua" { None } else { Some(by.parse().ok()?) };
-    Some(TapEvent::Command { by, name })
+/// A key as the trace names it. The tap listens to database 0 only.
+fn name(key: &Bytes) -> KeyName {
+    KeyName::new(0, Rc::from(&key[..]))
+}
+
+/// A copy of a bulk reply; `None` for other replies.
+fn text(reply: &Reply) -> Option<Bytes> {
+    match reply {
+        Reply::Bulk(text) => Some(Bytes::copy_from_slice(text)),
+        _ => None,
+    }
+}
+
+/// The change of a key that the server's word for an effect stands for.
+fn kind(what: &str, lives: bool) -> KeyChange {
+    match what {
+        "set" | "rename_to" | "restore" | "copy_to" => KeyChange::Set,
+        "del" | "rename_from" | "move_from" => KeyChange::Deleted,
+        "expire" | "persist" => KeyChange::Extended,
+        _ if lives => KeyChange::Changed,
+        _ => KeyChange::Set,
+    }
+}
+
+/// A substitute for the id of a master's history, which is not reported.
+fn history_of(master: SocketAddrV4) -> u64 {
+    hash_of(&master.ip().octets())
+}
+
+/// A substitute for a change's offset in the replication stream: equal on master and replica.
+fn number(key: &[u8], change: KeyChange, value: &[u8]) -> u64 {
+    hash_of(&[key, &[b' ', change as u8, b' '], value].concat())
 }
 
 #[cfg(test)]
 mod tests {
-    use bytes::BytesMut;
+    use lockstorm_platform::trace::KeyChange;
 
-    use super::{TapEvent, TapReader};
+    use super::{kind, number};
 
-    fn check(text: &str, wanted: &[&str]) {
-        let mut reader = TapReader::default();
-        // Bytes arrive one at a time: the reports must not depend on where they are cut.
-        let (mut buffer, mut events) = (BytesMut::new(), Vec::new());
-        for byte in text.bytes() {
-            buffer.extend_from_slice(&[byte]);
-            while let Some(next) = reader.next(&mut buffer) {
-                events.push(match next {
-                    TapEvent::Effect { what, key } => {
-                        format!("{what} {}", String::from_utf8_lossy(&key))
-                    }
-                    TapEvent::Command { by, name } => {
-                        by.map_or("script".to_owned(), |by| by.to_string()) + " " + &name
-                    }
-                });
-            }
+    #[test]
+    fn words_of_the_server_are_changes() {
+        for (what, lives, wanted) in [
+            ("set", true, KeyChange::Set),
+            ("del", true, KeyChange::Deleted),
+            ("expire", true, KeyChange::Extended),
+            ("incrby", false, KeyChange::Set),
+            ("incrby", true, KeyChange::Changed),
+        ] {
+            assert_eq!(kind(what, lives), wanted, "{what}");
         }
-        assert_eq!(events, wanted);
     }
 
     #[test]
-    fn effects_and_commands_are_told_apart() {
-        let event = |what: &str, key: &str| {
-            let channel = format!("__keyevent@0__:{what}");
-            format!(
-                ">4\r\n$8\r\npmessage\r\n$16\r\n__keyevent@0__:*\r\n${}\r\n{channel}\r\n${}\r\n\
-                 {key}\r\n",
-                channel.len(),
-                key.len()
-            )
-        };
-        let set = "+1795292449.703338 [0 127.0.0.1:55142] \"set\" \"a] \\\"b\" \"t1\"\r\n";
-        check(&(event("set", "a") + set), &["set a", "127.0.0.1:55142 SET"]);
-        let script = "+1.5 [0 127.0.0.1:9] \"EVAL\" \"return 1\" \"0\"\r\n\
-                      +1.6 [0 lua] \"del\" \"k\"\r\n";
-        check(script, &["127.0.0.1:9 EVAL", "script DEL"]);
-        check("+OK\r\n:1\r\n", &[]);
+    fn the_same_change_has_the_same_number_and_another_has_not() {
+        let set = number(b"lock", KeyChange::Set, b"t1");
+        assert_eq!(set, number(b"lock", KeyChange::Set, b"t1"));
+        for other in [
+            number(b"lock", KeyChange::Set, b"t2"),
+            number(b"lock", KeyChange::Deleted, b"t1"),
+            number(b"block", KeyChange::Set, b"t1"),
+        ] {
+            assert_ne!(set, other);
+        }
     }
 }

@@ -80,7 +80,7 @@ struct Failover<'a> {
 
 /// The first failover of a run; its fault is the last one that struck the old master before it.
 fn failover(finding: &Finding) -> Option<Failover<'_>> {
-    let History { sightings, conditions, .. } = &finding.history;
+    let History { sightings, fault_intervals, .. } = &finding.history;
     let mut followed = BTreeMap::new();
     let (old, new, promoted) = sightings.iter().find_map(|seen| match seen.what {
         Seen::Follows => {
@@ -90,9 +90,9 @@ fn failover(finding: &Finding) -> Option<Failover<'_>> {
         Seen::Leads => Some((*followed.get(&seen.by[..])?, &seen.by[..], seen.at.at)),
         Seen::Watched(_) | Seen::Unreplicated | Seen::Exited | Seen::Tilted => None,
     })?;
-    let struck = conditions.iter();
-    let struck = struck.filter(|condition| condition.touches(old) && condition.from.at <= promoted);
-    Some(Failover { fault: struck.map(|condition| condition.from.at).max()?, old, new, promoted })
+    let struck = fault_intervals.iter();
+    let struck = struck.filter(|interval| interval.touches(old) && interval.from.at <= promoted);
+    Some(Failover { fault: struck.map(|interval| interval.from.at).max()?, old, new, promoted })
 }
 
 /// Time until an observer first has this view of the old master.

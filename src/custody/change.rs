@@ -5,9 +5,9 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::{HostId, KeyChange, KeyName, Origin, Request};
 
 use crate::custody::finding::{Certainty, CustodyFinding, CustodyKind};
-use crate::custody::incarnation::{CustodyEnd, CustodyIncarnation, ReplyState};
-use crate::custody::ledger::CustodyLedger;
+use crate::custody::life::{CustodyEnd, CustodyLife, ReplyState};
 use crate::custody::requester::{Requester, carries, flushes, takes_lock};
+use crate::custody::state::Custody;
 
 /// A change of a key, as recorded in the trace.
 pub struct CustodyChange {
@@ -26,7 +26,7 @@ pub struct CustodyChange {
 }
 
 /// Changes of keys.
-impl CustodyLedger {
+impl Custody {
     /// Processes a change of a key on a master.
     pub(super) fn change(&mut self, change: &CustodyChange) {
         let book = self.nodes.get_mut(&change.host).expect("only nodes' keys are looked at");
@@ -87,7 +87,7 @@ impl CustodyLedger {
         }
         self.counts.locks += 1;
         let book = self.nodes.get_mut(host).expect("it is a node");
-        let mut life = CustodyIncarnation {
+        let mut life = CustodyLife {
             node: book.name.clone(),
             key: key.clone(),
             token,

@@ -10,11 +10,11 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::{HostId, KeyName, Request};
 
 use crate::custody::finding::{Certainty, CustodyFinding, CustodyKind};
-use crate::custody::incarnation::{CustodyEnd, CustodyIncarnation, ReplyState};
-use crate::custody::ledger::CustodyLedger;
+use crate::custody::life::{CustodyEnd, CustodyLife, ReplyState};
+use crate::custody::state::Custody;
 use crate::length;
 
-impl CustodyLedger {
+impl Custody {
     /// Called when the creator of a life has just received its reply: does another lease run?
     pub(super) fn look_for_clash(
         &mut self,
@@ -29,7 +29,7 @@ impl CustodyLedger {
             self.look_for_majorities(key, &life, at);
             return;
         }
-        let earlier: Vec<CustodyIncarnation> =
+        let earlier: Vec<CustodyLife> =
             self.others(key, &life).into_iter().filter(|other| clashes(other, &life)).collect();
         for other in earlier {
             let certainty = certainty(&other, &life);
@@ -45,7 +45,7 @@ impl CustodyLedger {
     }
 
     /// Lives of the same key that ended too early, or that exist on another node.
-    fn others(&self, key: &KeyName, life: &CustodyIncarnation) -> Vec<CustodyIncarnation> {
+    fn others(&self, key: &KeyName, life: &CustodyLife) -> Vec<CustodyLife> {
         let past = self.pasts.get(key).map(|past| past.running.clone()).unwrap_or_default();
         let elsewhere = self.nodes.values().filter_map(|book| book.living.get(key));
         let mut others = past;
@@ -57,10 +57,10 @@ impl CustodyLedger {
     }
 
     /// Checks whether the token of `life` has just reached a majority while another token has one.
-    fn look_for_majorities(&mut self, key: &KeyName, life: &CustodyIncarnation, at: Nanos) {
+    fn look_for_majorities(&mut self, key: &KeyName, life: &CustodyLife, at: Nanos) {
         let quorum = self.terms.quorum;
         let Some(token) = life.token.clone() else { return };
-        let mut by_token: BTreeMap<Vec<u8>, Vec<CustodyIncarnation>> = BTreeMap::new();
+        let mut by_token: BTreeMap<Vec<u8>, Vec<CustodyLife>> = BTreeMap::new();
         let past = self.pasts.get(key).map(|past| past.running.clone()).unwrap_or_default();
         let living = self.nodes.values().filter_map(|book| book.living.get(key)).cloned();
         for one in past.into_iter().chain(living) {
@@ -69,7 +69,7 @@ impl CustodyLedger {
                 by_token.entry(token).or_default().push(one);
             }
         }
-        let nodes = |lives: &[CustodyIncarnation]| {
+        let nodes = |lives: &[CustodyLife]| {
             lives.iter().map(|life| &life.node).collect::<std::collections::BTreeSet<_>>().len()
         };
         let mine = by_token.remove(&token).unwrap_or_default();
@@ -97,7 +97,7 @@ impl CustodyLedger {
 }
 
 /// Whether the earlier lease still runs when the later one begins, without having been released.
-fn clashes(earlier: &CustodyIncarnation, later: &CustodyIncarnation) -> bool {
+fn clashes(earlier: &CustodyLife, later: &CustodyLife) -> bool {
     let given_up = earlier.is_released
         || matches!(earlier.end, Some((_, CustodyEnd::Released | CustodyEnd::Removed)));
     earlier.reply == ReplyState::Yes
@@ -108,7 +108,7 @@ fn clashes(earlier: &CustodyIncarnation, later: &CustodyIncarnation) -> bool {
 }
 
 /// Different tokens prove it; equal tokens only if they come from two open connections.
-fn certainty(earlier: &CustodyIncarnation, later: &CustodyIncarnation) -> Certainty {
+fn certainty(earlier: &CustodyLife, later: &CustodyLife) -> Certainty {
     let rests_on_connection = matches!(earlier.end, Some((_, CustodyEnd::ForeignRelease)));
     let differ = earlier.token.is_some() && later.token.is_some() && earlier.token != later.token;
     match (differ, earlier.is_alone || earlier.by.is_none()) {
@@ -118,7 +118,7 @@ fn certainty(earlier: &CustodyIncarnation, later: &CustodyIncarnation) -> Certai
     }
 }
 
-fn overlap(earlier: &CustodyIncarnation, later: &CustodyIncarnation) -> String {
+fn overlap(earlier: &CustodyLife, later: &CustodyLife) -> String {
     let left = match earlier.left(later.from) {
         Some(left) => format!("with at least {} left of its lease", length::write(whole_ms(left))),
         None => "with a lease that has no end".to_owned(),

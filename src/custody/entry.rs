@@ -6,12 +6,12 @@ use lockstorm_platform::trace::{
 };
 
 use crate::custody::change::CustodyChange;
-use crate::custody::incarnation::{CustodyEnd, CustodyIncarnation, ReplyState};
-use crate::custody::ledger::{CustodyLedger, Present};
+use crate::custody::life::{CustodyEnd, CustodyLife, ReplyState};
 use crate::custody::requester::tries;
+use crate::custody::state::{Custody, Present};
 use crate::reading::provenance;
 
-impl CustodyLedger {
+impl Custody {
     /// Processes the next entry of the trace.
     pub fn take(&mut self, entry: Entry) {
         // First, because a copied change below takes its cause from it.
@@ -120,13 +120,13 @@ impl CustodyLedger {
     fn adopt(&mut self, host: HostId, key: &KeyName, birth: Option<Request>) {
         let elsewhere = self.nodes.values().filter_map(|book| book.living.get(key));
         let running = self.pasts.get(key).map(|past| &past.running[..]).unwrap_or_default();
-        let is_it = |life: &&CustodyIncarnation| birth.is_some() && life.birth() == birth;
+        let is_it = |life: &&CustodyLife| birth.is_some() && life.birth() == birth;
         let life = elsewhere.chain(running).find(is_it).cloned();
         let book = self.nodes.get_mut(&host).expect("it is a node");
         book.living.remove(key);
         if let Some(life) = life {
             let node = book.name.clone();
-            book.living.insert(key.clone(), CustodyIncarnation { node, end: None, ..life });
+            book.living.insert(key.clone(), CustodyLife { node, end: None, ..life });
         }
     }
 

@@ -3,7 +3,7 @@
 use lockstorm_platform::time::Nanos;
 use serde::Serialize;
 
-use crate::custody::incarnation::CustodyIncarnation;
+use crate::custody::life::CustodyLife;
 
 /// The kinds of violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -53,7 +53,7 @@ pub struct CustodyFinding {
     /// When it happened, in nanoseconds of true time.
     pub at: Nanos,
     /// The key's life that was harmed, or that harms others.
-    pub owner: CustodyIncarnation,
+    pub owner: CustodyLife,
     /// What happened to it, in a sentence without its subject.
     pub what: String,
 }

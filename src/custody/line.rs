@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::custody::finding::{
     Certainty, CustodyCounts, CustodyFinding, CustodyJudgement, CustodyKind, CustodyVerdict,
 };
-use crate::custody::incarnation::{CustodyEnd, CustodyIncarnation, ReplyState};
+use crate::custody::life::{CustodyEnd, CustodyLife, ReplyState};
 
 /// One line.
 #[derive(Serialize)]
@@ -47,7 +47,7 @@ struct By<'a> {
 }
 
 impl<'a> Owned<'a> {
-    fn of(life: &'a CustodyIncarnation) -> Owned<'a> {
+    fn of(life: &'a CustodyLife) -> Owned<'a> {
         let by = life.by.as_ref().map(|by| By {
             connection: by.request.connection.client.to_string(),
             nth: by.request.nth,
@@ -69,7 +69,7 @@ impl<'a> Owned<'a> {
 }
 
 /// The line of a life.
-pub fn owned(life: &CustodyIncarnation) -> String {
+pub fn owned(life: &CustodyLife) -> String {
     render(&CustodyLine::Owned(Owned::of(life)))
 }
 

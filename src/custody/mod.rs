@@ -5,8 +5,8 @@
 //! keys and running leases, so that a service can run forever.
 //!
 //! - [`requester`]: what a request reveals about its sender
-//! - [`incarnation`]: one life of a key, with its owner
-//! - [`ledger`]: what is known of every node
+//! - [`life`]: one life of a key, with its owner
+//! - [`custody`]: what is known of every node
 //! - [`change`]: what a change of a key means for its owner
 //! - [`clash`]: leases that overlap
 //! - [`finding`]: what was wrong, and the verdict
@@ -17,10 +17,10 @@ mod change;
 mod clash;
 mod entry;
 pub(crate) mod finding;
-mod incarnation;
-pub(crate) mod ledger;
+mod life;
 pub(crate) mod line;
 mod requester;
+pub(crate) mod state;
 pub(crate) mod text;
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use lockstorm_platform::trace::{
 };
 
 use crate::custody::finding::{Certainty, CustodyJudgement, CustodyKind, CustodyVerdict};
-use crate::custody::ledger::{CustodyLedger, CustodyTerms};
+use crate::custody::state::{Custody, CustodyTerms};
 use crate::custody::{line, text};
 
 fn address(port: u16) -> SocketAddrV4 {
@@ -18,7 +18,7 @@ fn address(port: u16) -> SocketAddrV4 {
 
 /// Builds a service's records. Clients are ports, nodes are numbers.
 struct CustodySketch {
-    ledger: CustodyLedger,
+    custody: Custody,
     at: Nanos,
     db: u16,
     requests: std::collections::BTreeMap<(u16, u16), u32>,
@@ -28,14 +28,14 @@ impl CustodySketch {
     fn new(nodes: u16, quorum: usize) -> CustodySketch {
         let node = |n: u16| (HostId(n), format!("n{}", n + 1), address(7001 + n));
         let nodes = (0..nodes).map(node).collect();
-        let ledger = CustodyLedger::new(CustodyTerms { nodes, quorum });
-        CustodySketch { ledger, at: 0, db: 0, requests: std::collections::BTreeMap::new() }
+        let custody = Custody::new(CustodyTerms { nodes, quorum });
+        CustodySketch { custody, at: 0, db: 0, requests: std::collections::BTreeMap::new() }
     }
 
     fn event(&mut self, node: u16, event: Event) {
         let readings = Readings { wall: self.at, mono: self.at, boot: self.at };
         let stamp = Stamp::new(Instant { seq: 0, at: self.at }, readings);
-        self.ledger.take(Entry { stamp, host: HostId(node), event });
+        self.custody.take(Entry { stamp, host: HostId(node), event });
     }
 
     fn lock(&self) -> KeyName {
@@ -175,7 +175,7 @@ impl CustodySketch {
     }
 
     fn judged(&self) -> CustodyJudgement {
-        self.ledger.judge(self.at)
+        self.custody.judge(self.at)
     }
 
     #[track_caller]
@@ -375,7 +375,7 @@ fn what_a_master_sends_belongs_to_whom_it_belonged_there() {
 #[test]
 fn the_history_is_a_line_a_life_and_a_judgement() {
     let mut sketch = one().takes(1, "a", 1_000).wait(5).deletes(2);
-    let ended = sketch.ledger.drain();
+    let ended = sketch.custody.drain();
     let text = line::owned(&ended[0]);
     for part in ["\"line\":\"owned\"", "\"token\":\"a\"", "\"end\":\"foreign-release\""] {
         assert!(text.contains(part), "{text}");

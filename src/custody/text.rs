@@ -3,7 +3,7 @@
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::custody::finding::{Certainty, CustodyFinding, CustodyJudgement, CustodyVerdict};
-use crate::custody::incarnation::{CustodyIncarnation, ReplyState};
+use crate::custody::life::{CustodyLife, ReplyState};
 use crate::length;
 
 /// The maximum number of findings that are listed one by one.
@@ -55,7 +55,7 @@ fn finding(finding: &CustodyFinding) -> String {
 }
 
 /// A life of a key as the subject of a sentence.
-fn owner(life: &CustodyIncarnation) -> String {
+fn owner(life: &CustodyLife) -> String {
     let token = match &life.token {
         Some(token) => format!(" with token '{}'", String::from_utf8_lossy(token)),
         None => String::new(),
@@ -73,7 +73,7 @@ fn owner(life: &CustodyIncarnation) -> String {
 }
 
 /// A life of a key as one line.
-pub fn life(life: &CustodyIncarnation) -> String {
+pub fn life(life: &CustodyLife) -> String {
     let lease = match life.ttl {
         Some(ttl) => format!("lease {}", length::write(ttl)),
         None => "no time to live".to_owned(),

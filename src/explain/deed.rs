@@ -6,7 +6,7 @@ use lockstorm_platform::time::Nanos;
 
 use crate::explain::cause::subject;
 use crate::explain::finding::{BrokenAssumption, Finding};
-use crate::history::Condition;
+use crate::history::FaultInterval;
 use crate::ledger::part::Part;
 use crate::promise::Bounded;
 use crate::quantity::{count, figure, length, list, rate, signed};
@@ -16,19 +16,19 @@ use crate::workload::{first_request, usual_message, work};
 /// The faults that breached an assumption.
 pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
     let index = HistoryIndex::of(&finding.history, &finding.plan.lock.key);
-    let condition = |id: &u32| finding.history.conditions.iter().find(|c| c.fault == *id);
-    let faults = broken.faults.iter().filter_map(condition);
-    let faults: Vec<&Condition> = faults.collect();
-    let each = faults.iter().map(|condition| {
-        let on_it = || faults.iter().filter(|other| other.target == condition.target);
-        let word = condition.verb.word();
+    let interval = |id: &u32| finding.history.fault_intervals.iter().find(|c| c.fault == *id);
+    let faults = broken.faults.iter().filter_map(interval);
+    let faults: Vec<&FaultInterval> = faults.collect();
+    let each = faults.iter().map(|interval| {
+        let on_it = || faults.iter().filter(|other| other.target == interval.target);
+        let word = interval.verb.word();
         let which = match on_it().filter(|other| other.verb.word() == word).count() {
             1 => String::new(),
-            _ => format!(" (fault {})", condition.fault),
+            _ => format!(" (fault {})", interval.fault),
         };
-        let over = index.is_over_at(condition);
-        let lasted = condition.to.map(|_| over.at.saturating_sub(condition.from.at));
-        deed(broken, (condition, lasted), (&which, on_it().count()))
+        let over = index.is_over_at(interval);
+        let lasted = interval.to.map(|_| over.at.saturating_sub(interval.from.at));
+        deed(broken, (interval, lasted), (&which, on_it().count()))
     });
     let mut deeds: Vec<String> = each.collect();
     if broken.what == Bounded::AmnesiacRestart {
@@ -104,21 +104,21 @@ fn unanswered(finding: &Finding) -> Option<String> {
 /// number, if several of its kind struck its target, and how many of any kind did.
 fn deed(
     broken: &BrokenAssumption,
-    (condition, lasted): (&Condition, Option<Nanos>),
+    (interval, lasted): (&FaultInterval, Option<Nanos>),
     (which, strikes): (&str, usize),
 ) -> String {
-    let who = &condition.target;
-    let word = &format!("{}{which}", condition.verb.word());
+    let who = &interval.target;
+    let word = &format!("{}{which}", interval.verb.word());
     match broken.what {
         Bounded::ClientPause if matches!(who, Target::Links { .. }) => format!("{word} on {who}"),
         Bounded::ClientPause => {
             let (lasted, most) = (lasted.unwrap_or(broken.actual), length(broken.actual));
             // The end of its process ends a pause, too.
-            let lasted = match condition.verb {
+            let lasted = match interval.verb {
                 Verb::Pause => lasted.min(broken.actual),
                 _ => lasted,
             };
-            match (condition.verb == Verb::Suspend, lasted > broken.bound) {
+            match (interval.verb == Verb::Suspend, lasted > broken.bound) {
                 (false, _) => format!("{who} stood still for {}", length(lasted)),
                 (true, true) => format!("{who}'s machine slept for {}", length(lasted)),
                 (true, false) => format!(
@@ -128,16 +128,16 @@ fn deed(
             }
         }
         Bounded::ClientCrash => format!("{who} died ({word})"),
-        Bounded::NodeClockStep | Bounded::ClientClockStep => match condition.verb.figure() {
+        Bounded::NodeClockStep | Bounded::ClientClockStep => match interval.verb.figure() {
             Figure::Shift(by) => format!("{who}'s clock stepped by {}", signed(by)),
             _ => {
                 format!("{who}'s clock stood still for {}", length(lasted.unwrap_or(broken.actual)))
             }
         },
         Bounded::Drift => {
-            format!("{who}'s clocks ran {} off", figure(&condition.verb.figure()))
+            format!("{who}'s clocks ran {} off", figure(&interval.verb.figure()))
         }
-        Bounded::AmnesiacRestart if condition.verb == Verb::FullDisk => {
+        Bounded::AmnesiacRestart if interval.verb == Verb::FullDisk => {
             format!("{who}'s disk was full, and it came back without keys")
         }
         Bounded::AmnesiacRestart => {
@@ -145,10 +145,10 @@ fn deed(
             format!("{who} was back after {}", length(lasted))
         }
         // It promoted nobody here: in a run without others it does.
-        Bounded::Failover if condition.verb == Verb::Failover && condition.done.is_empty() => {
+        Bounded::Failover if interval.verb == Verb::Failover && interval.done.is_empty() => {
             format!("{who} received the order to become master{which}")
         }
-        Bounded::Failover if condition.verb == Verb::Failover => {
+        Bounded::Failover if interval.verb == Verb::Failover => {
             format!("{who} was made master{which}")
         }
         Bounded::Failover => format!("{word} of {who} led to a failover"),
@@ -159,7 +159,7 @@ fn deed(
             "{word} of {who} kept replicas from their master for at least {} after the heal",
             length(broken.actual)
         ),
-        Bounded::KeyRemoval if condition.met == Some(0) => {
+        Bounded::KeyRemoval if interval.met == Some(0) => {
             format!("{word} struck {who}, which then had no key")
         }
         Bounded::KeyRemoval => format!("{word} struck {who}"),
@@ -194,7 +194,7 @@ mod tests {
     use super::{deeds, outages};
     use crate::explain::finding::BrokenAssumption;
     use crate::explain::fixture;
-    use crate::history::Condition;
+    use crate::history::FaultInterval;
     use crate::ledger::part::Part;
     use crate::promise::Bounded;
 
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn of_several_failovers_each_says_which_and_whether_it_promoted() {
         let mut finding = fixture::gc_pause::finding();
-        let failover = |fault, done: &[u64]| Condition {
+        let failover = |fault, done: &[u64]| FaultInterval {
             fault,
             verb: Verb::Failover,
             target: Target::Host("n2".to_owned()),
@@ -216,13 +216,13 @@ mod tests {
             met: Some(done.len() as u64),
             done: done.iter().map(|at| Instant { seq: *at, at: *at }).collect(),
         };
-        let mut check = |conditions: &[Condition], said: &str| {
-            finding.history.conditions = conditions.to_vec();
+        let mut check = |fault_intervals: &[FaultInterval], said: &str| {
+            finding.history.fault_intervals = fault_intervals.to_vec();
             let broken = BrokenAssumption {
                 what: Bounded::Failover,
                 bound: 0,
                 actual: 1,
-                faults: conditions.iter().map(|condition| condition.fault).collect(),
+                faults: fault_intervals.iter().map(|interval| interval.fault).collect(),
                 initial: Vec::new(),
                 goes: Vec::new(),
                 stays: Vec::new(),

@@ -12,7 +12,7 @@ pub mod experiment;
 pub mod explanation;
 pub mod finding;
 pub(crate) mod hold;
-pub(crate) mod incarnation;
+pub(crate) mod life;
 pub mod mechanism;
 mod selection;
 pub mod sentence;

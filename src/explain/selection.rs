@@ -25,7 +25,7 @@ pub fn select(witness: &Witness<'_>, proof: &[Evidence]) -> Story {
     };
     // Events that prove the mechanism are part of the story. Grants have weights of their own.
     let is_link = |event: &Evidence| {
-        matches!(event, Evidence::Condition(_) | Evidence::Sighting(_) | Evidence::Key(_))
+        matches!(event, Evidence::FaultInterval(_) | Evidence::Sighting(_) | Evidence::Key(_))
     };
     let proves = |event: &Evidence| proof.contains(event) && is_link(event);
     for beat in beats.iter_mut().filter(|beat| beat.line.evidence.iter().any(proves)) {

@@ -148,7 +148,7 @@ pub fn damage(workload: WorkloadKind) -> &'static str {
     match workload {
         WorkloadKind::Counter => "an update was lost",
         WorkloadKind::Stock => "an item was sold twice",
-        WorkloadKind::Ledger => "a stale entry was accepted",
+        WorkloadKind::AppendLog => "a stale entry was accepted",
     }
 }
 

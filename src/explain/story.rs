@@ -36,7 +36,7 @@ pub enum Evidence {
     /// An access at the resource, by its index.
     Access(usize),
     /// A fault interval, by its index.
-    Condition(usize),
+    FaultInterval(usize),
     /// A request, by its index.
     Request(usize),
     /// A role change or an observation, by its index.

@@ -35,7 +35,7 @@ fn cut(mut finding: Finding, event: Evidence) -> Finding {
         Evidence::Op(id) => history.ops.retain(|op| op.id != id),
         Evidence::Key(index) => drop(history.keys.remove(index)),
         Evidence::Access(index) => drop(history.accesses.remove(index)),
-        Evidence::Condition(index) => drop(history.conditions.remove(index)),
+        Evidence::FaultInterval(index) => drop(history.fault_intervals.remove(index)),
         Evidence::Request(index) => drop(history.requests.remove(index)),
         Evidence::Sighting(index) => drop(history.sightings.remove(index)),
     }

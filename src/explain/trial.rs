@@ -3,12 +3,12 @@
 //! Without trials every question has the answer that excludes nothing.
 
 use crate::explain::finding::Finding;
-use crate::history::Condition;
+use crate::history::FaultInterval;
 use crate::ledger::part::Part;
 
 /// Whether a fault made a difference, if that was tried.
-pub fn acts(finding: &Finding, condition: &Condition) -> Option<bool> {
-    let part = Part::Fault(condition.fault);
+pub fn acts(finding: &Finding, interval: &FaultInterval) -> Option<bool> {
+    let part = Part::Fault(interval.fault);
     if finding.experiments.as_ref()?.causes.acting().contains(&part) {
         return Some(true);
     }
@@ -16,7 +16,7 @@ pub fn acts(finding: &Finding, condition: &Condition) -> Option<bool> {
 }
 
 /// Whether these faults are all that one way to the violation needs, and no way does without them.
-pub fn suffice(finding: &Finding, faults: &[&Condition]) -> bool {
+pub fn suffice(finding: &Finding, faults: &[&FaultInterval]) -> bool {
     let is_of = |part: &Part| faults.iter().any(|fault| part.fault() == Some(fault.fault));
     let tried = finding.experiments.as_ref().map(|tried| &tried.causes.sufficient);
     tried.is_some_and(|sets| {
@@ -28,7 +28,7 @@ pub fn suffice(finding: &Finding, faults: &[&Condition]) -> bool {
 /// Whether nothing made a difference that disturbs the clocks of a host, if that was tried.
 pub fn is_clock_idle(finding: &Finding, host: &str) -> bool {
     let disturbs = |part: &Part| {
-        let mut own = finding.history.conditions.iter().filter(|c| c.strikes(host));
+        let mut own = finding.history.fault_intervals.iter().filter(|c| c.strikes(host));
         let is_set =
             part.has_rate_of(&finding.plan, host) || part.has_offset_of(&finding.plan, host);
         is_set

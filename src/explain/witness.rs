@@ -8,13 +8,13 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 use crate::check::verdict::{Cause, Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
 use crate::explain::hold::{StoryHold, grant_of, holds, op, tenures};
-use crate::explain::incarnation::{KeyLife, incarnations};
-use crate::history::{Condition, History, Key, Op, OpId, OpKind, Outcome, PROBE, Request};
+use crate::explain::life::{StoryLife, lives};
+use crate::history::{FaultInterval, History, Key, Op, OpId, OpKind, Outcome, PROBE, Request};
 use crate::plan::TopologyKind;
 use crate::quantity::list;
 use crate::reading::history::Reading;
 use crate::reading::hold::HoldEnd;
-use crate::reading::incarnation::Incarnation;
+use crate::reading::key_life::KeyLife;
 use crate::reading::leaders;
 use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;
@@ -32,7 +32,7 @@ pub struct Witness<'a> {
     /// Every tenure as one hold, of the acquire that began it, in order.
     pub tenures: Vec<StoryHold<'a>>,
     /// Every life of the lock's key, in order.
-    pub lives: Vec<KeyLife>,
+    pub lives: Vec<StoryLife>,
     /// The headline violation: the first one.
     pub primary: Option<&'a Violation>,
     /// The grants of the first violation, the earliest first.
@@ -57,7 +57,7 @@ impl<'a> Witness<'a> {
             finding,
             holds: holds(&reading),
             tenures: tenures(&reading),
-            lives: incarnations(&reading),
+            lives: lives(&reading),
             reading,
             primary,
             actors,
@@ -213,7 +213,7 @@ impl<'a> Witness<'a> {
     /// The lives of the key that block others though no caller holds the lock, with their owners:
     /// those that a leak names, and those that exist until the probe's time is over, from the heal
     /// on or since a start after it put them back. The keys that the probe met come first.
-    pub fn left(&self) -> impl Iterator<Item = (&KeyLife, &'a Op)> {
+    pub fn left(&self) -> impl Iterator<Item = (&StoryLife, &'a Op)> {
         let named: Vec<usize> =
             self.of_kind(Kind::Leak).flat_map(|leak| leak.keys.iter().copied()).collect();
         // No key keeps out whom no node answers.
@@ -231,7 +231,7 @@ impl<'a> Witness<'a> {
     }
 
     /// Whether the probe was refused after it had queried the node of a key.
-    pub fn kept_out_probe(&self, life: &KeyLife) -> bool {
+    pub fn kept_out_probe(&self, life: &StoryLife) -> bool {
         let is_refused = |op: &Op| matches!(op.outcome, Outcome::Refused { .. });
         let of_probe = |op: &Op| op.process == PROBE && is_refused(op);
         let mut requests = self.history().requests.iter();
@@ -250,33 +250,33 @@ impl<'a> Witness<'a> {
     }
 
     /// Whether the node of a key follows another from the heal on, and so lets nobody in.
-    fn is_copy(&self, life: &KeyLife) -> bool {
+    fn is_copy(&self, life: &StoryLife) -> bool {
         let follows = |at| leaders::follows(self.history(), &life.node, at);
         follows(self.healed()) && follows(self.history().end)
     }
 
     /// The acquire to which a key belongs, also one whose release set it.
-    fn owner_of(&self, life: &KeyLife) -> Option<OpId> {
-        self.reading.leaver(self.incarnation(life)?)
+    fn owner_of(&self, life: &StoryLife) -> Option<OpId> {
+        self.reading.leaver(self.life(life)?)
     }
 
     /// A key as the reading has it.
-    pub fn incarnation(&self, life: &KeyLife) -> Option<&Incarnation<'a>> {
-        self.reading.lives.incarnations.iter().find(|own| own.born == life.born)
+    pub fn life(&self, life: &StoryLife) -> Option<&KeyLife<'a>> {
+        self.reading.lives.lives.iter().find(|own| own.born == life.born)
     }
 
     /// The earlier key of the same acquire that a start put back on its node as this one: no
     /// command set it then.
-    pub fn put_back(&self, life: &KeyLife) -> Option<&KeyLife> {
+    pub fn put_back(&self, life: &StoryLife) -> Option<&StoryLife> {
         let follows = leaders::follows(self.history(), &life.node, life.from);
         self.came_back(life).filter(|_| !follows)
     }
 
     /// The earlier key of the same acquire that came back on its node as this one without a
     /// command: a start put it back, or the node has it from one that did.
-    pub fn came_back(&self, life: &KeyLife) -> Option<&KeyLife> {
+    pub fn came_back(&self, life: &StoryLife) -> Option<&StoryLife> {
         let born = &self.history().keys[life.born];
-        let had = |earlier: &&KeyLife| {
+        let had = |earlier: &&StoryLife| {
             let is_same = earlier.owner == life.owner && earlier.node == life.node;
             is_same && earlier.born < life.born && earlier.until <= life.from
         };
@@ -286,14 +286,14 @@ impl<'a> Witness<'a> {
     }
 
     /// The release that set a key, if one did.
-    pub fn set_by_release(&self, life: &KeyLife) -> Option<&'a Op> {
+    pub fn set_by_release(&self, life: &StoryLife) -> Option<&'a Op> {
         let by = op(self.history(), self.history().keys[life.born].by?)?;
         matches!(by.kind, OpKind::Release { .. }).then_some(by)
     }
 
     /// The change by which a release that its caller had called before counted a key down, and the
     /// release, if another operation removed the key.
-    pub fn counted_down(&self, life: &KeyLife) -> Option<(usize, &'a Op)> {
+    pub fn counted_down(&self, life: &StoryLife) -> Option<(usize, &'a Op)> {
         let keys = self.history().keys.iter().enumerate();
         let inside = keys.filter(|(_, key)| {
             let is_there = life.from < key.at && key.at < life.until;
@@ -311,7 +311,7 @@ impl<'a> Witness<'a> {
     }
 
     /// Whether the caller of a key had called an operation before the acquire to which it belongs.
-    pub fn is_older(&self, of: &Op, life: &KeyLife) -> bool {
+    pub fn is_older(&self, of: &Op, life: &StoryLife) -> bool {
         let Some(owner) = life.owner.and_then(|owner| self.reading.op(owner)) else { return false };
         of.caller == owner.caller && of.call.instant() < owner.call.instant()
     }
@@ -341,7 +341,7 @@ impl<'a> Witness<'a> {
 
     /// Whether a key exists at an instant: neither removed nor expired by its node's clock, on a
     /// node whose process runs.
-    pub fn is_there(&self, life: &KeyLife, at: Instant) -> bool {
+    pub fn is_there(&self, life: &StoryLife, at: Instant) -> bool {
         let line = self.reading.clocks.line(&life.node, Clock::Wall, at.into());
         let wall_ms = line.map(|line| line.at(at.at) / MILLISECOND);
         let is_past = life.until_ms.zip(wall_ms).is_some_and(|(until, now)| until < now);
@@ -355,7 +355,7 @@ impl<'a> Witness<'a> {
 
     /// Whether nothing will ever remove a key that exists at the end: it has no time to live, and
     /// no request to its node is still under way.
-    pub fn stays(&self, life: &KeyLife) -> bool {
+    pub fn stays(&self, life: &StoryLife) -> bool {
         let is_under_way = |request: &Request| {
             let sent = request.at(Leg::Sent).filter(|_| request.at(Leg::Applied).is_none());
             let is_lost = |sent: Instant| self.reading.death_after(&request.to, sent.into());
@@ -371,7 +371,7 @@ impl<'a> Witness<'a> {
     }
 
     /// Whether an acquire that tried again had deleted a key itself before, in the try that set it.
-    pub fn is_given_back(&self, life: &KeyLife) -> bool {
+    pub fn is_given_back(&self, life: &StoryLife) -> bool {
         let keys = &self.history().keys;
         let Some(end) = life.end.map(|end| &keys[end]) else { return false };
         let born = &keys[life.born];
@@ -391,7 +391,7 @@ impl<'a> Witness<'a> {
 
     /// Whether the release of its own grant ended a key while that grant's tenure went on: its
     /// caller still held another grant.
-    pub fn is_given_back_inside(&self, life: &KeyLife) -> bool {
+    pub fn is_given_back_inside(&self, life: &StoryLife) -> bool {
         let end = life.end.and_then(|end| self.history().keys.get(end)?.by);
         let release = end.and_then(|by| op(self.history(), by)).filter(|by| match by.kind {
             OpKind::Release { grant } => Some(grant) == life.owner,
@@ -427,12 +427,12 @@ impl<'a> Witness<'a> {
     }
 
     /// When a key expires by its node's clock.
-    pub fn passes(&self, life: &KeyLife) -> Moment {
-        self.incarnation(life).map_or(Moment::NEVER, |own| self.reading.passes(own))
+    pub fn passes(&self, life: &StoryLife) -> Moment {
+        self.life(life).map_or(Moment::NEVER, |own| self.reading.passes(own))
     }
 
     /// When a key was removed or had expired.
-    pub fn gone(&self, life: &KeyLife) -> Moment {
+    pub fn gone(&self, life: &StoryLife) -> Moment {
         self.passes(life).min(life.until.into())
     }
 
@@ -444,11 +444,11 @@ impl<'a> Witness<'a> {
     }
 
     /// Whether this fault interval caused a breached assumption.
-    pub fn is_blamed(&self, condition: &Condition) -> bool {
+    pub fn is_blamed(&self, interval: &FaultInterval) -> bool {
         match &self.finding.class {
             Some(class) => {
                 let mut broken = class.broken.iter();
-                broken.any(|assumption| assumption.faults.contains(&condition.fault))
+                broken.any(|assumption| assumption.faults.contains(&interval.fault))
             }
             None => false,
         }

@@ -66,7 +66,7 @@ pub fn agreement(one: &Finding, other: &Finding) -> EngineAgreement {
 /// When the first fault strikes a plan whose nodes talk to each other.
 fn first_fault(finding: &Finding) -> Option<Nanos> {
     let talks = finding.plan.topology.replicas() > 0;
-    let strikes = finding.history.conditions.iter().map(|condition| condition.from.at);
+    let strikes = finding.history.fault_intervals.iter().map(|interval| interval.from.at);
     strikes.filter(|_| talks).min()
 }
 

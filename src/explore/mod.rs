@@ -9,7 +9,7 @@
 //! - [`remedy`]: what removes the violation
 //! - [`budget`]: how long explaining may take
 //! - [`examine`]: all that a report needs about one plan
-//! - [`ground`]: the base plan of a hunt
+//! - [`base_plan`]: the base plan of a hunt
 //! - [`strategy`]: proptest strategies for faults and plans
 //! - [`quarry`]: the request for a hunt
 //! - [`hunt`]: the search for a violation over seeds
@@ -19,11 +19,11 @@
 //! - [`agree`]: whether two engines agree
 
 pub mod agree;
+pub mod base_plan;
 pub mod budget;
 pub mod cause;
 pub mod class;
 pub mod examine;
-pub mod ground;
 pub mod habits;
 pub mod hunt;
 pub mod knob;

@@ -162,13 +162,13 @@ mod tests {
     use lockstorm_platform::time::SECOND;
 
     use super::Quarry;
-    use crate::explore::ground::ground;
+    use crate::explore::base_plan::base_plan;
     use crate::plan::TopologyKind;
     use crate::run::Lab;
 
     #[test]
     fn a_run_goes_on_after_the_heal_as_long_as_its_lease_needs() {
-        let base = ground("token-lua", TopologyKind::Single);
+        let base = base_plan("token-lua", TopologyKind::Single);
         let until = |ttl| {
             let mut quarry = Quarry::like(base.clone());
             quarry.ttl(ttl);
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn faults_that_no_plan_could_have_are_refused() {
         let refused = |word: &str| {
-            let mut quarry = Quarry::like(ground("token-lua", TopologyKind::Single));
+            let mut quarry = Quarry::like(base_plan("token-lua", TopologyKind::Single));
             quarry.faults.insert(word.to_owned());
             quarry.hunt(Lab::default()).err().map(|refusal| refusal.to_string())
         };

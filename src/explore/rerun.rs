@@ -131,12 +131,12 @@ mod tests {
     use lockstorm_platform::time::SECOND;
 
     use super::pinned;
-    use crate::explore::ground::ground;
+    use crate::explore::base_plan::base_plan;
     use crate::plan::TopologyKind;
 
     #[test]
     fn a_fault_whose_event_is_gone_strikes_when_it_did() {
-        let mut plan = ground("token-lua", TopologyKind::Single);
+        let mut plan = base_plan("token-lua", TopologyKind::Single);
         let event = Pattern::Outcome { who: "c1".to_owned(), what: "acquired".to_owned() };
         let anchor = Anchor::After { event, nth: 1, plus: 0 };
         let target = Target::try_from("c1".to_owned()).expect("a target");

@@ -28,11 +28,11 @@ fn overwork(ledger: &Ledger) -> Option<Breach> {
 fn deaths(ledger: &Ledger) -> Option<Breach> {
     let stretches = stretches(ledger);
     let mut deaths: BTreeMap<Moment, Part> = BTreeMap::new();
-    for condition in ledger.reading.history.conditions.iter().filter(|c| c.verb.kills()) {
-        let at = Moment::from(condition.from);
-        let mut own = stretches.iter().filter(|s| condition.strikes(s.process));
+    for interval in ledger.reading.history.fault_intervals.iter().filter(|c| c.verb.kills()) {
+        let at = Moment::from(interval.from);
+        let mut own = stretches.iter().filter(|s| interval.strikes(s.process));
         if own.any(|stretch| stretch.from < at && at <= stretch.to) {
-            deaths.insert(at, strike::part(condition));
+            deaths.insert(at, strike::part(interval));
         }
     }
     let count = u64::try_from(deaths.len()).unwrap_or(u64::MAX);

@@ -37,15 +37,15 @@ pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
 /// once, a freeze little by little while it lasts.
 fn moved(ledger: &Ledger, host: &str, what: Bounded) -> Option<Breach> {
     let end = ledger.reading.history.end;
-    let own = ledger.reading.history.conditions.iter().filter(|c| c.strikes(host));
+    let own = ledger.reading.history.fault_intervals.iter().filter(|c| c.strikes(host));
     let (mut steps, mut freezes, mut parts) = (Vec::new(), Vec::new(), Vec::new());
-    for condition in own {
-        match condition.verb {
-            Verb::ClockStep { by } => steps.push((condition.from.at, by)),
-            Verb::ClockFreeze => freezes.push((condition.from.at, condition.until(end).at)),
+    for interval in own {
+        match interval.verb {
+            Verb::ClockStep { by } => steps.push((interval.from.at, by)),
+            Verb::ClockFreeze => freezes.push((interval.from.at, interval.until(end).at)),
             _ => continue,
         }
-        parts.push(strike::part(condition));
+        parts.push(strike::part(interval));
     }
     let mut moments: BTreeSet<Nanos> = freezes.iter().flat_map(|(from, to)| [*from, *to]).collect();
     moments.extend(steps.iter().map(|(at, _)| *at));
@@ -106,13 +106,13 @@ fn drift(ledger: &Ledger, hosts: &BTreeSet<&str>) -> Option<Breach> {
 
 /// What set the rate that a host has at a moment.
 fn cause(ledger: &Ledger, host: &str, moment: Moment) -> Part {
-    let mut conditions = ledger.reading.history.conditions.iter().filter(|condition| {
-        let (from, to) = ledger.reading.lasts(condition);
-        matches!(condition.verb, Verb::ClockRate { .. })
-            && condition.strikes(host)
+    let mut fault_intervals = ledger.reading.history.fault_intervals.iter().filter(|interval| {
+        let (from, to) = ledger.reading.lasts(interval);
+        matches!(interval.verb, Verb::ClockRate { .. })
+            && interval.strikes(host)
             && from.at <= moment.at
             // When it ends, its host's rate is that of before.
             && moment.at < to.at
     });
-    conditions.next_back().map_or(Part::Clocks, strike::part)
+    fault_intervals.next_back().map_or(Part::Clocks, strike::part)
 }

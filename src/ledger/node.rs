@@ -6,7 +6,7 @@ use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::{KeyChange, Leg};
 
-use crate::history::{Condition, Key, PROBE_MARGIN, Request, Seen};
+use crate::history::{FaultInterval, Key, PROBE_MARGIN, Request, Seen};
 use crate::ledger::breach::{Breach, Ledger, above};
 use crate::ledger::part::Part;
 use crate::ledger::site::bound_of;
@@ -135,9 +135,9 @@ fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
         && !leaders::follows(ledger.reading.history, &key.node, key.at)
 }
 
-fn deaths_of<'a>(ledger: &Ledger<'a>, node: &str) -> impl Iterator<Item = &'a Condition> {
-    let conditions = ledger.reading.history.conditions.iter();
-    conditions.filter(move |c| c.verb.kills() && c.strikes(node))
+fn deaths_of<'a>(ledger: &Ledger<'a>, node: &str) -> impl Iterator<Item = &'a FaultInterval> {
+    let fault_intervals = ledger.reading.history.fault_intervals.iter();
+    fault_intervals.filter(move |c| c.verb.kills() && c.strikes(node))
 }
 
 /// When a node's process had last exited on its own.
@@ -152,14 +152,14 @@ fn exit_before(ledger: &Ledger, node: &str, moment: Moment) -> Option<Moment> {
 /// once. A fault may strike a process that has exited, and start it again.
 fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
     let earlier = deaths_of(ledger, node).filter(|death| Moment::from(death.from) <= back);
-    let mut earlier: Vec<&Condition> = earlier.collect();
+    let mut earlier: Vec<&FaultInterval> = earlier.collect();
     let last = earlier.pop();
     let exit = exit_before(ledger, node, back);
     let begins =
         |exit: &Moment| last.is_none_or(|last| !was_up(ledger, node, *exit, last.from.into()));
     if let Some(exit) = exit.filter(begins) {
-        let conditions = ledger.reading.history.conditions.iter();
-        let full = conditions.filter(|c| c.verb == Verb::FullDisk && c.strikes(node));
+        let fault_intervals = ledger.reading.history.fault_intervals.iter();
+        let full = fault_intervals.filter(|c| c.verb == Verb::FullDisk && c.strikes(node));
         let full = full.filter(|c| strike::meets(c, ledger.reading, (exit, exit)));
         let starts = last.filter(|last| Moment::from(last.from) > exit);
         let parts = full.chain(starts).map(strike::part).collect();

@@ -77,13 +77,13 @@ mod tests {
     use lockstorm_platform::time::{MILLISECOND, SECOND};
 
     use super::{fit, overworked};
-    use crate::explore::ground::ground;
+    use crate::explore::base_plan::base_plan;
     use crate::lock::config::LockConfig;
     use crate::plan::{Plan, TopologyKind};
     use crate::run::Lab;
 
     fn check(lock: &str, change: impl Fn(&mut Plan), actual: Option<u64>) {
-        let mut plan = ground(lock, TopologyKind::Single);
+        let mut plan = base_plan(lock, TopologyKind::Single);
         change(&mut plan);
         let lab = Lab::default();
         let broken = overworked(&plan, &lab.promise(&plan));
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn work_is_fitted_by_prolonging_sooner_and_still_prolongs() {
         let fitted = |text: &str, hold| {
-            let mut plan = ground("token-lua", TopologyKind::Single);
+            let mut plan = base_plan("token-lua", TopologyKind::Single);
             (plan.workload.extend, plan.workload.hold) = (text.parse().unwrap(), hold);
             fit(&mut plan, 2_670 * MILLISECOND);
             (plan.workload.extend.to_string(), plan.workload.hold)
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_lease_in_which_no_reply_comes_before_what_is_needed_has_no_room_for_work() {
-        let mut plan = ground("redlock", TopologyKind::Independent);
+        let mut plan = base_plan("redlock", TopologyKind::Independent);
         plan.links.latency = Latency::Constant(5 * MILLISECOND);
         let ttl = plan.lock.ttl.expect("a lease");
         let bound = |needs| {

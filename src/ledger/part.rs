@@ -248,8 +248,8 @@ pub type Strikes = BTreeMap<u32, Nanos>;
 /// When each fault of a run first struck.
 pub fn strikes(history: &History) -> Strikes {
     let mut strikes = Strikes::new();
-    for condition in &history.conditions {
-        strikes.entry(condition.fault).or_insert(condition.from.at);
+    for interval in &history.fault_intervals {
+        strikes.entry(interval.fault).or_insert(interval.from.at);
     }
     strikes
 }

@@ -222,13 +222,13 @@ mod tests {
     use lockstorm_platform::time::{MILLISECOND, SECOND};
 
     use super::{Strain, strain};
-    use crate::explore::ground::ground;
+    use crate::explore::base_plan::base_plan;
     use crate::plan::{Persistence, TopologyKind};
     use crate::promise::Bounded;
 
     #[test]
     fn what_keeps_a_node_from_its_cluster_for_the_time_out_can_make_a_replica_master() {
-        let plan = ground("token-lua", TopologyKind::Cluster);
+        let plan = base_plan("token-lua", TopologyKind::Cluster);
         let timeout = plan.topology.shards.expect("it is a cluster").node_timeout;
         let lets = |verb, target: &str, length| {
             let target = Target::try_from(target.to_owned()).expect("a target");
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn a_crash_on_a_full_disk_forgets_unless_each_reply_waits_for_the_disk() {
         let forgets = |persistence, verb| {
-            let mut plan = ground("token-lua", TopologyKind::Single);
+            let mut plan = base_plan("token-lua", TopologyKind::Single);
             plan.topology.persistence = persistence;
             let on = |id, verb, length| {
                 let target = Target::Host("n1".to_owned());

@@ -93,13 +93,13 @@ fn accesses<'a>(ledger: &Ledger<'a>) -> Accesses<'a> {
 fn breaches_of(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch) -> Vec<Breach> {
     let within = (stretch.from, stretch.to);
     // A halt that held nothing back took nothing from the lease.
-    let struck = ledger.reading.halts(stretch.process).filter(|h| h.condition.met != Some(0));
+    let struck = ledger.reading.halts(stretch.process).filter(|h| h.interval.met != Some(0));
     let halts: Vec<Halt> = struck.collect();
     let paused = standing(&halts, within);
     let late = lateness(ledger, accesses, stretch, &halts);
     let meets = |halt: &&Halt| halt.from <= within.1 && within.0 <= halt.to;
     let mut halting: Vec<Part> =
-        halts.iter().filter(meets).map(|halt| strike::part(halt.condition)).collect();
+        halts.iter().filter(meets).map(|halt| strike::part(halt.interval)).collect();
     let delayed =
         above(ledger, Bounded::AccessDelay, late.total.max(late.worst), late.parts.clone());
     let mut found: Vec<Breach> = delayed.into_iter().collect();
@@ -141,8 +141,8 @@ fn lateness(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch, halts: &[Ha
             let planned = ledger.site.message.saturating_mul(ways);
             late.worst = late.worst.max(lasted(arrived).saturating_sub(planned));
         }
-        let conditions = ledger.reading.history.conditions.iter();
-        let at_work = conditions.filter(|c| {
+        let fault_intervals = ledger.reading.history.fault_intervals.iter();
+        let at_work = fault_intervals.filter(|c| {
             strike::delays_access(c, stretch.process)
                 && strike::meets(c, ledger.reading, (from, done))
         });

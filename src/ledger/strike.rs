@@ -2,21 +2,21 @@
 
 use lockstorm_platform::fault::{Target, Verb};
 
-use crate::history::{Condition, RESOURCE};
+use crate::history::{FaultInterval, RESOURCE};
 use crate::ledger::part::Part;
 use crate::reading::history::Reading;
 use crate::reading::moment::Moment;
 
 /// The fault as a part of its plan.
-pub fn part(condition: &Condition) -> Part {
-    Part::Fault(condition.fault)
+pub fn part(interval: &FaultInterval) -> Part {
+    Part::Fault(interval.fault)
 }
 
 /// Whether it can delay accesses of that client: on its link to the resource, on the resource, or a
 /// suspension of its machine, after which both sides wait before they retransmit.
-pub fn delays_access(condition: &Condition, client: &str) -> bool {
-    let verb = &condition.verb;
-    match &condition.target {
+pub fn delays_access(interval: &FaultInterval, client: &str) -> bool {
+    let verb = &interval.verb;
+    match &interval.target {
         Target::Host(host) if host == RESOURCE => verb.halts() || verb.kills(),
         Target::Host(host) => host == client && *verb == Verb::Suspend,
         Target::Links { from, to, .. } => {
@@ -27,7 +27,7 @@ pub fn delays_access(condition: &Condition, client: &str) -> bool {
 }
 
 /// Whether it was active at some moment between the two, both inclusive.
-pub fn meets(condition: &Condition, reading: &Reading, (from, to): (Moment, Moment)) -> bool {
-    let (begin, over) = reading.lasts(condition);
+pub fn meets(interval: &FaultInterval, reading: &Reading, (from, to): (Moment, Moment)) -> bool {
+    let (begin, over) = reading.lasts(interval);
     begin <= to && from <= over
 }

@@ -378,7 +378,7 @@ pub enum WorkloadKind {
     /// Read; if any are left, wait and write back minus one.
     Stock,
     /// Append an entry, wait, append another.
-    Ledger,
+    AppendLog,
 }
 
 /// How the resource checks the fence of an access.

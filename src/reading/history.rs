@@ -9,8 +9,8 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::history::{History, Key, Op, OpId, OpKind, Outcome};
 use crate::reading::hold::{self, Hold, HoldEnd, HoldEnding};
-use crate::reading::incarnation::{Incarnation, Lives};
 use crate::reading::index::HistoryIndex;
+use crate::reading::key_life::{KeyLife, Lives};
 use crate::reading::moment::Moment;
 use crate::reading::tenure::{self, Tenure};
 
@@ -102,7 +102,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The acquire to which a key belongs, also one whose release set it.
-    pub fn leaver(&self, key: &Incarnation) -> Option<OpId> {
+    pub fn leaver(&self, key: &KeyLife) -> Option<OpId> {
         let by = self.op(key.by?)?;
         match by.kind {
             OpKind::Release { grant } if self.history.keys[key.born].change == KeyChange::Set => {
@@ -169,7 +169,7 @@ impl<'a> Reading<'a> {
     /// wall clock reads its last millisecond, and is gone in the next. If the clock is set back
     /// before anybody noticed, the key is there as before. An expiry counts from when it was set:
     /// one that a start restores was not there before.
-    pub fn passes(&self, key: &Incarnation) -> Moment {
+    pub fn passes(&self, key: &KeyLife) -> Moment {
         let over = key.until_ms.and_then(|until| {
             let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
             self.clocks.stays(key.node, Clock::Wall, (key.until_from, key.to), reading)
@@ -178,7 +178,7 @@ impl<'a> Reading<'a> {
     }
 
     /// When a key was removed, or its time to live was over.
-    pub fn gone(&self, key: &Incarnation) -> Moment {
+    pub fn gone(&self, key: &KeyLife) -> Moment {
         self.passes(key).min(key.to)
     }
 }

@@ -100,7 +100,7 @@ pub fn endings(index: &HistoryIndex, grant: OpId) -> impl Iterator<Item = HoldEn
 fn end_of(index: &HistoryIndex, grant: OpId, process: &str, start: Moment) -> (Moment, HoldEnd) {
     let mut first = (Moment::from(index.history.end).max(start), HoldEnd::Open);
     if let Some(death) = index.death_after(process, start) {
-        first = (death.at, HoldEnd::Died(death.condition));
+        first = (death.at, HoldEnd::Died(death.interval));
     }
     let endings = endings(index, grant).map(|ending| (ending.at, ending.ended));
     endings.fold(first, |first, ending| if ending.0 < first.0 { ending } else { first })

@@ -8,7 +8,7 @@ use lockstorm_platform::time::{Clock, Instant, Nanos, STILL};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::history::{
-    ClockPiece, Condition, History, Key, Op, OpId, OpKind, Outcome, Seen, Sighting,
+    ClockPiece, FaultInterval, History, Key, Op, OpId, OpKind, Outcome, Seen, Sighting,
 };
 use crate::reading::clocks::Clocks;
 use crate::reading::moment::Moment;
@@ -33,14 +33,14 @@ pub struct Death {
     /// The moment.
     pub at: Moment,
     /// Index of the fault interval; `None` where the process's own lock ended it.
-    pub condition: Option<usize>,
+    pub interval: Option<usize>,
 }
 
 /// A fault interval in which a process was halted as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Halt<'a> {
     /// The fault interval.
-    pub condition: &'a Condition,
+    pub interval: &'a FaultInterval,
     /// The beginning.
     pub from: Moment,
     /// When the process ran again or died.
@@ -142,11 +142,11 @@ impl<'a> HistoryIndex<'a> {
     /// The intervals in which a process was halted, in order of their beginning. A death ends one:
     /// a process that is started again runs.
     pub fn halts(&self, process: &str) -> impl Iterator<Item = Halt<'a>> {
-        let conditions = self.history.conditions.iter();
-        let own = conditions.filter(move |c| c.verb.halts() && c.strikes(process));
-        own.map(|condition| {
-            let (from, to) = self.lasts(condition);
-            Halt { condition, from, to }
+        let fault_intervals = self.history.fault_intervals.iter();
+        let own = fault_intervals.filter(move |c| c.verb.halts() && c.strikes(process));
+        own.map(|interval| {
+            let (from, to) = self.lasts(interval);
+            Halt { interval, from, to }
         })
     }
 
@@ -166,11 +166,11 @@ impl<'a> HistoryIndex<'a> {
     }
 
     /// The beginning and the end of a fault interval.
-    pub fn lasts(&self, condition: &Condition) -> (Moment, Moment) {
-        let from = Moment::from(condition.from);
-        let to = Moment::from(condition.until(self.history.end));
-        let death = match &condition.target {
-            Target::Host(host) if condition.verb.halts() => self.death_after(host, from),
+    pub fn lasts(&self, interval: &FaultInterval) -> (Moment, Moment) {
+        let from = Moment::from(interval.from);
+        let to = Moment::from(interval.until(self.history.end));
+        let death = match &interval.target {
+            Target::Host(host) if interval.verb.halts() => self.death_after(host, from),
             _ => None,
         };
         (from, death.map_or(to, |death| death.at.min(to)))
@@ -178,46 +178,49 @@ impl<'a> HistoryIndex<'a> {
 
     /// When a fault was over for its target: a suspension once its machine has no power or its
     /// clocks go on, though a process died meanwhile.
-    pub fn is_over_at(&self, condition: &Condition) -> Moment {
-        let (from, over) = self.lasts(condition);
-        let host = match &condition.target {
-            Target::Host(host) if condition.verb == Verb::Suspend => host,
+    pub fn is_over_at(&self, interval: &FaultInterval) -> Moment {
+        let (from, over) = self.lasts(interval);
+        let host = match &interval.target {
+            Target::Host(host) if interval.verb == Verb::Suspend => host,
             _ => return over,
         };
-        let own = self.history.conditions.iter().filter(|c| c.strikes(host));
+        let own = self.history.fault_intervals.iter().filter(|c| c.strikes(host));
         let offs = own.filter(|c| c.verb == Verb::PowerLoss).map(|c| Moment::from(c.from));
         let off = offs.filter(|off| *off >= over).min();
         let runs =
             |piece: &&&ClockPiece| Moment::from(piece.from) > from && piece.line.rate_ppm > STILL;
         let mut pieces = self.clocks.pieces(host, Clock::Monotonic).iter();
         let resumed = pieces.find(runs).map(|piece| Moment::from(piece.from));
-        let until = Moment::from(condition.until(self.history.end));
+        let until = Moment::from(interval.until(self.history.end));
         [off, resumed].into_iter().flatten().min().map_or(over, |end| end.min(until))
     }
 
     /// When a fault acts: its interval, or from the first to the last effect of its command.
-    pub fn acts(&self, condition: &Condition) -> (Moment, Moment) {
-        match condition.done[..] {
-            [] => self.lasts(condition),
+    pub fn acts(&self, interval: &FaultInterval) -> (Moment, Moment) {
+        match interval.done[..] {
+            [] => self.lasts(interval),
             [first, .., last] | [first @ last] => (first.into(), last.into()),
         }
     }
 
     /// The faults whose command removed a key: an eviction or a flush.
-    pub fn removers(&self, key: &'a Key) -> impl Iterator<Item = &'a Condition> + use<'a> {
+    pub fn removers(&self, key: &'a Key) -> impl Iterator<Item = &'a FaultInterval> + use<'a> {
         let is_gone = matches!(key.change, KeyChange::Evicted | KeyChange::Deleted);
-        let own = self.history.conditions.iter().filter(move |condition| {
-            let removes = matches!(condition.verb, Verb::Evict { .. } | Verb::Flush);
-            removes && condition.strikes(&key.node) && condition.done.contains(&key.at)
+        let own = self.history.fault_intervals.iter().filter(move |interval| {
+            let removes = matches!(interval.verb, Verb::Evict { .. } | Verb::Flush);
+            removes && interval.strikes(&key.node) && interval.done.contains(&key.at)
         });
         own.filter(move |_| is_gone && key.by.is_none())
     }
 
     /// The faults whose command promoted a node, as it reported.
-    pub fn promoters(&self, led: &'a Sighting) -> impl Iterator<Item = &'a Condition> + use<'a> {
-        self.history.conditions.iter().filter(move |condition| {
-            let promotes = condition.verb == Verb::Failover && condition.strikes(&led.by);
-            promotes && condition.done.contains(&led.at)
+    pub fn promoters(
+        &self,
+        led: &'a Sighting,
+    ) -> impl Iterator<Item = &'a FaultInterval> + use<'a> {
+        self.history.fault_intervals.iter().filter(move |interval| {
+            let promotes = interval.verb == Verb::Failover && interval.strikes(&led.by);
+            promotes && interval.done.contains(&led.at)
         })
     }
 
@@ -270,14 +273,14 @@ fn sort_by_grant(history: &History) -> Vec<Vec<OpId>> {
 
 fn deaths(history: &History) -> BTreeMap<&str, Vec<Death>> {
     let mut deaths: BTreeMap<_, Vec<Death>> = BTreeMap::new();
-    for (index, condition) in history.conditions.iter().enumerate() {
-        if let (true, Target::Host(host)) = (condition.verb.kills(), &condition.target) {
-            let death = Death { at: condition.from.into(), condition: Some(index) };
+    for (index, interval) in history.fault_intervals.iter().enumerate() {
+        if let (true, Target::Host(host)) = (interval.verb.kills(), &interval.target) {
+            let death = Death { at: interval.from.into(), interval: Some(index) };
             deaths.entry(host.as_str()).or_default().push(death);
         }
     }
     for breach in history.breaches.iter().filter(|breach| breach.clause.is_fatal()) {
-        let death = Death { at: breach.at.into(), condition: None };
+        let death = Death { at: breach.at.into(), interval: None };
         deaths.entry(breach.process.as_str()).or_default().push(death);
     }
     for deaths in deaths.values_mut() {

@@ -31,7 +31,7 @@ impl<'a> Leaders<'a> {
             }
         }
         // A restarted node reports its role again; until then it is no master.
-        for death in history.conditions.iter().filter(|condition| condition.verb.kills()) {
+        for death in history.fault_intervals.iter().filter(|interval| interval.verb.kills()) {
             let hosts = death.target.hosts().into_iter();
             changes.extend(hosts.map(|host| (death.from.into(), host, false)));
         }
@@ -205,8 +205,8 @@ pub fn reigns(reading: &Reading, node: &str) -> Vec<(Moment, Moment)> {
 
 /// When a node was killed, and when it was started again.
 fn downs(history: &History, node: &str) -> Vec<(Moment, Option<Moment>)> {
-    let conditions = history.conditions.iter();
-    let downs = conditions.filter(|condition| condition.verb.kills() && condition.strikes(node));
+    let fault_intervals = history.fault_intervals.iter();
+    let downs = fault_intervals.filter(|interval| interval.verb.kills() && interval.strikes(node));
     downs.map(|down| (Moment::from(down.from), down.to.map(Moment::from))).collect()
 }
 

@@ -8,7 +8,7 @@
 //! - [`clocks`]: the readings of a host's clocks
 //! - [`hold`]: the interval in which a caller believes that it owns the lock
 //! - [`tenure`]: nested grants of one caller, as one
-//! - [`incarnation`]: one life of the lock's key on one node
+//! - [`life`]: one life of the lock's key on one node
 //! - [`presence`]: when a key keeps others out
 //! - [`tries`]: the requests of an operation that begins again
 //! - [`leaders`]: when no master could have served the lock
@@ -20,8 +20,8 @@
 mod clocks;
 pub(crate) mod history;
 pub(crate) mod hold;
-pub(crate) mod incarnation;
 pub(crate) mod index;
+pub(crate) mod key_life;
 pub(crate) mod leaders;
 pub(crate) mod moment;
 mod presence;

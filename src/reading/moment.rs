@@ -53,6 +53,6 @@ fn last_seq_before(history: &History, at: Nanos) -> u64 {
     let instants = stamps.map(|stamp| stamp.instant());
     let instants = instants.chain(history.keys.iter().map(|key| key.at));
     let instants = instants.chain(history.accesses.iter().map(|access| access.at));
-    let instants = instants.chain(history.conditions.iter().map(|condition| condition.from));
+    let instants = instants.chain(history.fault_intervals.iter().map(|interval| interval.from));
     instants.filter(|instant| instant.at < at).map(|instant| instant.seq).max().unwrap_or(0)
 }

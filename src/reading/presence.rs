@@ -5,12 +5,12 @@
 use lockstorm_platform::time::{Clock, MILLISECOND};
 
 use crate::reading::history::Reading;
-use crate::reading::incarnation::Incarnation;
+use crate::reading::key_life::KeyLife;
 use crate::reading::moment::Moment;
 
 impl Reading<'_> {
     /// The stretches in which a key that is gone by a moment was there, in order; at least one.
-    pub fn presence(&self, key: &Incarnation, gone: Moment) -> Vec<(Moment, Moment)> {
+    pub fn presence(&self, key: &KeyLife, gone: Moment) -> Vec<(Moment, Moment)> {
         let last = key.ended.map_or(self.history.keys.len(), |end| end.key);
         let changes = self.history.keys[key.born..last].iter();
         let own = changes.filter(|it| it.node == key.node && it.key == self.lock_key);
@@ -28,7 +28,7 @@ impl Reading<'_> {
     /// moments.
     fn unexpired(
         &self,
-        key: &Incarnation,
+        key: &KeyLife,
         (start, end): (Moment, Moment),
         until: Option<u64>,
     ) -> Vec<(Moment, Moment)> {

@@ -140,19 +140,20 @@ pub fn more_violations(finding: &Finding) -> Option<String> {
 pub fn faults(finding: &Finding) -> Table {
     let index = HistoryIndex::of(&finding.history, &finding.plan.lock.key);
     let row = |fault: &Fault| {
-        let conditions = finding.history.conditions.iter().filter(|c| c.fault == fault.id);
-        let struck: Vec<String> = conditions
-            .map(|condition| match condition.to {
-                Some(to) if to.at > condition.from.at => {
-                    let over = index.is_over_at(condition);
-                    format!("{} to {}", moment(condition.from.at), moment(over.at))
+        let fault_intervals =
+            finding.history.fault_intervals.iter().filter(|c| c.fault == fault.id);
+        let struck: Vec<String> = fault_intervals
+            .map(|interval| match interval.to {
+                Some(to) if to.at > interval.from.at => {
+                    let over = index.is_over_at(interval);
+                    format!("{} to {}", moment(interval.from.at), moment(over.at))
                 }
                 Some(_) => {
-                    let late = order::late(condition);
+                    let late = order::late(interval);
                     let late = late.map(|done| format!(", carried out at {}", moment(done.at)));
-                    format!("{}{}", moment(condition.from.at), late.unwrap_or_default())
+                    format!("{}{}", moment(interval.from.at), late.unwrap_or_default())
                 }
-                None => format!("{} to the end", moment(condition.from.at)),
+                None => format!("{} to the end", moment(interval.from.at)),
             })
             .collect();
         vec![
@@ -338,8 +339,8 @@ pub fn untested(finding: &Finding) -> Vec<String> {
 
 /// Whether a fault struck, and did something as far as that was counted.
 fn has_struck(finding: &Finding, reading: &Reading, fault: &Fault) -> bool {
-    let conditions = finding.history.conditions.iter();
-    let mut own = conditions.filter(|found| found.fault == fault.id);
+    let fault_intervals = finding.history.fault_intervals.iter();
+    let mut own = fault_intervals.filter(|found| found.fault == fault.id);
     let nodes = finding.plan.nodes();
     own.any(|found| !idle::did_nothing(reading, &nodes, found))
 }

@@ -12,7 +12,7 @@ use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{Connection, Entry, Event, HostId, Leg, Request as RequestId};
 use lockstorm_world::world::remains::Remains;
 
-use crate::history::{ClockPiece, Condition, Key, OpId, Request, Seen, Sighting};
+use crate::history::{ClockPiece, FaultInterval, Key, OpId, Request, Seen, Sighting};
 use crate::plan::Plan;
 use crate::reading::provenance::{CausedChange, Provenance};
 
@@ -27,7 +27,7 @@ pub struct RunEvidence {
     /// Changes of keys, in order.
     pub keys: Vec<Key>,
     /// The fault intervals, in order.
-    pub conditions: Vec<Condition>,
+    pub fault_intervals: Vec<FaultInterval>,
     /// The hosts' clocks.
     pub clocks: Vec<ClockPiece>,
     /// Changes of nodes' roles, and views of masters.
@@ -44,7 +44,7 @@ pub fn gather(remains: &Remains, plan: &Plan) -> RunEvidence {
         requests: join.index.requests,
         keys: join.keys,
         sightings: join.sightings,
-        conditions: conditions(remains, &plan.faults),
+        fault_intervals: fault_intervals(remains, &plan.faults),
         clocks: clocks(remains),
     }
 }
@@ -179,11 +179,11 @@ impl RequestIndex {
     }
 }
 
-fn conditions(remains: &Remains, faults: &[Fault]) -> Vec<Condition> {
-    let condition = |strike: &lockstorm_world::world::remains::Strike| {
+fn fault_intervals(remains: &Remains, faults: &[Fault]) -> Vec<FaultInterval> {
+    let interval = |strike: &lockstorm_world::world::remains::Strike| {
         let fault = faults.iter().find(|fault| fault.id == strike.fault);
         let fault = fault.expect("only the plan's faults strike");
-        Condition {
+        FaultInterval {
             fault: fault.id,
             verb: fault.verb.clone(),
             target: fault.target.clone(),
@@ -193,7 +193,7 @@ fn conditions(remains: &Remains, faults: &[Fault]) -> Vec<Condition> {
             done: strike.done.clone(),
         }
     };
-    remains.strikes.iter().map(condition).collect()
+    remains.strikes.iter().map(interval).collect()
 }
 
 fn clocks(remains: &Remains) -> Vec<ClockPiece> {

@@ -39,7 +39,7 @@ pub const PERSISTENCES: [(&str, Persistence); 5] = [
 ];
 
 /// The words for workloads.
-pub const WORKLOADS: [&str; 3] = ["counter", "stock", "ledger"];
+pub const WORKLOADS: [&str; 3] = ["counter", "stock", "append-log"];
 
 /// The words for how the resource checks fences.
 pub const FENCES: [&str; 4] =

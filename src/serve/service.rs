@@ -11,7 +11,7 @@ use lockstorm_world::engine::live::{self, LiveEngine, ports::Ports};
 use lockstorm_world::world::World;
 
 use crate::custody::finding::CustodyJudgement;
-use crate::custody::ledger::{CustodyLedger, CustodyTerms};
+use crate::custody::state::{Custody, CustodyTerms};
 use crate::custody::{line, text};
 use crate::length;
 use crate::refusal::Refusal;
@@ -34,7 +34,7 @@ pub struct Service {
     addresses: Addresses,
     world: World,
     desk: Desk,
-    ledger: CustodyLedger,
+    custody: Custody,
     /// The last lives of keys that ended, as lines.
     remembered: VecDeque<String>,
     /// Lines of JSON that were not taken yet.
@@ -50,13 +50,13 @@ impl Service {
         let engine = LiveEngine::new(live::state(setup.seed), ports);
         let world = World::on(Box::new(engine), setup.world(&addresses, &desk));
         let next_fault = setup.faults.iter().map(|fault| fault.id).max().unwrap_or(0) + 1;
-        let ledger = CustodyLedger::new(terms(&setup, &addresses, &world));
+        let custody = Custody::new(terms(&setup, &addresses, &world));
         let mut service = Service {
             setup,
             addresses,
             world,
             desk,
-            ledger,
+            custody,
             remembered: VecDeque::new(),
             lines: Vec::new(),
             next_fault,
@@ -89,9 +89,9 @@ impl Service {
     /// Processes the new records of the nodes.
     fn hear(&mut self) {
         for entry in self.world.drain() {
-            self.ledger.take(entry);
+            self.custody.take(entry);
         }
-        for life in self.ledger.drain() {
+        for life in self.custody.drain() {
             self.lines.push(line::owned(&life));
             self.remembered.push_back(text::life(&life));
         }
@@ -107,7 +107,7 @@ impl Service {
     /// The judgement so far.
     pub fn judge(&mut self) -> CustodyJudgement {
         self.hear();
-        self.ledger.judge(self.now())
+        self.custody.judge(self.now())
     }
 
     /// Shuts down; returns the judgement and the remaining lines, including the locks still held.
@@ -119,7 +119,7 @@ impl Service {
         }
         let judgement = self.judge();
         let mut lines = self.take_lines();
-        lines.extend(self.ledger.living().map(line::owned));
+        lines.extend(self.custody.living().map(line::owned));
         lines.extend(line::judgement(&judgement));
         (judgement, lines)
     }
@@ -225,7 +225,7 @@ impl Service {
     fn history(&mut self, count: usize) -> Vec<String> {
         self.hear();
         let mut lines: Vec<String> = self.remembered.iter().cloned().collect();
-        lines.extend(self.ledger.living().map(text::life));
+        lines.extend(self.custody.living().map(text::life));
         if lines.is_empty() {
             return vec!["no lock was seen".to_owned()];
         }
@@ -237,18 +237,18 @@ impl Service {
         let real = self.world.status(CLIENTS).readings.wall;
         let Addresses { nodes, sentinels, .. } = &self.addresses;
         for (node, address) in self.setup.hosts().iter().zip(nodes.iter().chain(sentinels)) {
-            let condition = self.world.status(node);
-            let how = match (condition.is_up, condition.is_halted) {
+            let interval = self.world.status(node);
+            let how = match (interval.is_up, interval.is_halted) {
                 (false, _) => "down",
                 (true, true) => "halted",
                 (true, false) => "up",
             };
-            let role = match self.ledger.is_replica(self.world.number(node)) {
+            let role = match self.custody.is_replica(self.world.number(node)) {
                 _ if sentinels.contains(address) => "sentinel",
                 true => "replica",
                 false => "master",
             };
-            let clock = ahead(condition.readings.wall, real);
+            let clock = ahead(interval.readings.wall, real);
             lines.push(format!("{node}  {address}  {role}  {how}  {clock}"));
         }
         for (fault, from) in self.world.active_faults() {
@@ -257,8 +257,8 @@ impl Service {
             let what = described(&fault.verb, &fault.target, fault.length);
             lines.push(format!("fault {}: {what}, since {since} ago", fault.id));
         }
-        lines.extend(self.ledger.living().take(MAX_SHOWN).map(text::life));
-        let more = self.ledger.living().count().saturating_sub(MAX_SHOWN);
+        lines.extend(self.custody.living().take(MAX_SHOWN).map(text::life));
+        let more = self.custody.living().count().saturating_sub(MAX_SHOWN);
         if more > 0 {
             lines.push(format!("and {more} more locks"));
         }

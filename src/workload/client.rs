@@ -13,7 +13,7 @@ use crate::plan::WorkloadKind;
 use crate::workload::caller::{Caller, Held, Taken};
 use crate::workload::guard::Finished;
 use crate::workload::round::Round;
-use crate::workload::{Job, counter, ledger, stock};
+use crate::workload::{Job, append_log, counter, stock};
 
 /// The process of the client that starts as number `index`, counted from 0. A restarted process
 /// begins anew.
@@ -33,7 +33,7 @@ async fn rounds(caller: &mut Caller, job: &Job) -> Result<(), Finished> {
         match job.workload.kind {
             WorkloadKind::Counter => counter::round(&mut round).await?,
             WorkloadKind::Stock => stock::round(&mut round).await?,
-            WorkloadKind::Ledger => ledger::round(&mut round).await?,
+            WorkloadKind::AppendLog => append_log::round(&mut round).await?,
         }
         if !caller.has_lost(&held) {
             caller.release(&held).await?;

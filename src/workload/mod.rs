@@ -26,12 +26,12 @@ use crate::promise::Work;
 use crate::workload::progress::Pulse;
 use crate::workload::recorder::Recorder;
 
+pub mod append_log;
 pub mod caller;
 pub mod client;
 pub mod counter;
 pub mod fence;
 pub mod guard;
-pub mod ledger;
 pub mod probe;
 pub mod progress;
 pub mod recorder;

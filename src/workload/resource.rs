@@ -52,7 +52,7 @@ impl Resource {
     /// The resource of a workload before its first access.
     pub fn new(workload: &Workload, recorder: Recorder) -> Resource {
         let value = match workload.kind {
-            WorkloadKind::Counter | WorkloadKind::Ledger => 0,
+            WorkloadKind::Counter | WorkloadKind::AppendLog => 0,
             WorkloadKind::Stock => workload.items,
         };
         let guard = FenceGuard::new(workload.fence, workload.fence_on);

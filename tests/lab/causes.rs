@@ -9,8 +9,8 @@ use lockstorm::explain::experiment::{Experiments, LaterHeal, PlanChange};
 use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
 use lockstorm::explain::story::StoryLine;
+use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::examine;
-use lockstorm::explore::ground::ground;
 use lockstorm::explore::knob::{Knob, knobs, knobs_of, turned, with_later_heal};
 use lockstorm::explore::threshold::Located;
 use lockstorm::ledger::part::Part;
@@ -183,7 +183,7 @@ fn a_fault_that_lost_an_update_is_told() {
 fn a_fault_that_made_a_fence_too_small_is_told() {
     let text = text(
         "algorithm = 'fenced'\nttl = '5s'",
-        "kind = 'ledger'\nclients = 3\nhold = '3s'\nrounds = 2",
+        "kind = 'append-log'\nclients = 3\nhold = '3s'\nrounds = 2",
         &[
             ("suspend", "c1", "c1', nth = 1, plus = '1s'", "for = '7s'"),
             ("flush", "n1", "c2', nth = 1, plus = '500ms'", ""),
@@ -285,7 +285,7 @@ fn pause(id: u32, who: &str, plus: Nanos, length: Nanos) -> Fault {
 }
 
 fn paused(pauses: Vec<Fault>) -> Plan {
-    let mut plan = ground("token-lua", TopologyKind::Single);
+    let mut plan = base_plan("token-lua", TopologyKind::Single);
     (plan.workload.clients, plan.workload.rounds) = (2, 1);
     plan.faults = pauses;
     plan
@@ -442,7 +442,7 @@ fn what_a_report_says_about_lengths_an_edited_plan_shows() {
 /// Of a plan that holds, a length of the setup may be too short as well as too long.
 #[test]
 fn a_lease_is_searched_both_ways_where_the_lock_holds() {
-    let plan = ground("token-lua", TopologyKind::Single);
+    let plan = base_plan("token-lua", TopologyKind::Single);
     let found = examine::thresholds_of(&Lab::default(), &plan, &[Knob::Set("lock.ttl")]);
     let Ok([(_, Located::Thresholds(found))]) = found.as_deref() else {
         panic!("work of 600 ms outlasts some lease: {:?}", found.is_ok());
@@ -511,7 +511,7 @@ fn a_default_time_out_and_a_latency_have_thresholds_and_a_longer_time_out_is_a_r
 /// A node that is back within the lease forgets it, and one that is down for longer does not.
 #[test]
 fn a_way_that_the_heal_ends_has_one_threshold() {
-    let mut plan = ground("token-lua", TopologyKind::Single);
+    let mut plan = base_plan("token-lua", TopologyKind::Single);
     plan.workload.rounds = 1;
     plan.workload.hold = 8 * SECOND;
     let event = Pattern::Outcome { who: "c1".to_owned(), what: "acquired".to_owned() };
@@ -528,7 +528,7 @@ fn a_way_that_the_heal_ends_has_one_threshold() {
 
 #[test]
 fn a_figure_is_searched_as_far_as_plans_go() {
-    let mut plan = ground("token-lua", TopologyKind::Single);
+    let mut plan = base_plan("token-lua", TopologyKind::Single);
     plan.workload.hold = 2_100 * MILLISECOND;
     plan.clocks.insert("n1".to_owned(), ClockSetting { wall_offset: 0, rate_ppm: 300_000 });
     let found = examine::thresholds_of(&Lab::default(), &plan, &[Knob::Rate("n1".to_owned())]);

@@ -10,8 +10,8 @@ use lockstorm::check::verdict::{Kind, Verdict};
 use lockstorm::cli::act;
 use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
+use lockstorm::explore::base_plan::base_plan_of;
 use lockstorm::explore::examine;
-use lockstorm::explore::ground::ground_of;
 use lockstorm::lock::algorithm::Algorithm;
 use lockstorm::lock::algorithm::token_lua::TokenLua;
 use lockstorm::lock::{Acquired, Extended, Grant, Lock, Notice, Released, Setting};
@@ -281,7 +281,7 @@ impl Drop for Odd {
 /// Runs the lock, with and without a crash and a pause of its client, and renders all reports.
 fn run(lock: Algorithm) -> Vec<Finding> {
     let lab = Lab::default().with_lock(lock);
-    let base = ground_of(&lock, TopologyKind::Single);
+    let base = base_plan_of(&lock, TopologyKind::Single);
     let fault = |id, kind: &str, at: u64| {
         format!(
             r#"{{"id":{id},"verb":"{kind}","target":"c1","anchor":{{"at":{at}}},"length":500000000}}"#
@@ -455,7 +455,7 @@ fn on_turmoil_too_a_lock_in_which_no_time_passes_is_a_finding() {
         Algorithm::lease("odd", |setting| Odd::make(setting, Oddity::YieldsWithoutEnd));
     for lock in [SLEEPY, YIELDING] {
         let lab = Lab { locks: Lab::default().with_lock(lock).locks, ..Lab::turmoil() };
-        let run = lab.run(&ground_of(&lock, TopologyKind::Single));
+        let run = lab.run(&base_plan_of(&lock, TopologyKind::Single));
         assert_eq!(run.history.breaches[0].clause, Clause::TimePasses);
     }
 }

@@ -2,7 +2,7 @@
 //! hunt that must find something, and a property over plans of one's own.
 
 use lockstorm::check::verdict::Verdict;
-use lockstorm::explore::ground::ground;
+use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::strategy::{Alphabet, plans};
 use lockstorm::explore::trial::attempt;
 use lockstorm::plan::TopologyKind;
@@ -60,7 +60,7 @@ proptest! {
 }
 
 fn fenced_plans() -> impl proptest::strategy::Strategy<Value = lockstorm::plan::Plan> {
-    let mut base = ground("fenced", TopologyKind::Single);
+    let mut base = base_plan("fenced", TopologyKind::Single);
     base.workload.fence = lockstorm::plan::FenceMode::RejectSmaller;
     let verbs = ["pause", "partition", "delay"].map(str::to_owned).into();
     let fenced = *lockstorm::lock::catalogue::find("fenced").expect("a lock of the catalogue");

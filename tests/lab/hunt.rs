@@ -9,9 +9,9 @@ use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::Kind;
 use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::{Class, Finding};
+use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::class::classify;
 use lockstorm::explore::examine;
-use lockstorm::explore::ground::ground;
 use lockstorm::explore::habits::Parameter;
 use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::strategy::Alphabet;
@@ -37,7 +37,7 @@ const KINDS: [TopologyKind; 3] =
     [TopologyKind::Single, TopologyKind::Replicated, TopologyKind::Independent];
 
 fn base(lock: &str, kind: TopologyKind, change: impl FnOnce(&mut Plan)) -> Plan {
-    let mut base = ground(lock, kind);
+    let mut base = base_plan(lock, kind);
     change(&mut base);
     base.validate().expect("the base makes sense");
     base

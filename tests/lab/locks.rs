@@ -215,7 +215,7 @@ fn a_stock_and_a_ledger_are_worked_on() {
     stock.workload.kind = WorkloadKind::Stock;
     assert_eq!(last_written(&stock.play().1), 0, "five items, twelve rounds");
     let mut ledger = run("fenced");
-    ledger.workload.kind = WorkloadKind::Ledger;
+    ledger.workload.kind = WorkloadKind::AppendLog;
     ledger.workload.fence = FenceMode::RejectSmaller;
     let (_, accesses) = ledger.play();
     assert_eq!(accesses.len(), 24);

@@ -12,8 +12,8 @@ use lockstorm::explain::mechanism::by_kind::mechanism;
 use lockstorm::explain::mechanism::how::{How, Mechanism};
 use lockstorm::explain::story::Evidence;
 use lockstorm::explain::witness::Witness;
+use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::examine;
-use lockstorm::explore::ground::ground;
 use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::strategy::Alphabet;
 use lockstorm::ledger::part::Part;
@@ -122,7 +122,7 @@ fn drawn_violations_have_a_mechanism() {
     let lab = Lab::default();
     let rows = ALGORITHMS.iter().flat_map(|lock| topologies.map(|kind| (*lock, kind)));
     let hunts = rows.filter_map(|(lock, kind)| {
-        let base = ground(lock.name, kind);
+        let base = base_plan(lock.name, kind);
         base.validate().ok()?;
         let alphabet = Alphabet::of(lock);
         Some(Hunt { lab: lab.clone(), base, alphabet, seeds: 1..=seeds })
@@ -172,7 +172,9 @@ const IDLE_OF: u64 = 5;
 fn idle(finding: &Finding, how: &Mechanism) -> Option<String> {
     let causes = &finding.experiments.as_ref()?.causes;
     let mut named = how.evidence.iter().filter_map(|evidence| match evidence {
-        Evidence::Condition(index) => Some(Part::Fault(finding.history.conditions[*index].fault)),
+        Evidence::FaultInterval(index) => {
+            Some(Part::Fault(finding.history.fault_intervals[*index].fault))
+        }
         _ => None,
     });
     let idle = named.find(|part| causes.idle.contains(part))?;

@@ -22,13 +22,15 @@ fn met(lab: &Lab, topology: &str, fault: &str, at: &str) -> Option<u64> {
     );
     let read = Scenario::parse("x", &text).unwrap_or_else(|no| panic!("{}", no.render(false)));
     let history = lab.run(&read.plan(1)).history;
-    let [condition] = history.conditions.as_slice() else { panic!("one fault strikes: {fault}") };
+    let [interval] = history.fault_intervals.as_slice() else {
+        panic!("one fault strikes: {fault}")
+    };
     let at_work = history.ops.iter().any(|op| {
-        let strike = condition.from.at;
+        let strike = interval.from.at;
         op.call.at < strike && op.ret.is_none_or(|ret| ret.at + SECOND > strike)
     });
     assert_eq!(at_work, at == EARLY, "{fault} at {at}");
-    condition.met
+    interval.met
 }
 
 fn labs() -> Vec<Lab> {
@@ -179,7 +181,7 @@ fn of_commands_that_wait_for_their_node_each_has_its_own_effect() {
             let by_hand = by_hand.filter(move |key| key.change == change && key.by.is_none());
             by_hand.map(|key| key.at).collect::<Vec<_>>()
         };
-        let [_, evict, flush] = &history.conditions[..] else { panic!("three faults strike") };
+        let [_, evict, flush] = &history.fault_intervals[..] else { panic!("three faults strike") };
         assert_eq!(evict.done, removals(KeyChange::Evicted), "{occupied}");
         assert_eq!(flush.done, removals(KeyChange::Deleted), "{occupied}");
         for command in [evict, flush] {
@@ -198,7 +200,7 @@ fn a_command_that_a_busy_node_refuses_is_given_again() {
         "[[fault]]\nkind = 'slow-script'\ntarget = 'n1'\nat = '500ms'\nextra = '8s'\nfor = '9s'\n\
          [[fault]]\nkind = 'flush'\ntarget = 'n1'\nat = '8s'\n",
     );
-    let [_, flush] = &trial.run.history.conditions[..] else { panic!("two faults strike") };
+    let [_, flush] = &trial.run.history.fault_intervals[..] else { panic!("two faults strike") };
     let done = flush.done.first().expect("it removes a key");
     assert!(done.at > 9_000 * MILLISECOND, "{done:?}");
 }

@@ -8,8 +8,8 @@ use lockstorm::check::verdict::Kind;
 use lockstorm::explain::mechanism::by_kind::mechanism;
 use lockstorm::explain::sentence::verdict;
 use lockstorm::explain::witness::Witness;
+use lockstorm::explore::base_plan::{base_plan, base_plan_of};
 use lockstorm::explore::examine;
-use lockstorm::explore::ground::{ground, ground_of};
 use lockstorm::lock::algorithm::Algorithm;
 use lockstorm::lock::algorithm::px_constant::PxConstant;
 use lockstorm::lock::algorithm::token_lua::TokenLua;
@@ -31,8 +31,8 @@ const BEFORE: Algorithm = Algorithm::lease("mine", |setting| Box::new(PxConstant
 
 #[test]
 fn the_same_lock_by_another_name_has_the_same_trace() {
-    let theirs = ground("token-lua", TopologyKind::Single);
-    let mut own = ground_of(&MINE, TopologyKind::Single);
+    let theirs = base_plan("token-lua", TopologyKind::Single);
+    let mut own = base_plan_of(&MINE, TopologyKind::Single);
     assert_eq!(own.until, theirs.until);
     let (catalogue, lab) = (Lab::default(), Lab::default().with_lock(MINE));
     assert_eq!(lab.run(&own).trace, catalogue.run(&theirs).trace);
@@ -43,7 +43,7 @@ fn the_same_lock_by_another_name_has_the_same_trace() {
 
 #[test]
 fn only_who_knows_the_lock_takes_a_plan_that_names_it() {
-    let plan = ground_of(&MINE, TopologyKind::Single);
+    let plan = base_plan_of(&MINE, TopologyKind::Single);
     let refused = plan.validate().expect_err("the catalogue has no such lock");
     assert_eq!(refused.what, "there is no lock 'mine'");
     assert!(Plan::from_json("mine.plan.json", &plan.to_json()).is_err());

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use lockstorm::check::verdict::{Kind, Verdict};
-use lockstorm::explore::ground::ground_of;
+use lockstorm::explore::base_plan::base_plan_of;
 use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::strategy::Alphabet;
 use lockstorm::explore::trial::attempt;
@@ -239,7 +239,7 @@ const VERBS: [&str; 13] = [
 ];
 
 fn hunt(kind: TopologyKind, persistence: Persistence) -> Hunt {
-    let mut base = ground_of(&NAMED, kind);
+    let mut base = base_plan_of(&NAMED, kind);
     base.topology.persistence = persistence;
     // A high load: a restarted master reaches the offsets that a replica has not applied yet.
     base.workload.rounds = 60;

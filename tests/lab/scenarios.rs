@@ -177,7 +177,7 @@ fn taking_a_fault_out_moves_no_unrelated_draw() {
         without.faults.clear();
         let (with, without) = (Lab::default().run_whole(&with), Lab::default().run_whole(&without));
         let differs = with.lines.iter().zip(&without.lines).position(|(a, b)| a != b);
-        let first = with.history.conditions.first().map(|condition| condition.from.seq);
+        let first = with.history.fault_intervals.first().map(|interval| interval.from.seq);
         if let (Some(differs), Some(first)) = (differs, first) {
             assert!(differs as u64 >= first, "{}: differs before the fault", scenario.name);
         }

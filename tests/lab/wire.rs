@@ -1,7 +1,7 @@
 //! What the wire records for a client library that knows nothing of lockstorm.
 
 use async_trait::async_trait;
-use lockstorm::explore::ground::ground_of;
+use lockstorm::explore::base_plan::base_plan_of;
 use lockstorm::history::{History, OpKind};
 use lockstorm::lock::algorithm::Algorithm;
 use lockstorm::lock::client::wire::Wire;
@@ -65,7 +65,7 @@ impl Lock for Raw {
 }
 
 fn history(faults: Vec<Fault>) -> History {
-    let mut plan = ground_of(&RAW, TopologyKind::Single);
+    let mut plan = base_plan_of(&RAW, TopologyKind::Single);
     plan.faults = faults;
     Lab::default().with_lock(RAW).run(&plan).history
 }

@@ -5,12 +5,12 @@
 
 #[path = "live/clock.rs"]
 mod clock;
+#[path = "live/connections.rs"]
+mod connections;
 #[path = "live/failover.rs"]
 mod failover;
 #[path = "live/faults.rs"]
 mod faults;
-#[path = "live/ground.rs"]
-mod ground;
 #[path = "live/life.rs"]
 mod life;
 #[path = "live/settings.rs"]

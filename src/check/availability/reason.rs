@@ -27,8 +27,8 @@ use crate::check::availability::wait::Wait;
 use crate::check::case::Case;
 use crate::default::is_default;
 use crate::history::{Op, OpId, Outcome, Request};
-use crate::reading::incarnation::Incarnation;
 use crate::reading::index::{Halt, standing};
+use crate::reading::key_life::KeyLife;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
@@ -187,7 +187,7 @@ fn met(
     }
     let queried = (case.terms.site.queried as usize).max(nodes.len());
     let unqueried = if case.history.requests.is_empty() { 0 } else { queried - nodes.len() };
-    let mut blocked: BTreeMap<Reason, Vec<Option<&Incarnation>>> = BTreeMap::new();
+    let mut blocked: BTreeMap<Reason, Vec<Option<&KeyLife>>> = BTreeMap::new();
     blocked.insert(Reason::NoQuorum, vec![None; unqueried]);
     for (node, requests) in nodes {
         let (reason, key) = on_node(case, node, (&requests, waited), (op, begin));
@@ -197,7 +197,7 @@ fn met(
     let waits =
         Obstacle { reason: Reason::Waiting, owner: None, until: Moment::NEVER, turns: None };
     if free >= case.terms.site.quorum as usize {
-        let has_set = case.lives.incarnations.iter().any(|key| key.by == Some(op.id));
+        let has_set = case.lives.lives.iter().any(|key| key.by == Some(op.id));
         let is_answered = requests.iter().all(|request| request.is_answered());
         return match op.outcome {
             Outcome::Refused { .. } if has_set && waited.contains(&op.id) => {
@@ -229,7 +229,7 @@ fn met(
 
 /// When the owner of a key next did what makes the key another reason: it died, was halted or went
 /// on, its try or one of its releases returned, or its tenure began or ended.
-fn turns_after(case: &Case, key: &Incarnation, at: Moment) -> Option<Moment> {
+fn turns_after(case: &Case, key: &KeyLife, at: Moment) -> Option<Moment> {
     let owner = case.op(case.owner(key.by?)?)?;
     let whole = case.tenure(owner.id).map(|tenure| &tenure.whole);
     let own =
@@ -243,7 +243,7 @@ fn turns_after(case: &Case, key: &Incarnation, at: Moment) -> Option<Moment> {
 }
 
 /// Whether one acquire has as many of these keys as a quorum needs.
-fn is_of_one(case: &Case, keys: &[Option<&Incarnation>]) -> bool {
+fn is_of_one(case: &Case, keys: &[Option<&KeyLife>]) -> bool {
     let mut owned: BTreeMap<OpId, usize> = BTreeMap::new();
     for owner in keys.iter().flatten().filter_map(|key| case.owner(key.by?)) {
         *owned.entry(owner).or_default() += 1;
@@ -257,7 +257,7 @@ fn on_node<'c, 'a>(
     node: &str,
     (requests, waited): (&[&Request], &BTreeSet<OpId>),
     (op, begin): (&Op, Moment),
-) -> (Reason, Option<&'c Incarnation<'a>>) {
+) -> (Reason, Option<&'c KeyLife<'a>>) {
     let answered = requests.iter().filter(|request| !request.declined && request.is_answered());
     let applied = answered.filter_map(|request| request.at(Leg::Applied).map(Moment::from));
     let applied: Vec<Moment> = applied.collect();
@@ -266,7 +266,7 @@ fn on_node<'c, 'a>(
         let declined = requests.iter().any(|request| request.declined);
         return (if declined { Reason::Declined } else { Reason::NoQuorum }, None);
     };
-    let mut here = case.lives.incarnations.iter().filter(|key| key.node == node);
+    let mut here = case.lives.lives.iter().filter(|key| key.node == node);
     let key = here.find(|key| key.by != Some(op.id) && key.from < at && at < key.to);
     let seen = at.max(begin);
     let key = key.filter(|key| seen < case.gone(key));
@@ -277,7 +277,7 @@ fn on_node<'c, 'a>(
 }
 
 /// The owner of a key at a moment, as a reason; a key of a current hold is worth waiting for.
-fn whose(case: &Case, waited: &BTreeSet<OpId>, key: &Incarnation, at: Moment) -> Reason {
+fn whose(case: &Case, waited: &BTreeSet<OpId>, key: &KeyLife, at: Moment) -> Reason {
     let owner = key.by.and_then(|by| case.op(case.owner(by)?));
     // Several holders may share one key: its owner is not known.
     if case.terms.holders > 1 {

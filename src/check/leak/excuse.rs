@@ -5,7 +5,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 use crate::check::case::Case;
 use crate::check::leak::leftover::Leftover;
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
-use crate::reading::incarnation::{Incarnation, LifeEnd};
+use crate::reading::key_life::{KeyLife, LifeEnd};
 use crate::reading::moment::Moment;
 
 /// Whether a key without an owner is none of the lock's doing when an acquire meets it.
@@ -33,24 +33,21 @@ pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> 
 }
 
 /// Whether an acquire changed the key of another: the grants of a re-entrant owner share one key.
-fn shares(case: &Case, key: &Incarnation, acquire: OpId) -> bool {
-    let mut touches = case
-        .lives
-        .touches
-        .iter()
-        .filter(|touch| case.lives.incarnations[touch.met].born == key.born);
+fn shares(case: &Case, key: &KeyLife, acquire: OpId) -> bool {
+    let mut touches =
+        case.lives.touches.iter().filter(|touch| case.lives.lives[touch.met].born == key.born);
     touches.any(|touch| case.history.keys[touch.change].by == Some(acquire))
 }
 
 /// Whether another acquire, of any caller, set the key over this one, or made it its own: it was
 /// granted the lock, or did not learn of it. What its owner set over it in the meantime, with an
 /// extend, is followed, to a release of its owner too.
-fn is_taken_over(case: &Case, key: &Incarnation, owner: OpId) -> bool {
+fn is_taken_over(case: &Case, key: &KeyLife, owner: OpId) -> bool {
     let takes = |change| matches!(change, KeyChange::Set | KeyChange::Changed | KeyChange::Deleted);
     let Some(end) = key.ended.filter(|end| takes(end.change)) else { return false };
     let Some(by) = end.by.and_then(|by| case.op(by)) else { return false };
     if case.owner(by.id) == Some(owner) {
-        let next = case.lives.incarnations.iter().find(|next| next.born == end.key);
+        let next = case.lives.lives.iter().find(|next| next.born == end.key);
         return next.is_some_and(|next| {
             is_taken_over(case, next, owner) || was_released_late(case, next, owner)
         });
@@ -59,7 +56,7 @@ fn is_taken_over(case: &Case, key: &Incarnation, owner: OpId) -> bool {
 }
 
 /// Whether the key had an expiry at that moment.
-fn has_ttl(case: &Case, key: &Incarnation, moment: Moment) -> bool {
+fn has_ttl(case: &Case, key: &KeyLife, moment: Moment) -> bool {
     let last = last_change(case, key, |at| at <= moment);
     last.is_some_and(|change| change.until_ms.is_some())
 }
@@ -67,7 +64,7 @@ fn has_ttl(case: &Case, key: &Incarnation, moment: Moment) -> bool {
 /// The last change of the lock's key on this node since the key was set, within a time.
 fn last_change<'a>(
     case: &'a Case,
-    key: &Incarnation,
+    key: &KeyLife,
     is_within: impl Fn(Moment) -> bool,
 ) -> Option<&'a Key> {
     let changes = case.history.keys[key.born..].iter();
@@ -90,9 +87,9 @@ fn is_held_in_another_tenure(case: &Case, leftover: &Leftover, op: &Op, moment: 
 }
 
 /// Whether a key was set over one of a grant, or over another that was.
-fn stands_on_a_key_of(case: &Case, key: &Incarnation, grant: OpId) -> bool {
+fn stands_on_a_key_of(case: &Case, key: &KeyLife, grant: OpId) -> bool {
     let ends_at = |born: usize| {
-        let mut lives = case.lives.incarnations.iter();
+        let mut lives = case.lives.lives.iter();
         lives.find(|life| life.ended.is_some_and(|end| end.key == born))
     };
     let mut below = ends_at(key.born);
@@ -108,7 +105,7 @@ fn stands_on_a_key_of(case: &Case, key: &Incarnation, grant: OpId) -> bool {
 
 /// Whether a fault removed the key of a lock with a lease before a lease had passed since its last
 /// change.
-fn was_removed_within_its_lease(case: &Case, key: &Incarnation) -> bool {
+fn was_removed_within_its_lease(case: &Case, key: &KeyLife) -> bool {
     let Some(ttl) = case.terms.ttl else { return false };
     let removes = [KeyChange::LostAtRestart, KeyChange::LostAtFailover, KeyChange::Evicted];
     let is_removed = |end: &LifeEnd| {
@@ -120,9 +117,9 @@ fn was_removed_within_its_lease(case: &Case, key: &Incarnation) -> bool {
     let last = last_change(case, key, |at| at < key.to);
     // A node forgets as it dies, though only its start shows it.
     let forgets = key.ended.is_some_and(|end| end.change == KeyChange::LostAtRestart);
-    let deaths = case.history.conditions.iter().filter(|condition| {
-        let is_before = condition.from.at <= key.to.at;
-        forgets && condition.verb.kills() && condition.strikes(key.node) && is_before
+    let deaths = case.history.fault_intervals.iter().filter(|interval| {
+        let is_before = interval.from.at <= key.to.at;
+        forgets && interval.verb.kills() && interval.strikes(key.node) && is_before
     });
     let died = deaths.map(|death| death.from.at).max();
     last.is_some_and(|last| {
@@ -156,7 +153,7 @@ fn was_not_requested_after_its_lease(case: &Case, leftover: &Leftover) -> bool {
 }
 
 /// Whether a release of its owner with an unknown outcome deleted a key.
-fn was_released_late(case: &Case, key: &Incarnation, owner: OpId) -> bool {
+fn was_released_late(case: &Case, key: &KeyLife, owner: OpId) -> bool {
     let by = key.ended.filter(|end| end.change == KeyChange::Deleted);
     let by = by.and_then(|end| case.op(end.by?));
     by.is_some_and(|by| match by.kind {

@@ -1,13 +1,13 @@
 //! A key without an owner.
 
 use crate::history::OpId;
-use crate::reading::incarnation::Incarnation;
+use crate::reading::key_life::KeyLife;
 use crate::reading::moment::Moment;
 
 /// A key from the moment on at which it had no owner.
 pub struct Leftover<'a> {
     /// Its life.
-    pub key: &'a Incarnation<'a>,
+    pub key: &'a KeyLife<'a>,
     /// The acquire whose key it is.
     pub owner: OpId,
     /// The moment from which on it had no owner.

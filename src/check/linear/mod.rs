@@ -35,7 +35,7 @@ pub fn judge(case: &Case) -> Linear {
     let initial = match case.terms.invariant {
         Invariant::Counter => 0,
         Invariant::Stock { items } => items,
-        Invariant::None | Invariant::Ledger => return linear,
+        Invariant::None | Invariant::AppendLog => return linear,
     };
     let register = Register { initial };
     linear.take(case, RESOURCE, &register, spec::register_items(case));

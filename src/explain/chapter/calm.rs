@@ -8,10 +8,10 @@ use lockstorm_platform::trace::KeyChange;
 use crate::explain::chapter::strike::{acted_at, described, outages};
 use crate::explain::chapter::{access, margin, role, theft};
 use crate::explain::hold::StoryHold;
-use crate::explain::incarnation::KeyLife;
+use crate::explain::life::StoryLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Condition, Op, OpKind, Outcome, PROBE};
+use crate::history::{FaultInterval, Op, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};
 use crate::reading::leaders::{self, Leaders};
 use crate::reading::moment::Moment;
@@ -83,31 +83,31 @@ fn faults(witness: &Witness<'_>) -> Vec<Beat> {
 
 /// Whether nodes that were down still have their keys.
 fn returns(witness: &Witness<'_>) -> Vec<Beat> {
-    let conditions = witness.history().conditions.iter().enumerate();
-    conditions
-        .filter(|(_, condition)| condition.verb.kills())
-        .filter_map(|(index, condition)| returned(witness, index, condition))
+    let fault_intervals = witness.history().fault_intervals.iter().enumerate();
+    fault_intervals
+        .filter(|(_, interval)| interval.verb.kills())
+        .filter_map(|(index, interval)| returned(witness, index, interval))
         .collect()
 }
 
-fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Option<Beat> {
-    let back = condition.to?;
-    let mut others = witness.history().conditions.iter();
+fn returned(witness: &Witness<'_>, index: usize, interval: &FaultInterval) -> Option<Beat> {
+    let back = interval.to?;
+    let mut others = witness.history().fault_intervals.iter();
     let stays_down = others.any(|other| {
         let lasts = other.from <= back && other.to.is_none_or(|to| back < to);
-        other.verb.kills() && other.target == condition.target && lasts
+        other.verb.kills() && other.target == interval.target && lasts
     });
     if stays_down {
         return None;
     }
     let life = witness.lives.iter().rfind(|life| {
-        condition.strikes(&life.node) && life.from < condition.from && condition.from < life.until
+        interval.strikes(&life.node) && life.from < interval.from && interval.from < life.until
     })?;
     let hold = witness.hold(life.owner?)?;
     let who = &hold.grant.caller;
     // It shows once the node has read its files.
     let lost = life.end.map(|end| &witness.history().keys[end]).filter(|end| {
-        let mut deaths = witness.history().conditions.iter();
+        let mut deaths = witness.history().fault_intervals.iter();
         let again = deaths.any(|other| {
             let is_between = back < other.from && other.from < end.at;
             other.verb.kills() && other.strikes(&life.node) && is_between
@@ -115,7 +115,7 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
         end.change == KeyChange::LostAtRestart && end.at.at >= back.at && !again
     });
     let back = lost.map_or(back, |lost| lost.at);
-    let is_there = |other: &KeyLife| {
+    let is_there = |other: &StoryLife| {
         let of_who = other.owner.and_then(|owner| witness.caller(owner)).is_some_and(|c| c == who);
         let then = other.from.at <= back.at && back < other.until;
         other.node == life.node && of_who && then && other.born != life.born
@@ -129,17 +129,17 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
         return None;
     }
     let mut evidence =
-        vec![Evidence::Condition(index), Evidence::Op(hold.grant.id), Evidence::Key(life.born)];
-    let is_back = if condition.to == Some(condition.from) { "is started again" } else { "is back" };
+        vec![Evidence::FaultInterval(index), Evidence::Op(hold.grant.id), Evidence::Key(life.born)];
+    let is_back = if interval.to == Some(interval.from) { "is started again" } else { "is back" };
     let text = if lost.is_none() && life.until.at > back.at {
-        format!("{} {is_back}, and still has {who}'s key.", condition.target)
+        format!("{} {is_back}, and still has {who}'s key.", interval.target)
     } else {
         evidence.extend(life.end.map(Evidence::Key));
         let late = lease_of(hold).filter(|lease| *lease <= back.at);
         let when = late.map_or_else(String::new, |lease| {
             format!(", {} after {who}'s lease was over", length(back.at - lease))
         });
-        format!("{} {is_back} without {who}'s key{when}.", condition.target)
+        format!("{} {is_back} without {who}'s key{when}.", interval.target)
     };
     Some(Beat::new(Weight::Cause, back, text, evidence))
 }
@@ -148,16 +148,16 @@ fn returned(witness: &Witness<'_>, index: usize, condition: &Condition) -> Optio
 /// after that moment; nothing if one is over then.
 fn first_over<'b>(
     witness: &Witness<'_>,
-    lives: impl Iterator<Item = &'b KeyLife>,
+    lives: impl Iterator<Item = &'b StoryLife>,
     at: Moment,
-) -> Option<(Nanos, &'b KeyLife)> {
-    let over = |life: &'b KeyLife| (over_after(witness, life, at), life);
+) -> Option<(Nanos, &'b StoryLife)> {
+    let over = |life: &'b StoryLife| (over_after(witness, life, at), life);
     let (over, key) = lives.map(over).min_by_key(|(over, _)| *over)?;
     Some((over.at.checked_sub(at.at).filter(|left| *left > 0)?, key))
 }
 
 /// When a key is over by its node's clock from a moment on, as it was set or extended until then.
-fn over_after(witness: &Witness<'_>, life: &KeyLife, at: Moment) -> Moment {
+fn over_after(witness: &Witness<'_>, life: &StoryLife, at: Moment) -> Moment {
     let keys = witness.history().keys[life.born..].iter();
     let own = keys.filter(|key| key.node == life.node && key.key == witness.reading.lock_key);
     let last = own.take_while(|key| Moment::from(key.at) <= at).last();
@@ -169,35 +169,36 @@ fn over_after(witness: &Witness<'_>, life: &KeyLife, at: Moment) -> Moment {
 
 /// The halted holder that resumed closest to the end of its lease, while nobody else was let in.
 fn spared(witness: &Witness<'_>) -> Option<Beat> {
-    let conditions = witness.history().conditions.iter().enumerate();
-    let halts = conditions.filter(|(_, condition)| condition.verb.halts());
-    let halts = halts.filter_map(|(index, condition)| {
+    let fault_intervals = witness.history().fault_intervals.iter().enumerate();
+    let halts = fault_intervals.filter(|(_, interval)| interval.verb.halts());
+    let halts = halts.filter_map(|(index, interval)| {
         let held = |hold: &&StoryHold<'_>| {
-            let struck = hold.from < condition.from && condition.from < hold.until;
-            struck && condition.strikes(&hold.grant.process)
+            let struck = hold.from < interval.from && interval.from < hold.until;
+            struck && interval.strikes(&hold.grant.process)
         };
         let hold = witness.tenures.iter().find(held)?;
-        let back = condition.to.filter(|back| *back <= hold.until)?;
+        let back = interval.to.filter(|back| *back <= hold.until)?;
         // The last halt of a hold decides: an earlier one, or one within another, resumes nothing.
         let mut halts = witness.reading.halts(&hold.grant.process);
         if halts.any(|halt| halt.from.at < hold.until.at && back.at < halt.to.at) {
             return None;
         }
-        if lets_another_in(witness, hold, (condition.from, back)) {
+        if lets_another_in(witness, hold, (interval.from, back)) {
             return None;
         }
         let left = lease_at(witness, hold, back)?.checked_sub(back.at)?;
-        let own = |life: &&KeyLife| {
+        let own = |life: &&StoryLife| {
             life.from < back && life.owner.is_some_and(|owner| witness.is_of(hold, owner))
         };
         let mut keys = witness.lives.iter().filter(own).peekable();
         // Its keys kept the others out, not its lease: all of them still have to be there.
         keys.peek()?;
         // Of one node's, its own clock decides: see below.
-        let lasts = |life: &KeyLife| witness.quorum() <= 1 || witness.passes(life) > back.into();
+        let lasts = |life: &StoryLife| witness.quorum() <= 1 || witness.passes(life) > back.into();
         // A node that is down then may be started again without them.
-        let is_dead = |life: &KeyLife| leaders::is_dead(witness.history(), &life.node, back.into());
-        let is_lost = |life: &KeyLife| {
+        let is_dead =
+            |life: &StoryLife| leaders::is_dead(witness.history(), &life.node, back.into());
+        let is_lost = |life: &StoryLife| {
             let end = life.end.map(|end| witness.history().keys[end].change);
             end == Some(KeyChange::LostAtRestart) && is_dead(life)
         };
@@ -222,17 +223,17 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         }
         // By its node's clock, the key may be over before the lease is.
         let leaders = Leaders::of(witness.history());
-        let serves = |life: &&KeyLife| leaders.would_serve(&life.node, back.into());
+        let serves = |life: &&StoryLife| leaders.would_serve(&life.node, back.into());
         let serving = witness.lives.iter().filter(own).filter(serves).filter(|it| !is_dead(it));
         if witness.quorum() > 1 {
-            return Some((left, None, index, condition, hold, back));
+            return Some((left, None, index, interval, hold, back));
         }
         // Of a node that is down nobody knows what it, or who takes its place, will have.
         let (key_left, key) = first_over(witness, serving, back.into())?;
         let key = (key_left < left).then_some(key);
-        Some((key.map_or(left, |_| key_left), key, index, condition, hold, back))
+        Some((key.map_or(left, |_| key_left), key, index, interval, hold, back))
     });
-    let (left, key, index, condition, hold, back) = halts.min_by_key(|(left, ..)| *left)?;
+    let (left, key, index, interval, hold, back) = halts.min_by_key(|(left, ..)| *left)?;
     let what = key.map_or_else(
         || "its lease".to_owned(),
         |key| format!("its key on {} would have been over", key.node),
@@ -240,11 +241,11 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
     let text = format!(
         "{}'s {} of {} ends {} before {what}; nobody else is let in.",
         hold.grant.caller,
-        condition.verb.word(),
-        length(back.at.saturating_sub(condition.from.at)),
+        interval.verb.word(),
+        length(back.at.saturating_sub(interval.from.at)),
         length(left),
     );
-    let evidence = vec![Evidence::Condition(index), Evidence::Op(hold.grant.id)];
+    let evidence = vec![Evidence::FaultInterval(index), Evidence::Op(hold.grant.id)];
     Some(Beat::new(Weight::Cause, back, text, evidence))
 }
 

@@ -5,7 +5,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
 use crate::explain::hold::{StoryHold, op};
-use crate::explain::incarnation::KeyLife;
+use crate::explain::life::StoryLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::{Answers, Witness};
 use crate::history::{Key, Op, OpId, Outcome};
@@ -65,7 +65,7 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
 }
 
 /// The sentence for a key that an acquire set before it returned, or without ever being granted.
-pub fn early_key(witness: &Witness<'_>, owner: &Op, life: &KeyLife) -> Beat {
+pub fn early_key(witness: &Witness<'_>, owner: &Op, life: &StoryLife) -> Beat {
     let term = if life.until_ms.is_none() { ", with no time to live" } else { "" };
     let end = match (&owner.outcome, owner.ret) {
         (Outcome::Granted { .. }, Some(ret)) => format!("is granted at {}", moment(ret.at)),
@@ -235,7 +235,7 @@ fn believed(
 ) -> String {
     evidence.extend(match over.end {
         HoldEnd::Released(id) | HoldEnd::Lost(id) => Some(Evidence::Op(id)),
-        HoldEnd::Died(condition) => condition.map(Evidence::Condition),
+        HoldEnd::Died(interval) => interval.map(Evidence::FaultInterval),
         HoldEnd::Open => None,
     });
     let why = match over.end {

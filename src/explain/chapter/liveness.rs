@@ -9,7 +9,7 @@ use crate::check::verdict::Kind;
 use crate::explain::chapter::grant::{early_key, granted};
 use crate::explain::chapter::theft::comes_back;
 use crate::explain::hold::op;
-use crate::explain::incarnation::KeyLife;
+use crate::explain::life::StoryLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, OpKind, Outcome, PROBE};
@@ -25,7 +25,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         // The node on which it is left may have it from one that was started.
         let owners: BTreeSet<OpId> = witness.left().map(|(_, owner)| owner.id).collect();
         let is_stuck = shut(&Kind::Stuck);
-        let is_theirs = |life: &&KeyLife| {
+        let is_theirs = |life: &&StoryLife| {
             let is_left = life.owner.is_some_and(|owner| owners.contains(&owner));
             is_left || is_stuck && witness.kept_out_probe(life)
         };
@@ -53,7 +53,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 }
 
 /// How a leftover key was created.
-fn left_by(witness: &Witness<'_>, life: &KeyLife, owner: &Op) -> Option<Beat> {
+fn left_by(witness: &Witness<'_>, life: &StoryLife, owner: &Op) -> Option<Beat> {
     let releases = witness.set_by_release(life);
     if witness.hold(owner.id).is_some() && releases.is_none() {
         return granted(witness, owner);
@@ -114,7 +114,7 @@ fn kept_out(witness: &Witness<'_>) -> Option<Beat> {
     witness.left().find_map(|(life, owner)| kept_out_by(witness, life, owner))
 }
 
-fn kept_out_by(witness: &Witness<'_>, life: &KeyLife, owner: &Op) -> Option<Beat> {
+fn kept_out_by(witness: &Witness<'_>, life: &StoryLife, owner: &Op) -> Option<Beat> {
     let tenure = witness.tenures.iter().find(|tenure| witness.is_of(tenure, owner.id));
     let left = tenure.map_or(life.from, |tenure| tenure.until.max(life.from));
     let mut others = witness.holds.iter().map(|hold| hold.from).filter(|from| *from > left);
@@ -153,7 +153,7 @@ fn kept_out_by(witness: &Witness<'_>, life: &KeyLife, owner: &Op) -> Option<Beat
 }
 
 /// Whether an acquire reached the node of a key, and received no error there.
-fn came_to(witness: &Witness<'_>, op: &Op, life: &KeyLife) -> bool {
+fn came_to(witness: &Witness<'_>, op: &Op, life: &StoryLife) -> bool {
     let mut requests = witness.history().requests.iter().filter(|request| request.op == op.id);
     requests.any(|request| {
         let done = request.at(Leg::Applied).is_some();

@@ -4,14 +4,14 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::Kind;
 use crate::explain::hold::op;
-use crate::explain::incarnation::KeyLife;
+use crate::explain::life::StoryLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::quantity::moment;
 use crate::reading::leaders;
 
 /// Whether this chapter covers the end of a life.
-pub fn covers(witness: &Witness<'_>, life: &KeyLife) -> bool {
+pub fn covers(witness: &Witness<'_>, life: &StoryLife) -> bool {
     let lost = witness.primary.filter(|violation| violation.kind == Kind::LostEarly);
     lost.is_some_and(|lost| lost.keys.first().copied() == life.end && life.end.is_some())
 }

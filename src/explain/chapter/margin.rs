@@ -5,7 +5,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::check::nearest_miss::NearestMiss;
 use crate::explain::hold::StoryHold;
-use crate::explain::incarnation::KeyLife;
+use crate::explain::life::StoryLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Access, Seen, Sighting};
@@ -30,7 +30,7 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
     let free = free(access, nearest);
     let ended = witness.lives.iter().find(|life| Some(life.born) == nearest.key);
     let own = || {
-        let is_own = |life: &&KeyLife| life.owner.is_some_and(|owner| witness.is_of(hold, owner));
+        let is_own = |life: &&StoryLife| life.owner.is_some_and(|owner| witness.is_of(hold, owner));
         let mut here =
             witness.lives.iter().filter(|life| life.node == *node && life.from.at <= free);
         here.rfind(is_own)
@@ -112,14 +112,14 @@ fn free(wrote: &Access, nearest: &NearestMiss) -> Nanos {
 }
 
 /// Whether a key is from before a grant, and not the tenure's own.
-fn is_older(witness: &Witness<'_>, hold: &StoryHold<'_>, life: &KeyLife) -> bool {
+fn is_older(witness: &Witness<'_>, hold: &StoryHold<'_>, life: &StoryLife) -> bool {
     let is_others = life.owner.is_some_and(|owner| !witness.is_of(hold, owner));
     let set = &witness.history().keys[life.born];
     is_others && witness.reading.is_from_before(set, hold.from.into())
 }
 
 /// What removed a key as it let others in, before its lease was over.
-fn removed(witness: &Witness<'_>, life: &KeyLife, free: Nanos) -> Option<KeyChange> {
+fn removed(witness: &Witness<'_>, life: &StoryLife, free: Nanos) -> Option<KeyChange> {
     let change = witness.history().keys.get(life.end?)?.change;
     (life.until.at == free && change != KeyChange::Expired).then_some(change)
 }

@@ -4,10 +4,10 @@ use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
 
 use crate::explain::hold::{StoryHold, op};
-use crate::explain::incarnation::KeyLife;
+use crate::explain::life::StoryLife;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Condition, Op};
+use crate::history::{FaultInterval, Op};
 use crate::plan::TopologyKind;
 use crate::quantity::moment;
 
@@ -15,43 +15,46 @@ use crate::quantity::moment;
 const PROMPT: Nanos = 100 * MILLISECOND;
 
 /// When a node carried out a command: at its first effect. `None` if there is none.
-pub fn carried_out(condition: &Condition) -> Option<Instant> {
-    condition.done.first().copied()
+pub fn carried_out(interval: &FaultInterval) -> Option<Instant> {
+    interval.done.first().copied()
 }
 
 /// When a command was carried out, if its node did not do so promptly.
-pub fn late(condition: &Condition) -> Option<Instant> {
-    carried_out(condition).filter(|done| done.at - condition.from.at > PROMPT)
+pub fn late(interval: &FaultInterval) -> Option<Instant> {
+    carried_out(interval).filter(|done| done.at - interval.from.at > PROMPT)
 }
 
 /// An operator's command in words: what it did to its node, or, if that does not show, that it was
 /// given: who already leads is not promoted again. `None` if the fault is no command.
-pub fn sentence(witness: &Witness<'_>, condition: &Condition) -> Option<(String, Vec<Evidence>)> {
-    let Target::Host(node) = &condition.target else { return None };
-    let (does, receives) = match condition.verb {
+pub fn sentence(
+    witness: &Witness<'_>,
+    interval: &FaultInterval,
+) -> Option<(String, Vec<Evidence>)> {
+    let Target::Host(node) = &interval.target else { return None };
+    let (does, receives) = match interval.verb {
         Verb::Failover => ("is made master", "receives the order to become master"),
         Verb::Evict { .. } => ("evicts a key", "receives the order to evict a key"),
         Verb::Flush => ("is flushed", "receives the order to delete all its keys"),
         _ => return None,
     };
-    let Some(done) = carried_out(condition) else {
+    let Some(done) = carried_out(interval) else {
         return Some((format!("{node} {receives}."), Vec::new()));
     };
-    let by = match late(condition) {
-        Some(_) => format!(", as ordered at {}", moment(condition.from.at)),
+    let by = match late(interval) {
+        Some(_) => format!(", as ordered at {}", moment(interval.from.at)),
         None => String::new(),
     };
-    if let Some((life, owner)) = taken(witness, condition) {
+    if let Some((life, owner)) = taken(witness, interval) {
         let mut evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
         evidence.extend(life.end.map(Evidence::Key));
         let who = &owner.caller;
-        let text = match condition.verb {
+        let text = match interval.verb {
             Verb::Flush => format!("{node} is flushed{by}: {who}'s key is gone."),
             _ => format!("{node} evicts {who}'s key{by}."),
         };
         return Some((text, evidence));
     }
-    let news = news(witness, node, done).filter(|_| condition.verb == Verb::Failover);
+    let news = news(witness, node, done).filter(|_| interval.verb == Verb::Failover);
     Some(match news {
         Some((news, of)) => {
             let queries = queried_after(witness, (node, done));
@@ -62,27 +65,30 @@ pub fn sentence(witness: &Witness<'_>, condition: &Condition) -> Option<(String,
 }
 
 /// The first life of the lock's key that an eviction or a flush ended, and its owner.
-fn taken<'w, 'a>(witness: &'w Witness<'a>, condition: &Condition) -> Option<(&'w KeyLife, &'a Op)> {
+fn taken<'w, 'a>(
+    witness: &'w Witness<'a>,
+    interval: &FaultInterval,
+) -> Option<(&'w StoryLife, &'a Op)> {
     witness.lives.iter().find_map(|life| {
         let end = witness.history().keys.get(life.end?)?;
         let owner = op(witness.history(), life.owner?)?;
-        let is_it = condition.strikes(&life.node) && condition.done.contains(&end.at);
+        let is_it = interval.strikes(&life.node) && interval.done.contains(&end.at);
         let was_valid = witness.passes(life) > end.at.into();
         (is_it && was_valid).then_some((life, owner))
     })
 }
 
 /// Whether the end of a life is stated together with the command that ended it.
-pub fn takes(witness: &Witness<'_>, life: &KeyLife) -> bool {
-    let conditions = witness.history().conditions.iter();
-    conditions.filter_map(|c| taken(witness, c)).any(|(taken, _)| taken.born == life.born)
+pub fn takes(witness: &Witness<'_>, life: &StoryLife) -> bool {
+    let fault_intervals = witness.history().fault_intervals.iter();
+    fault_intervals.filter_map(|c| taken(witness, c)).any(|(taken, _)| taken.born == life.born)
 }
 
 /// Whether a node has the key of the holder at an instant.
 pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [Evidence; 2])> {
     // A key that nobody owns any more blocks others as well.
     let mut left = witness.left().filter(|(life, _)| life.node == node && life.from < at);
-    let is_there = |life: &KeyLife| witness.is_there(life, at) && outlasts(life, at);
+    let is_there = |life: &StoryLife| witness.is_there(life, at) && outlasts(life, at);
     if let Some((life, owner)) = left.find(|(life, _)| is_there(life)) {
         let news = format!("it has {}'s key", owner.caller);
         return Some((news, [Evidence::Key(life.born), Evidence::Op(owner.id)]));
@@ -93,7 +99,7 @@ pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [
 
 /// Whether a key is there after all that happens at an instant: a start reports its role before the
 /// keys that it has lost, at the same time.
-fn outlasts(life: &KeyLife, at: Instant) -> bool {
+fn outlasts(life: &StoryLife, at: Instant) -> bool {
     life.end.is_none() || life.until.at > at.at
 }
 
@@ -103,7 +109,7 @@ fn news_of(
     hold: &StoryHold<'_>,
     (node, at): (&str, Instant),
 ) -> Option<(String, [Evidence; 2])> {
-    let exists = |life: &KeyLife| outlasts(life, at) && witness.passes(life) > at.into();
+    let exists = |life: &StoryLife| outlasts(life, at) && witness.passes(life) > at.into();
     let owner = Some(hold.grant.id);
     let lives = || witness.lives.iter().filter(|life| life.owner == owner && life.from < at);
     let who = &hold.grant.caller;
@@ -131,9 +137,8 @@ fn queried_after(witness: &Witness<'_>, (node, since): (&str, Instant)) -> Strin
     let topology = &witness.finding.plan.topology;
     let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
     let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
-    let is_kin =
-        |c: &Condition| matches!(&c.target, Target::Host(other) if master(other) == master(node));
-    let failovers = witness.history().conditions.iter().filter(|c| c.verb == Verb::Failover);
+    let is_kin = |c: &FaultInterval| matches!(&c.target, Target::Host(other) if master(other) == master(node));
+    let failovers = witness.history().fault_intervals.iter().filter(|c| c.verb == Verb::Failover);
     let done = failovers.filter(|c| is_kin(c)).filter_map(carried_out);
     let next = done.filter(|done| *done > since).min();
     let requests = witness.history().requests.iter().filter(|request| {

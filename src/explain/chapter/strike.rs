@@ -7,18 +7,18 @@ use lockstorm_platform::time::Instant;
 use crate::check::verdict::{Kind, Violation};
 use crate::explain::chapter::order;
 use crate::explain::experiment::OtherEffect;
-use crate::explain::incarnation::KeyLife;
+use crate::explain::life::StoryLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::trial::acts;
 use crate::explain::witness::Witness;
-use crate::history::{Condition, Op, OpKind};
+use crate::history::{FaultInterval, Op, OpKind};
 use crate::quantity::{figure, length, list, moment};
 use crate::reading::moment::Moment;
 
 /// A fault as its targets saw it: with the faults that struck the same host alike before its end.
 pub struct Outage<'a> {
     /// The first of them.
-    pub first: &'a Condition,
+    pub first: &'a FaultInterval,
     /// Their indices among the fault intervals.
     pub indices: Vec<usize>,
     to: Option<Instant>,
@@ -26,11 +26,11 @@ pub struct Outage<'a> {
 }
 
 impl<'a> Outage<'a> {
-    fn new(index: usize, first: &'a Condition, to: Option<Instant>) -> Outage<'a> {
+    fn new(index: usize, first: &'a FaultInterval, to: Option<Instant>) -> Outage<'a> {
         Outage { first, indices: vec![index], to, power: None }
     }
 
-    fn takes_in(&self, other: &Condition) -> bool {
+    fn takes_in(&self, other: &FaultInterval) -> bool {
         let (one, two) = (&self.first.verb, &other.verb);
         // A suspended machine's clocks stand still, and those of a paused process go on.
         let alike = one.kills() && two.kills() || one.halts() && one == two;
@@ -38,7 +38,7 @@ impl<'a> Outage<'a> {
         alike && self.first.target == other.target && in_time
     }
 
-    fn add(&mut self, index: usize, other: &Condition, until: Option<Instant>) {
+    fn add(&mut self, index: usize, other: &FaultInterval, until: Option<Instant>) {
         let lasts = self.to.is_some_and(|to| until.is_none_or(|end| end > to));
         let power = other.verb == Verb::PowerLoss && self.first.verb != Verb::PowerLoss;
         if lasts {
@@ -56,26 +56,26 @@ impl<'a> Outage<'a> {
 /// Every fault that struck something, with each outage once.
 pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
     let mut outages: Vec<Outage<'_>> = Vec::new();
-    for (index, condition) in witness.history().conditions.iter().enumerate() {
+    for (index, interval) in witness.history().fault_intervals.iter().enumerate() {
         // What a loss of power finds dead already loses its files all the same.
-        let is_shown = condition.verb.kills() && acts(witness.finding, condition) == Some(true);
-        let is_idle = condition.met == Some(0) && !is_shown;
+        let is_shown = interval.verb.kills() && acts(witness.finding, interval) == Some(true);
+        let is_idle = interval.met == Some(0) && !is_shown;
         if is_idle {
             continue;
         }
-        match outages.iter_mut().rev().find(|outage| outage.takes_in(condition)) {
-            Some(outage) => outage.add(index, condition, until(witness, condition)),
-            None => outages.push(Outage::new(index, condition, until(witness, condition))),
+        match outages.iter_mut().rev().find(|outage| outage.takes_in(interval)) {
+            Some(outage) => outage.add(index, interval, until(witness, interval)),
+            None => outages.push(Outage::new(index, interval, until(witness, interval))),
         }
     }
     outages
 }
 
 /// When a condition ended. The death of its process ends a pause.
-fn until(witness: &Witness<'_>, condition: &Condition) -> Option<Instant> {
-    let to = witness.reading.is_over_at(condition);
-    let is_cut = to < Moment::from(condition.until(witness.history().end));
-    if is_cut { Some(to.instant(witness.history())) } else { condition.to }
+fn until(witness: &Witness<'_>, interval: &FaultInterval) -> Option<Instant> {
+    let to = witness.reading.is_over_at(interval);
+    let is_cut = to < Moment::from(interval.until(witness.history().end));
+    if is_cut { Some(to.instant(witness.history())) } else { interval.to }
 }
 
 /// The outages that affected the headline violation, one sentence each.
@@ -123,8 +123,9 @@ pub fn since(witness: &Witness<'_>) -> Option<Instant> {
 
 /// Whether a trial showed that the outage made a difference, if there was one.
 fn trial(witness: &Witness<'_>, outage: &Outage<'_>) -> Option<bool> {
-    let mut conditions = outage.indices.iter().map(|index| &witness.history().conditions[*index]);
-    conditions.try_fold(false, |any, condition| Some(any | acts(witness.finding, condition)?))
+    let mut fault_intervals =
+        outage.indices.iter().map(|index| &witness.history().fault_intervals[*index]);
+    fault_intervals.try_fold(false, |any, interval| Some(any | acts(witness.finding, interval)?))
 }
 
 /// Violations in the story besides the headline one: an update that was lost, and a fence that
@@ -141,31 +142,31 @@ fn harms(witness: &Witness<'_>, outage: &Outage<'_>) -> bool {
         other_violations(witness).any(|harm| !effect.without.kinds.contains(&harm.kind))
     };
     let is_of = |fault: u32| {
-        let mut own = outage.indices.iter().map(|index| &witness.history().conditions[*index]);
-        own.any(|condition| condition.fault == fault)
+        let mut own = outage.indices.iter().map(|index| &witness.history().fault_intervals[*index]);
+        own.any(|interval| interval.fault == fault)
     };
     effects.filter(|effect| spares(effect)).any(|effect| is_of(effect.fault))
 }
 
 /// Parts that made the difference by trial come first; without trials, those that could have.
 fn weight(witness: &Witness<'_>, outage: &Outage<'_>) -> Weight {
-    let condition = outage.first;
+    let interval = outage.first;
     match trial(witness, outage) {
         Some(true) => return Weight::Crux,
-        Some(false) if lets_in(witness, condition) || harms(witness, outage) => {
+        Some(false) if lets_in(witness, interval) || harms(witness, outage) => {
             return Weight::Cause;
         }
         Some(false) => return Weight::Minor,
         None => {}
     }
-    let meets = |host: &str| condition.touches(host);
+    let meets = |host: &str| interval.touches(host);
     let is_actor = witness.actors.iter().any(|grant| meets(&grant.process));
     let is_left = witness.left().any(|(_, owner)| meets(&owner.process));
     let is_node = witness.lives.iter().any(|life| {
         meets(&life.node) && witness.actors.iter().any(|grant| Some(grant.id) == life.owner)
     });
     match () {
-        () if witness.is_blamed(condition) => Weight::Crux,
+        () if witness.is_blamed(interval) => Weight::Crux,
         () if is_actor || is_node || is_left => Weight::Cause,
         () => Weight::Detail,
     }
@@ -173,25 +174,25 @@ fn weight(witness: &Witness<'_>, outage: &Outage<'_>) -> Weight {
 
 /// Whether a command promoted the node on which a grant of the story later set its key: without
 /// that step it seems that a replica granted it, even if others could have let it in.
-fn lets_in(witness: &Witness<'_>, condition: &Condition) -> bool {
-    let Some(promoted) = order::carried_out(condition) else { return false };
-    let is_later = |life: &&KeyLife| {
+fn lets_in(witness: &Witness<'_>, interval: &FaultInterval) -> bool {
+    let Some(promoted) = order::carried_out(interval) else { return false };
+    let is_later = |life: &&StoryLife| {
         let of_actor = witness.actors.iter().any(|grant| Some(grant.id) == life.owner);
-        of_actor && promoted < life.from && condition.strikes(&life.node)
+        of_actor && promoted < life.from && interval.strikes(&life.node)
     };
-    condition.verb == Verb::Failover && witness.lives.iter().any(|life| is_later(&life))
+    interval.verb == Verb::Failover && witness.lives.iter().any(|life| is_later(&life))
 }
 
 /// An outage as a sentence, and which caller held the lock when it struck its process.
 pub fn described(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evidence>) {
-    let condition = outage.first;
+    let interval = outage.first;
     let mut evidence: Vec<Evidence> =
-        outage.indices.iter().map(|index| Evidence::Condition(*index)).collect();
-    if let Some((text, of)) = order::sentence(witness, condition) {
+        outage.indices.iter().map(|index| Evidence::FaultInterval(*index)).collect();
+    if let Some((text, of)) = order::sentence(witness, interval) {
         evidence.extend(of);
         return (text, evidence);
     }
-    let mut text = strikes(condition, outage.to);
+    let mut text = strikes(interval, outage.to);
     if let Some(power) = outage.power {
         text.pop();
         text.push_str(&format!("; its machine loses power at {}.", moment(power.at)));
@@ -201,18 +202,18 @@ pub fn described(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evi
         text.push_str(", in addition.");
     }
     let held = witness.holds.iter().find(|hold| {
-        let struck = hold.from < condition.from && condition.from <= hold.until;
-        struck && condition.touches(&hold.grant.process)
+        let struck = hold.from < interval.from && interval.from <= hold.until;
+        struck && interval.touches(&hold.grant.process)
     });
     if let Some(hold) = held {
         let who = &hold.grant.caller;
         text.pop();
-        text.push_str(&match condition.strikes(who) {
+        text.push_str(&match interval.strikes(who) {
             true => ", while holding the lock.".to_owned(),
             false => format!(", while {who} holds the lock."),
         });
         evidence.push(Evidence::Op(hold.grant.id));
-    } else if let Some(acquire) = interrupted(witness, condition) {
+    } else if let Some(acquire) = interrupted(witness, interval) {
         text.pop();
         text.push_str(&format!(", before {}'s acquire is over.", acquire.caller));
         evidence.push(Evidence::Op(acquire.id));
@@ -223,36 +224,36 @@ pub fn described(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evi
 /// Whether a delay adds to an earlier one of the same messages.
 fn is_added(witness: &Witness<'_>, outage: &Outage<'_>) -> bool {
     let (own, index) = (outage.first, outage.indices[0]);
-    let mut earlier = witness.history().conditions.iter().take(index);
-    let lasts = |c: &Condition| c.to.is_none_or(|to| own.from < to);
+    let mut earlier = witness.history().fault_intervals.iter().take(index);
+    let lasts = |c: &FaultInterval| c.to.is_none_or(|to| own.from < to);
     matches!(own.verb, Verb::Delay { .. })
         && earlier
             .any(|c| matches!(c.verb, Verb::Delay { .. }) && c.target == own.target && lasts(c))
 }
 
 /// The acquire that never returned because the fault killed its process.
-fn interrupted<'a>(witness: &Witness<'a>, condition: &Condition) -> Option<&'a Op> {
+fn interrupted<'a>(witness: &Witness<'a>, interval: &FaultInterval) -> Option<&'a Op> {
     let ops = witness.history().ops.iter();
     let mut acquire = ops.filter(|op| op.kind == OpKind::Acquire && op.ret.is_none());
     acquire.find(|op| {
         let death = witness.reading.death_after(&op.process, op.call.into());
-        death.is_some_and(|death| death.at == condition.from.into())
-            && condition.verb.kills()
-            && condition.touches(&op.process)
+        death.is_some_and(|death| death.at == interval.from.into())
+            && interval.verb.kills()
+            && interval.touches(&op.process)
     })
 }
 
 /// A fault interval as a sentence in the present tense.
-fn strikes(condition: &Condition, to: Option<Instant>) -> String {
+fn strikes(interval: &FaultInterval, to: Option<Instant>) -> String {
     let until = match to {
-        Some(to) if to.at > condition.from.at => {
-            format!(" for {}, until {}", length(to.at - condition.from.at), moment(to.at))
+        Some(to) if to.at > interval.from.at => {
+            format!(" for {}, until {}", length(to.at - interval.from.at), moment(to.at))
         }
         Some(_) => String::new(),
         None => " to the end of the run".to_owned(),
     };
-    let said = condition.verb.row().said.replace("{who}", &parties(&condition.target));
-    let (said, figure) = match condition.verb.figure() {
+    let said = interval.verb.row().said.replace("{who}", &parties(&interval.target));
+    let (said, figure) = match interval.verb.figure() {
         Figure::Rate(ppm) if ppm < 0 => {
             (said.replace("fast", "slow"), figure(&Figure::Rate(ppm.saturating_neg())))
         }

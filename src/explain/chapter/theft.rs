@@ -8,7 +8,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 use crate::check::verdict::Kind;
 use crate::explain::chapter::{grant, lost, order};
 use crate::explain::hold::{StoryHold, grant_of, op};
-use crate::explain::incarnation::KeyLife;
+use crate::explain::life::StoryLife;
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId, OpKind, Seen};
@@ -23,8 +23,8 @@ const LATE: Nanos = 100 * MILLISECOND;
 /// The ends of the keys of the story's grants that their own callers did not cause, and the ends
 /// that these grants caused to keys of others.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
-    let mut groups: BTreeMap<(OpId, KeyEnd), Vec<Vec<&KeyLife>>> = BTreeMap::new();
-    let mut lives: Vec<&KeyLife> = witness.lives.iter().collect();
+    let mut groups: BTreeMap<(OpId, KeyEnd), Vec<Vec<&StoryLife>>> = BTreeMap::new();
+    let mut lives: Vec<&StoryLife> = witness.lives.iter().collect();
     lives.sort_by_key(|life| life.until);
     for life in lives {
         let Some((owner, ending)) = ending(witness, life) else { continue };
@@ -51,14 +51,14 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 
 /// The keys of the story's grants that a start put back after they had ended.
 fn put_back(witness: &Witness<'_>) -> Vec<Beat> {
-    let is_shown = |life: &&KeyLife| life.owner.is_some_and(|owner| is_in_cast(witness, owner));
+    let is_shown = |life: &&StoryLife| life.owner.is_some_and(|owner| is_in_cast(witness, owner));
     let lives = witness.lives.iter().filter(is_shown);
     lives.filter_map(|life| comes_back(witness, life, Weight::Cause)).collect()
 }
 
 /// That a start put a key back, and how the key had ended. A key that is over when its node has
 /// loaded it is there for nobody.
-pub fn comes_back(witness: &Witness<'_>, life: &KeyLife, weight: Weight) -> Option<Beat> {
+pub fn comes_back(witness: &Witness<'_>, life: &StoryLife, weight: Weight) -> Option<Beat> {
     let history = witness.history();
     if witness.passes(life) <= life.from.into() {
         return None;
@@ -83,7 +83,7 @@ pub fn comes_back(witness: &Witness<'_>, life: &KeyLife, weight: Weight) -> Opti
 }
 
 /// That an older release of a grant's own caller counted its key down.
-fn counted_down(witness: &Witness<'_>, life: &KeyLife) -> Option<Beat> {
+fn counted_down(witness: &Witness<'_>, life: &StoryLife) -> Option<Beat> {
     let owner = life.owner.filter(|owner| is_in_cast(witness, *owner))?;
     let (change, release) = witness.counted_down(life)?;
     let key = &witness.history().keys[change];
@@ -102,7 +102,7 @@ fn is_in_cast(witness: &Witness<'_>, owner: OpId) -> bool {
 
 /// How a key began that another operation ended: a grant before that, or an acquire that had not
 /// returned.
-fn begun(witness: &Witness<'_>, life: &KeyLife, owner: OpId) -> Option<Beat> {
+fn begun(witness: &Witness<'_>, life: &StoryLife, owner: OpId) -> Option<Beat> {
     let owner = op(witness.history(), owner)?;
     let granted = witness.hold(owner.id).filter(|hold| hold.from <= life.until);
     let beat = match granted {
@@ -114,10 +114,10 @@ fn begun(witness: &Witness<'_>, life: &KeyLife, owner: OpId) -> Option<Beat> {
 
 /// Whether the later of two ends is stated with the first one: soon after it, of a key that existed
 /// then, with no fault of the later one's node and no grant of the story in between.
-fn are_together(witness: &Witness<'_>, first: &KeyLife, later: &KeyLife) -> bool {
+fn are_together(witness: &Witness<'_>, first: &StoryLife, later: &StoryLife) -> bool {
     let (from, to) = (first.until, later.until);
     let is_between = |at: Instant| from < at && at <= to;
-    let mut faults = witness.history().conditions.iter().filter(|c| c.touches(&later.node));
+    let mut faults = witness.history().fault_intervals.iter().filter(|c| c.touches(&later.node));
     let is_struck = faults.any(|c| is_between(c.from) || c.to.is_some_and(is_between));
     let cast = witness.cast();
     let mut returns = cast.iter().filter_map(|grant| grant.ret).map(|ret| ret.instant());
@@ -157,7 +157,7 @@ impl KeyEnd {
     }
 }
 
-fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
+fn ending(witness: &Witness<'_>, life: &StoryLife) -> Option<(OpId, KeyEnd)> {
     let owner = life.owner?;
     let key = witness.history().keys.get(life.end?)?;
     let is_own = |by: OpId| {
@@ -200,13 +200,13 @@ fn ending(witness: &Witness<'_>, life: &KeyLife) -> Option<(OpId, KeyEnd)> {
 
 /// Whether a node was down between the expiry of a key on its clock and the instant at which that
 /// became visible.
-fn ran_out(witness: &Witness<'_>, life: &KeyLife, end: &Key) -> bool {
+fn ran_out(witness: &Witness<'_>, life: &StoryLife, end: &Key) -> bool {
     let over = life.until_ms.and_then(|until| {
         let reading = until.saturating_add(1).saturating_mul(MILLISECOND);
         witness.reading.clocks.reaches(&life.node, Clock::Wall, life.from.into(), reading)
     });
     let over = over.map_or(end.at.at, |over| over.at.min(end.at.at));
-    let deaths = witness.history().conditions.iter().filter(|c| c.verb.kills());
+    let deaths = witness.history().fault_intervals.iter().filter(|c| c.verb.kills());
     let mut deaths = deaths.filter(|death| death.strikes(&life.node) && death.from <= end.at);
     let was_killed = deaths.any(|death| death.to.is_none_or(|to| to.at >= over));
     let mut sightings = witness.history().sightings.iter().rev();
@@ -220,7 +220,7 @@ fn grant_of_id(witness: &Witness<'_>, id: OpId) -> Option<OpId> {
     grant_of(op(witness.history(), id)?)
 }
 
-fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife]) -> Option<Beat> {
+fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&StoryLife]) -> Option<Beat> {
     let whose = witness.caller(owner)?;
     let mut nodes: Vec<String> = Vec::new();
     for life in lives.iter().filter(|life| life.end.is_some()) {
@@ -278,7 +278,7 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&KeyLife])
     let at: Instant = lives.iter().map(|life| life.until).min()?;
     evidence.extend(ending.by().map(Evidence::Op));
     // What its owner deletes while it relies on it lets others in.
-    let is_inside = |life: &&KeyLife| {
+    let is_inside = |life: &&StoryLife| {
         let holds = |hold: &&StoryHold<'_>| witness.is_of(hold, owner);
         let hold = witness.tenures.iter().find(holds);
         hold.is_some_and(|hold| hold.from < life.until && life.until < hold.until)

@@ -4,7 +4,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::{Cause, Kind, Violation};
 use crate::explain::hold::{grant_of, op};
-use crate::explain::incarnation::KeyLife;
+use crate::explain::life::StoryLife;
 use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
@@ -146,7 +146,11 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
 }
 
 /// Why a key was there although its owner's release had returned as released.
-fn given_back(witness: &Witness<'_>, (life, who): (&KeyLife, &str), release: &Op) -> (How, String) {
+fn given_back(
+    witness: &Witness<'_>,
+    (life, who): (&StoryLife, &str),
+    release: &Op,
+) -> (How, String) {
     let node = &life.node;
     if witness.set_by_release(life).is_some() {
         let whom = kept_out(witness, who);
@@ -193,8 +197,8 @@ pub fn kept_out(witness: &Witness<'_>, who: &str) -> String {
 }
 
 /// Whether an earlier key of the same acquire was on the node of a life.
-fn was_there(witness: &Witness<'_>, life: &KeyLife) -> bool {
-    let earlier = |other: &KeyLife| {
+fn was_there(witness: &Witness<'_>, life: &StoryLife) -> bool {
+    let earlier = |other: &StoryLife| {
         other.node == life.node && other.owner == life.owner && other.from < life.from
     };
     witness.lives.iter().any(earlier)

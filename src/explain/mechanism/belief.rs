@@ -5,14 +5,14 @@ use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{StoryHold, grant_of};
-use crate::explain::incarnation::KeyLife;
+use crate::explain::life::StoryLife;
 use crate::explain::mechanism::clock::{KnownDeadline, deadlines, disturbed, known, ops};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::{became_master, took_over};
 use crate::explain::story::Evidence;
 use crate::explain::trial;
 use crate::explain::witness::Witness;
-use crate::history::{Condition, Key, Op, OpId, OpKind, Outcome};
+use crate::history::{FaultInterval, Key, Op, OpId, OpKind, Outcome};
 use crate::ledger::overwork::overworked;
 use crate::plan::extend::Extend;
 use crate::promise::Bounded;
@@ -39,7 +39,7 @@ pub fn belief(
     let halts = || term.as_ref().map_or(&[][..], |term| &term.halts).iter().copied();
     let halts = || halts().filter(|halt| halt.from <= at);
     let stood = |halts: Vec<Halt>| still(witness, hold, term.as_ref()?, &halts);
-    let acts = |halt: &Halt| trial::acts(witness.finding, halt.condition) != Some(false);
+    let acts = |halt: &Halt| trial::acts(witness.finding, halt.interval) != Some(false);
     let acting = || stood(halts().filter(acts).collect());
     let found = match is_covered {
         true => lied(witness, hold, (Moment::default(), at))
@@ -103,7 +103,7 @@ fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Opti
     };
     let last =
         ops(witness, hold).into_iter().filter(is_kept).rfind(|op| Moment::from(op.call) < at)?;
-    let is_out = |life: &&KeyLife| {
+    let is_out = |life: &&StoryLife| {
         Moment::from(life.until) <= at
             && life.owner.is_some_and(|owner| witness.is_of(hold, owner))
             && !keys().any(|(_, key)| key.by == Some(last.id) && key.node == life.node)
@@ -204,9 +204,9 @@ fn clock(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mech
     let mut halts = witness.reading.halts(process).filter(|halt| halt.from < at && halt.to > first);
     let suspended = || {
         let halt = halts.next()?;
-        let mut conditions = witness.history().conditions.iter();
-        let index = conditions.position(|condition| std::ptr::eq(condition, halt.condition))?;
-        Some(Evidence::Condition(index))
+        let mut fault_intervals = witness.history().fault_intervals.iter();
+        let index = fault_intervals.position(|interval| std::ptr::eq(interval, halt.interval))?;
+        Some(Evidence::FaultInterval(index))
     };
     let disturbance = disturbed(witness, process, (first, at)).or_else(suspended);
     let evidence = [Evidence::Op(hold.grant.id)].into_iter().chain(disturbance).collect();
@@ -223,18 +223,18 @@ fn still(
     let (first, last) = (halts.first()?, halts.iter().map(|halt| halt.to).max()?);
     // Without the halts it would have run out all the same, or a renewal had failed by then, unless
     // trials say otherwise.
-    let conditions: Vec<&Condition> = halts.iter().map(|halt| halt.condition).collect();
-    let is_enough = trial::suffice(witness.finding, &conditions);
+    let fault_intervals: Vec<&FaultInterval> = halts.iter().map(|halt| halt.interval).collect();
+    let is_enough = trial::suffice(witness.finding, &fault_intervals);
     let fits = term.fits(term.ran()) || trial::is_work_idle(witness.finding);
     if !is_enough && (!fits || term.failed.is_some()) {
         return None;
     }
     let lasted = standing(halts, (first.from, last));
     let longest = halts.iter().rev().max_by_key(|halt| halt.to.at.saturating_sub(halt.from.at))?;
-    let mut conditions = witness.history().conditions.iter();
-    let index = conditions.position(|condition| std::ptr::eq(condition, longest.condition))?;
+    let mut fault_intervals = witness.history().fault_intervals.iter();
+    let index = fault_intervals.position(|interval| std::ptr::eq(interval, longest.interval))?;
     let who = &hold.grant.caller;
-    let suspends = |halt: &Halt| halt.condition.verb == Verb::Suspend;
+    let suspends = |halt: &Halt| halt.interval.verb == Verb::Suspend;
     let was = match (halts.iter().any(suspends), halts.iter().all(suspends)) {
         (_, true) => "suspended",
         (true, false) => "paused and suspended",
@@ -245,7 +245,7 @@ fn still(
     Some(Mechanism::new(
         How::StoodStill,
         text,
-        vec![Evidence::Op(hold.grant.id), Evidence::Condition(index)],
+        vec![Evidence::Op(hold.grant.id), Evidence::FaultInterval(index)],
     ))
 }
 
@@ -291,7 +291,7 @@ impl<'a> Term<'a> {
             witness.finding.plan.workload.extend != Extend::Never || !extends.is_empty();
         let whole = Moment::from(hold.until);
         let until = if is_extended { whole.min(Moment::passing(lease)) } else { whole };
-        let halts = witness.reading.halts(process).filter(|halt| halt.condition.met != Some(0));
+        let halts = witness.reading.halts(process).filter(|halt| halt.interval.met != Some(0));
         let halts: Vec<Halt<'a>> =
             halts.filter(|halt| halt.from < until && halt.to > call).collect();
         // Its caller learned only after the lease that no reply came, and never stood still.

@@ -5,7 +5,7 @@ use lockstorm_platform::time::{Clock, Line, Nanos};
 use crate::explain::hold::StoryHold;
 use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
-use crate::history::{Condition, Op, Outcome};
+use crate::history::{FaultInterval, Op, Outcome};
 use crate::reading::moment::Moment;
 
 /// What disturbed the clocks of a host between two moments.
@@ -14,13 +14,13 @@ pub fn disturbed(
     host: &str,
     (from, to): (Moment, Moment),
 ) -> Option<Evidence> {
-    let conditions = witness.history().conditions.iter().enumerate();
-    let is_between = |condition: &Condition| {
-        Moment::from(condition.from) < to
-            && condition.to.is_none_or(|over| Moment::from(over) >= from)
+    let fault_intervals = witness.history().fault_intervals.iter().enumerate();
+    let is_between = |interval: &FaultInterval| {
+        Moment::from(interval.from) < to
+            && interval.to.is_none_or(|over| Moment::from(over) >= from)
     };
-    let mut own = conditions.filter(|(_, c)| c.strikes(host) && c.verb.disturbs_clocks());
-    own.find(|(_, condition)| is_between(condition)).map(|(index, _)| Evidence::Condition(index))
+    let mut own = fault_intervals.filter(|(_, c)| c.strikes(host) && c.verb.disturbs_clocks());
+    own.find(|(_, interval)| is_between(interval)).map(|(index, _)| Evidence::FaultInterval(index))
 }
 
 /// The extends, releases and losses of a tenure.

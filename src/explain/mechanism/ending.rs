@@ -5,7 +5,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
 use crate::explain::hold::{grant_of, op};
-use crate::explain::incarnation::KeyLife;
+use crate::explain::life::StoryLife;
 use crate::explain::mechanism::belief::lied;
 use crate::explain::mechanism::clock::{Known, disturbed, known};
 use crate::explain::mechanism::how::{How, Mechanism};
@@ -30,7 +30,7 @@ pub enum KeyEnding {
 }
 
 /// How a key of `owner` had ended by a moment.
-pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEnding {
+pub fn ending(witness: &Witness<'_>, life: &StoryLife, owner: OpId, by: Moment) -> KeyEnding {
     let reading = &witness.reading;
     let Some(whose) = witness.caller(owner) else { return KeyEnding::There };
     let node = &life.node;
@@ -97,7 +97,7 @@ pub fn ending(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) ->
 /// A key that an operation ended: set, or deleted.
 fn by_hand(
     witness: &Witness<'_>,
-    life: &KeyLife,
+    life: &StoryLife,
     (owner, whose): (OpId, &str),
     index: usize,
     by: &Op,
@@ -117,7 +117,7 @@ fn by_hand(
 
 /// Whether a key that was removed would have run out by a moment in any case: nothing of its owner
 /// came to the node after the removal, which could have prolonged it.
-fn was_due(witness: &Witness<'_>, life: &KeyLife, owner: OpId, end: &Key, by: Moment) -> bool {
+fn was_due(witness: &Witness<'_>, life: &StoryLife, owner: OpId, end: &Key, by: Moment) -> bool {
     let is_removed = matches!(
         end.change,
         KeyChange::Deleted
@@ -155,7 +155,7 @@ fn takes_over(witness: &Witness<'_>, owner: OpId, end: &Key, by: &Op) -> bool {
 }
 
 /// Another caller's release or extend that had changed a key in place before it was taken over.
-fn emptied(witness: &Witness<'_>, life: &KeyLife, owner: OpId) -> Option<Mechanism> {
+fn emptied(witness: &Witness<'_>, life: &StoryLife, owner: OpId) -> Option<Mechanism> {
     let harms = [Kind::ForeignRelease, Kind::ForeignExtend].into_iter();
     let mut keys = harms.flat_map(|kind| witness.of_kind(kind)).flat_map(|harm| &harm.keys);
     let index = keys.find(|index| {
@@ -169,10 +169,10 @@ fn emptied(witness: &Witness<'_>, life: &KeyLife, owner: OpId) -> Option<Mechani
 /// The life on its master whose end made a replica end its own.
 fn obeyed<'a>(
     witness: &'a Witness<'_>,
-    life: &KeyLife,
+    life: &StoryLife,
     owner: OpId,
     end: &Key,
-) -> Option<&'a KeyLife> {
+) -> Option<&'a StoryLife> {
     let is_notified = end.by.is_none()
         && end.change == KeyChange::Deleted
         && leaders::follows(witness.history(), &life.node, end.at);
@@ -189,7 +189,7 @@ fn obeyed<'a>(
 fn hand(
     change: KeyChange,
     by: &Op,
-    (is_own, life): (bool, &KeyLife),
+    (is_own, life): (bool, &StoryLife),
     whose: &str,
 ) -> (How, String) {
     let node = &life.node;
@@ -209,7 +209,7 @@ fn hand(
 }
 
 /// A key that its owner's older release had counted down when its own one came.
-fn twice(old: &Op, by: &Op, life: &KeyLife) -> (How, String) {
+fn twice(old: &Op, by: &Op, life: &StoryLife) -> (How, String) {
     let text = format!(
         "{}'s release of {} counted down its own newer key on {}, and its {} of {} deleted it.",
         old.caller,
@@ -222,7 +222,7 @@ fn twice(old: &Op, by: &Op, life: &KeyLife) -> (How, String) {
 }
 
 /// A key that expired: whether at its own time, or by a clock's error.
-fn time(witness: &Witness<'_>, life: &KeyLife, owner: OpId, by: Moment) -> KeyEnding {
+fn time(witness: &Witness<'_>, life: &StoryLife, owner: OpId, by: Moment) -> KeyEnding {
     let Some(set) = last_set(witness, life) else { return KeyEnding::RanOut };
     // The time to live that it was given, on a true clock, from when it was given.
     let due = set.at.saturating_add(set.lasts);
@@ -282,7 +282,7 @@ pub struct ExpiryTerm {
 }
 
 /// The last command that gave a key of a life its expiry.
-pub fn last_set(witness: &Witness<'_>, life: &KeyLife) -> Option<ExpiryTerm> {
+pub fn last_set(witness: &Witness<'_>, life: &StoryLife) -> Option<ExpiryTerm> {
     let history = witness.history();
     let keys = history.keys.get(life.born..)?.iter();
     let own = keys.take_while(|key| key.at < life.until || Some(key.at) == end_of(witness, life));
@@ -312,6 +312,6 @@ pub fn last_set(witness: &Witness<'_>, life: &KeyLife) -> Option<ExpiryTerm> {
     Some(ExpiryTerm { at: origin.at.at, lasts, on: origin.node.clone() })
 }
 
-fn end_of(witness: &Witness<'_>, life: &KeyLife) -> Option<lockstorm_platform::time::Instant> {
+fn end_of(witness: &Witness<'_>, life: &StoryLife) -> Option<lockstorm_platform::time::Instant> {
     life.end.and_then(|end| witness.history().keys.get(end)).map(|key| key.at)
 }

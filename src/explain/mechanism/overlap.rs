@@ -7,7 +7,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::{Kind, Violation};
 use crate::explain::hold::StoryHold;
-use crate::explain::incarnation::KeyLife;
+use crate::explain::life::StoryLife;
 use crate::explain::mechanism::belief::{belief, lied};
 use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
@@ -218,7 +218,7 @@ fn set_by<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<(usize, &'a Ke
 /// The last life of a tenure's key on a node before another key was set there: a key that its
 /// grant set, or found as its own. A key of a grant inside it, which that grant gave back, kept
 /// nobody out for the grant that went on, unless it took the place of that one's key.
-fn life_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, key: &Key) -> Option<&'b KeyLife> {
+fn life_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, key: &Key) -> Option<&'b StoryLife> {
     let history = witness.history();
     let entered = |index: usize| {
         let mut touches = witness.reading.lives.touches.iter().filter(|touch| touch.met == index);
@@ -228,13 +228,13 @@ fn life_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, key: &Key) -> Opt
             is_grant && matches!(change.change, KeyChange::Changed | KeyChange::Extended)
         })
     };
-    let is_own = |(index, life): &(usize, &KeyLife)| {
+    let is_own = |(index, life): &(usize, &StoryLife)| {
         let is_set = || life.owner.is_some_and(|owner| witness.is_of(hold, owner));
         let is_there = life.node == key.node && life.from < key.at && !witness.is_given_back(life);
         is_there && (is_set() || entered(*index))
     };
     let own = || witness.lives.iter().enumerate().filter(is_own).map(|(_, life)| life);
-    let took_place = |life: &KeyLife| {
+    let took_place = |life: &StoryLife| {
         let before = own().rfind(|earlier| earlier.born < life.born);
         let end = before.and_then(|earlier| history.keys.get(earlier.end?)?.by);
         end.is_some_and(|by| Some(by) == life.owner)

@@ -7,7 +7,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::{Kind, Violation};
 use crate::explain::hold::op;
-use crate::explain::incarnation::KeyLife;
+use crate::explain::life::StoryLife;
 use crate::explain::mechanism::ending::last_set;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::story::Evidence;
@@ -119,7 +119,7 @@ fn stayed_late(witness: &Witness<'_>) -> Option<Mechanism> {
 }
 
 /// Until when a key stayed, at most to the end of the run.
-fn until(witness: &Witness<'_>, life: &KeyLife, gone: Moment) -> String {
+fn until(witness: &Witness<'_>, life: &StoryLife, gone: Moment) -> String {
     let last = gone.at.min(witness.history().end.at);
     format!("until {}{}", moment(last), held_back(witness, life, gone))
 }
@@ -127,7 +127,7 @@ fn until(witness: &Witness<'_>, life: &KeyLife, gone: Moment) -> String {
 /// A key that had been removed, and stayed after a start or a resync brought it back.
 fn stayed_again(
     witness: &Witness<'_>,
-    (life, who): (&KeyLife, &str),
+    (life, who): (&StoryLife, &str),
     until: &str,
 ) -> Option<Mechanism> {
     let releases: Vec<&Op> =
@@ -154,7 +154,7 @@ fn stayed_again(
 }
 
 /// How a key came to its node again.
-fn came(witness: &Witness<'_>, life: &KeyLife) -> String {
+fn came(witness: &Witness<'_>, life: &StoryLife) -> String {
     let (node, back) = (&life.node, moment(life.from.at));
     match witness.put_back(life) {
         Some(_) => format!("a start of {node} put the key back at {back}"),
@@ -165,7 +165,7 @@ fn came(witness: &Witness<'_>, life: &KeyLife) -> String {
 /// A key that one of these releases deleted, and that came back without a command.
 pub fn brought_back(
     witness: &Witness<'_>,
-    (life, who): (&KeyLife, &str),
+    (life, who): (&StoryLife, &str),
     releases: &[&Op],
 ) -> Option<(String, [Evidence; 2])> {
     let end = witness.came_back(life)?.end?;
@@ -178,7 +178,7 @@ pub fn brought_back(
 }
 
 /// That the clock of its node held a key back, if it stayed for longer than it was to live.
-fn held_back(witness: &Witness<'_>, life: &KeyLife, gone: Moment) -> String {
+fn held_back(witness: &Witness<'_>, life: &StoryLife, gone: Moment) -> String {
     let set = last_set(witness, life).filter(|set| set.on == life.node);
     let due = set.map(|set| set.at.saturating_add(set.lasts));
     match due.map(|due| gone.at.min(witness.history().end.at).saturating_sub(due)) {
@@ -194,7 +194,7 @@ fn held_back(witness: &Witness<'_>, life: &KeyLife, gone: Moment) -> String {
 fn own_key(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
     let last = probe_acquires(history).rfind(|op| is_refused(op))?;
-    let met = |life: &&KeyLife| {
+    let met = |life: &&StoryLife| {
         history.requests.iter().any(|request| request.op == last.id && life.is_met_by(request))
     };
     let mut lives = witness.lives.iter().filter(met);
@@ -344,7 +344,7 @@ fn out_of_time(witness: &Witness<'_>) -> Option<Mechanism> {
 fn too_short(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
     let last = probe_acquires(history).rfind(|op| is_refused(op))?;
-    let known: Vec<(&KeyLife, Moment, Moment)> = witness
+    let known: Vec<(&StoryLife, Moment, Moment)> = witness
         .lives
         .iter()
         .filter(|life| life.owner == Some(last.id))
@@ -352,7 +352,7 @@ fn too_short(witness: &Witness<'_>) -> Option<Mechanism> {
         .collect();
     let at_once = |at: Moment| known.iter().filter(move |(_, from, to)| *from <= at && at < *to);
     let fullest = known.iter().map(|(_, from, _)| *from).max_by_key(|at| at_once(*at).count())?;
-    let own: Vec<&KeyLife> = at_once(fullest).map(|(life, ..)| *life).collect();
+    let own: Vec<&StoryLife> = at_once(fullest).map(|(life, ..)| *life).collect();
     let nodes: BTreeSet<&str> = own.iter().map(|life| life.node.as_str()).collect();
     if nodes.len() < witness.quorum() as usize {
         return None;
@@ -370,7 +370,7 @@ fn too_short(witness: &Witness<'_>) -> Option<Mechanism> {
 
 /// From when until when an acquire knew that a key was its own, if it gave that key back itself:
 /// from the reply to the request that set the key until it sent the one that deleted it.
-fn known_between(witness: &Witness<'_>, life: &KeyLife) -> Option<(Moment, Moment)> {
+fn known_between(witness: &Witness<'_>, life: &StoryLife) -> Option<(Moment, Moment)> {
     let history = witness.history();
     let end = &history.keys[life.end?];
     // What a request changes is recorded before the request counts as applied.

@@ -11,7 +11,7 @@ use super::changes::{
 use super::{REMEDIES, ViolatedRun, diff};
 use crate::explain::experiment::{Threshold, Unit};
 use crate::explain::mechanism::how::How;
-use crate::explore::ground::ground;
+use crate::explore::base_plan::base_plan;
 use crate::explore::remedy::lease::lease_that_holds;
 use crate::ledger::part::{Part, Strikes};
 use crate::plan::{MinReplicas, Plan, TopologyKind};
@@ -28,7 +28,7 @@ fn of(struck: &Strikes, longest_hold: Nanos) -> ViolatedRun<'_> {
 }
 
 fn redlock(faults: Vec<Fault>) -> Plan {
-    Plan { faults, ..ground("redlock", TopologyKind::Independent) }
+    Plan { faults, ..base_plan("redlock", TopologyKind::Independent) }
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_quorum_grows_up_to_all_nodes() {
     let five = more_votes(&four).expect("4 of 5 can be more");
     assert_eq!(five.lock.quorum, Some(5));
     assert_eq!(more_votes(&five), None);
-    assert_eq!(more_votes(&ground("token-lua", TopologyKind::Replicated)), None);
+    assert_eq!(more_votes(&base_plan("token-lua", TopologyKind::Replicated)), None);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_clock_that_made_the_difference_is_healed_whatever_it_led_to() {
 
 #[test]
 fn a_lock_that_counts_for_each_thread_has_a_lock_with_a_token_as_its_remedy() {
-    let counts = ground("redisson", TopologyKind::Single);
+    let counts = base_plan("redisson", TopologyKind::Single);
     let with = token_of_acquire(&counts).expect("it counts");
     assert_eq!(with.lock.algorithm, "token-lua");
     assert_eq!(token_of_acquire(&with), None, "it has a token for each acquire");
@@ -96,7 +96,7 @@ fn a_lock_that_counts_for_each_thread_has_a_lock_with_a_token_as_its_remedy() {
 
 #[test]
 fn a_diff_has_what_a_person_would_change() {
-    let plan = ground("token-lua", TopologyKind::Single);
+    let plan = base_plan("token-lua", TopologyKind::Single);
     let until = usual_end(&plan);
     let plan = Plan { until, ..plan };
     for (longest_hold, ttl) in [(SECOND, "9s"), (11 * SECOND, "22s")] {
@@ -120,7 +120,7 @@ fn a_diff_has_what_a_person_would_change() {
 
 #[test]
 fn a_key_that_never_reached_the_promoted_replica_is_healed_by_a_master_that_knows_its_replicas() {
-    let plan = ground("token-lua", TopologyKind::Sentinel);
+    let plan = base_plan("token-lua", TopologyKind::Sentinel);
     let struck = Strikes::new();
     let run = ViolatedRun { how: How::NeverReached, ..of(&struck, 0) };
     let for_it = REMEDIES.iter().filter(|remedy| remedy.heals.contains(&How::NeverReached));
@@ -156,7 +156,7 @@ fn a_lease_is_as_long_as_was_measured() {
     let found = lease_that_holds(&[shorter, longer.clone()]);
     assert_eq!(found, Some(16 * SECOND));
     assert_eq!(lease_that_holds(&[Threshold { is_untested: true, ..longer }]), None);
-    let plan = ground("token-lua", TopologyKind::Single);
+    let plan = base_plan("token-lua", TopologyKind::Single);
     let with = longer_lease(&plan, SECOND, found).expect("there is a lease");
     assert_eq!(with.lock.ttl, Some(16 * SECOND), "a bit above it, and not three times its own");
     assert_eq!(with.until - plan.until, 13 * SECOND, "the probe waits for it");
@@ -196,7 +196,7 @@ fn a_time_out_grows_only_if_a_first_reply_takes_longer_than_it() {
 /// The keys are those of a scenario, and faults have the names that thresholds have.
 #[test]
 fn a_diff_names_keys_that_a_scenario_takes() {
-    let plan = ground("token-lua", TopologyKind::Sentinel);
+    let plan = base_plan("token-lua", TopologyKind::Sentinel);
     let with = min_replicas(&plan).expect("it asks for none");
     assert_eq!(
         diff(&plan, &with),
@@ -209,7 +209,7 @@ fn a_diff_names_keys_that_a_scenario_takes() {
 
 #[test]
 fn what_a_master_asks_of_its_replicas_is_not_weakened() {
-    let plan = ground("token-lua", TopologyKind::Sentinel);
+    let plan = base_plan("token-lua", TopologyKind::Sentinel);
     let with = |to_write, max_lag| {
         let mut plan = plan.clone();
         plan.topology.min_replicas = Some(MinReplicas { to_write, max_lag });

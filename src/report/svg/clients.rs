@@ -123,17 +123,17 @@ fn stillness(
     lane: &Lane,
     row: &mut LabelRow,
 ) {
-    for condition in &witness.history().conditions {
-        if !condition.touches(&lane.name) || !(condition.verb.halts() || condition.verb.kills()) {
+    for interval in &witness.history().fault_intervals {
+        if !interval.touches(&lane.name) || !(interval.verb.halts() || interval.verb.kills()) {
             continue;
         }
-        let (from, to) = witness.reading.lasts(condition);
+        let (from, to) = witness.reading.lasts(interval);
         let Some(span) = scale.span(from.at, to.at) else { continue };
         let lasted = length(to.at.saturating_sub(from.at));
-        if condition.verb.halts() {
+        if interval.verb.halts() {
             let (y, height) = (lane.bar() - 5, lane.bar_height() + 10);
-            canvas.named_rect(span, y, height, "fill=\"url(#still)\"", condition.verb.word());
-            let word = if condition.verb == Verb::Pause { "paused" } else { "asleep" };
+            canvas.named_rect(span, y, height, "fill=\"url(#still)\"", interval.verb.word());
+            let word = if interval.verb == Verb::Pause { "paused" } else { "asleep" };
             let text = format!("{word} {lasted}");
             let x = (span.0 + span.1) / 2;
             row.place(

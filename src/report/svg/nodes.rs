@@ -4,7 +4,7 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::{grant_of, op};
-use crate::explain::incarnation::KeyLife;
+use crate::explain::life::StoryLife;
 use crate::explain::witness::Witness;
 use crate::quantity::moment;
 use crate::report::svg::canvas::{Canvas, Side};
@@ -22,7 +22,8 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &L
     let mut row = LabelRow::default();
     let middle = lane.middle();
     canvas.line((PLOT.0, middle), (PLOT.1, middle), &format!("stroke=\"{FAINT}\""));
-    let lives: Vec<&KeyLife> = witness.lives.iter().filter(|life| life.node == lane.name).collect();
+    let lives: Vec<&StoryLife> =
+        witness.lives.iter().filter(|life| life.node == lane.name).collect();
     for life in &lives {
         bar(canvas, witness, scale, lane, life);
     }
@@ -36,7 +37,7 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &L
     }
 }
 
-fn bar(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, life: &KeyLife) {
+fn bar(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, life: &StoryLife) {
     let Some(span) = scale.span(life.from.at, seen_until(witness, life)) else { return };
     let hue = hue_of_owner(witness, life.owner);
     let owner = life.owner.and_then(|owner| witness.caller(owner)).unwrap_or("nobody");
@@ -52,13 +53,13 @@ fn bar(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane, l
 }
 
 /// When the key ended, or its node went down for the rest of the key's life.
-fn seen_until(witness: &Witness<'_>, life: &KeyLife) -> Nanos {
+fn seen_until(witness: &Witness<'_>, life: &StoryLife) -> Nanos {
     let until = life.until.at;
-    let conditions = witness.history().conditions.iter();
-    let mut kills = conditions.filter(|c| c.verb.kills() && c.strikes(&life.node));
+    let fault_intervals = witness.history().fault_intervals.iter();
+    let mut kills = fault_intervals.filter(|c| c.verb.kills() && c.strikes(&life.node));
     let last = kills.rfind(|c| life.from < c.from && c.from.at < until);
     let down = last.filter(|c| c.to.is_none_or(|to| to.at >= until));
-    down.map_or(until, |condition| condition.from.at)
+    down.map_or(until, |interval| interval.from.at)
 }
 
 /// Marks and names the end of a key; with `pass` true, only ends that the owner did not cause.
@@ -68,7 +69,7 @@ fn ending(
     scale: &Scale,
     lane: &Lane,
     row: &mut LabelRow,
-    (life, pass): (&KeyLife, bool),
+    (life, pass): (&StoryLife, bool),
 ) {
     let Some(key) = life.end.and_then(|end| witness.history().keys.get(end)) else { return };
     if !scale.shows(key.at.at) {
@@ -116,16 +117,16 @@ fn down(
     lane: &Lane,
     row: &mut LabelRow,
 ) {
-    let conditions = witness.history().conditions.iter();
-    for condition in conditions.filter(|c| c.verb.kills() && c.touches(&lane.name)) {
-        let end = condition.to.map_or(witness.history().end.at, |to| to.at);
-        let Some(span) = scale.span(condition.from.at, end) else { continue };
+    let fault_intervals = witness.history().fault_intervals.iter();
+    for interval in fault_intervals.filter(|c| c.verb.kills() && c.touches(&lane.name)) {
+        let end = interval.to.map_or(witness.history().end.at, |to| to.at);
+        let Some(span) = scale.span(interval.from.at, end) else { continue };
         let (y, height) = (lane.bar() - 3, lane.bar_height() + 6);
         canvas.rect(span, y, height, "fill=\"#ffffff\" fill-opacity=\".75\"");
-        canvas.named_rect(span, y, height, "fill=\"url(#still)\"", condition.verb.word());
+        canvas.named_rect(span, y, height, "fill=\"url(#still)\"", interval.verb.word());
         let style = format!("stroke=\"{ALARM}\" stroke-width=\"2.5\" fill=\"none\"");
         canvas.cross((span.0, lane.middle()), 60, &style);
-        let text = condition.verb.word().to_owned();
+        let text = interval.verb.word().to_owned();
         let label = Label { x: span.0, side: Side::End, fill: ALARM_TEXT, text };
         row.place(canvas, lane.caption(), &label);
     }

@@ -4,7 +4,7 @@ use lockstorm_platform::fault::Verb;
 
 use crate::check::verdict::{Kind, Violation};
 use crate::explain::witness::Witness;
-use crate::history::Condition;
+use crate::history::FaultInterval;
 use crate::quantity::{length, mark, span};
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
 use crate::report::svg::labels::{Label, LabelRow};
@@ -18,10 +18,10 @@ const ROW: i64 = 19;
 /// Paints the faults in rows from `top` on; returns where the last row ends.
 pub fn faults(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, top: i64) -> i64 {
     let mut rows: Vec<LabelRow> = Vec::new();
-    for condition in &witness.history().conditions {
-        let end = condition.to.map_or(witness.history().end.at, |to| to.at);
-        let Some(band) = scale.span(condition.from.at, end) else { continue };
-        let text = describe(condition, end);
+    for interval in &witness.history().fault_intervals {
+        let end = interval.to.map_or(witness.history().end.at, |to| to.at);
+        let Some(band) = scale.span(interval.from.at, end) else { continue };
+        let text = describe(interval, end);
         let (taken, x, side) = placed(band, width_of(&text));
         let free = rows.iter_mut().position(|row| row.take(taken));
         let index = free.unwrap_or_else(|| {
@@ -30,8 +30,8 @@ pub fn faults(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, top: i6
             rows.len() - 1
         });
         let y = top + i64::try_from(index).unwrap_or(0) * ROW;
-        band_of(canvas, band, y, witness.is_blamed(condition));
-        let fill = if witness.is_blamed(condition) { ALARM_TEXT } else { INK };
+        band_of(canvas, band, y, witness.is_blamed(interval));
+        let fill = if witness.is_blamed(interval) { ALARM_TEXT } else { INK };
         canvas.text((x, y + 12), side, "b", fill, &text);
     }
     if rows.is_empty() {
@@ -66,9 +66,9 @@ fn band_of(canvas: &mut Canvas, band: (Tenths, Tenths), y: i64, blamed: bool) {
     canvas.rect((band.0, band.0 + 30), y, 16, &format!("fill=\"{colour}\""));
 }
 
-fn describe(condition: &Condition, end: u64) -> String {
-    let Condition { verb, target, .. } = condition;
-    let lasted = end.saturating_sub(condition.from.at);
+fn describe(interval: &FaultInterval, end: u64) -> String {
+    let FaultInterval { verb, target, .. } = interval;
+    let lasted = end.saturating_sub(interval.from.at);
     let who = target.to_string().replace("<->", "\u{2194}").replace("->", "\u{2192}");
     let lasted = if lasted == 0 { String::new() } else { format!(", {}", length(lasted)) };
     format!("{} {who}{}{lasted}", verb.word(), mark(&verb.figure()))
@@ -76,13 +76,13 @@ fn describe(condition: &Condition, end: u64) -> String {
 
 /// A hatched rail along the lanes whose links a fault cuts, and dotted lines down from its ends.
 pub fn cuts(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lanes: &[Lane]) {
-    for condition in &witness.history().conditions {
-        if condition.verb != Verb::Partition {
+    for interval in &witness.history().fault_intervals {
+        if interval.verb != Verb::Partition {
             continue;
         }
-        let end = condition.to.map_or(witness.history().end.at, |to| to.at);
-        let Some(span) = scale.span(condition.from.at, end) else { continue };
-        for lane in lanes.iter().filter(|lane| condition.touches(&lane.name)) {
+        let end = interval.to.map_or(witness.history().end.at, |to| to.at);
+        let Some(span) = scale.span(interval.from.at, end) else { continue };
+        for lane in lanes.iter().filter(|lane| interval.touches(&lane.name)) {
             canvas.named_rect(span, lane.top + 1, 5, "fill=\"url(#cut)\"", "partitioned");
         }
     }

@@ -32,7 +32,7 @@ pub fn corruptions(table: &Table) -> Vec<(usize, Cause)> {
                 };
                 (undone(table, &writes, index), wrong)
             }
-            (Invariant::Ledger, AccessKind::Append) => {
+            (Invariant::AppendLog, AccessKind::Append) => {
                 let Some(own) = granted(table, access) else { continue };
                 let earlier = before(index, AccessKind::Append);
                 // Of the tenures whose turn comes later, the one that wrote last.
@@ -541,7 +541,7 @@ fn is_left_at(
 fn cut_off_within_a_lease(table: &Table, born: usize) -> bool {
     let (keys, Some(end)) = (&table.history.keys, end_of(table, born)) else { return false };
     let is_flushed = || {
-        let commands = table.history.conditions.iter();
+        let commands = table.history.fault_intervals.iter();
         let mut here = commands.filter(|c| c.target == Target::Host(keys[end].node.clone()));
         let now = here.any(|c| c.verb == Verb::Flush && c.done.contains(&keys[end].at));
         now && keys[end].change == KeyChange::Deleted && keys[end].by.is_none()
@@ -556,14 +556,14 @@ fn cut_off_within_a_lease(table: &Table, born: usize) -> bool {
     let Some(ttl) = table.terms.ttl else { return false };
     // From its last change to the death after which the node came back without it.
     let mut gone = keys[end].at.at;
-    for condition in &table.history.conditions {
-        let is_death = matches!(condition.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
-            && condition.target == Target::Host(last.node.clone());
+    for interval in &table.history.fault_intervals {
+        let is_death = matches!(interval.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
+            && interval.target == Target::Host(last.node.clone());
         let is_between = keys[end].change == KeyChange::LostAtRestart
-            && last.at.at <= condition.from.at
-            && condition.from.at <= keys[end].at.at;
+            && last.at.at <= interval.from.at
+            && interval.from.at <= keys[end].at.at;
         // Conditions are in order: the last one counts.
-        gone = if is_death && is_between { condition.from.at } else { gone };
+        gone = if is_death && is_between { interval.from.at } else { gone };
     }
     is_fault && gone <= last.at.at + ttl
 }
@@ -734,7 +734,7 @@ fn queried_nobody(table: &Table, node: &str, of_grant: &[&Op]) -> Option<Point> 
         let is_idle = |request: &Request| {
             request.other_keys && !request.declined && leg(request, Leg::Delivered).is_some()
         };
-        let mut faults = table.history.conditions.iter().filter(|c| {
+        let mut faults = table.history.fault_intervals.iter().filter(|c| {
             op.ret.is_some_and(|ret| c.from <= ret.instant())
                 && (c.touches(&op.process) || c.touches(node))
         });

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lockstorm::check::verdict::Kind;
-use lockstorm::history::{Condition, Op, OpKind, Outcome, PROBE};
+use lockstorm::history::{FaultInterval, Op, OpKind, Outcome, PROBE};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::SECOND;
 use lockstorm_platform::trace::Leg;
@@ -80,9 +80,9 @@ pub fn late_losses(table: &Table) -> Vec<Found> {
         let uncovered = held.iter().rev().take_while(|at| !table.keeps(op.id, **at));
         let Some(mut from) = uncovered.last().map(|at| at.0) else { continue };
         let pauses = || {
-            table.history.conditions.iter().filter(|condition| {
-                condition.target == Target::Host(op.process.clone())
-                    && matches!(condition.verb, Verb::Pause | Verb::Suspend)
+            table.history.fault_intervals.iter().filter(|interval| {
+                interval.target == Target::Host(op.process.clone())
+                    && matches!(interval.verb, Verb::Pause | Verb::Suspend)
             })
         };
         while let Some(resumed) = pauses()
@@ -271,10 +271,10 @@ fn is_held(table: &Table, op: &Op, at: Point) -> bool {
 /// came after all operations and holds of clients.
 pub fn idle_faults(table: &Table) -> usize {
     let struck = |fault: u32| {
-        let all = table.history.conditions.iter();
+        let all = table.history.fault_intervals.iter();
         all.filter(move |found| found.fault == fault).collect::<Vec<_>>()
     };
-    let halts = |found: &Condition| {
+    let halts = |found: &FaultInterval| {
         let at = point(found.from);
         let mut granted = table.history.ops.iter().filter(|op| {
             let is_granted = matches!(op.outcome, Outcome::Granted { .. });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm::history::{Access, AccessKind, Condition, Op, OpKind};
+use lockstorm::history::{Access, AccessKind, FaultInterval, Op, OpKind};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, MILLISECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
@@ -65,7 +65,7 @@ pub fn nearest_miss(table: &Table) -> Option<i64> {
         let half = MILLISECOND / 2;
         let mut points = (0..600).map(|step| (step * half, 0)).collect::<Vec<_>>();
         points.extend(table.points.iter().copied());
-        let halts = table.history.conditions.iter().filter(|condition| condition.verb.halts());
+        let halts = table.history.fault_intervals.iter().filter(|interval| interval.verb.halts());
         points.extend(outages(table).chain(halts).flat_map(|outage| {
             [Some(point(outage.from)), outage.to.map(point)].into_iter().flatten()
         }));
@@ -231,18 +231,18 @@ fn over(table: &Table, born: usize) -> Point {
     passes.unwrap_or((u64::MAX, 0)).min(ended)
 }
 
-fn outages<'a>(table: &Table<'a>) -> impl Iterator<Item = &'a Condition> {
+fn outages<'a>(table: &Table<'a>) -> impl Iterator<Item = &'a FaultInterval> {
     table
         .history
-        .conditions
+        .fault_intervals
         .iter()
-        .filter(|condition| matches!(condition.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart))
+        .filter(|interval| matches!(interval.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart))
 }
 
 /// A halted node resumes at the end of the fault, or is started again after a death.
 fn is_halted(table: &Table, node: &str, at: Point) -> bool {
-    let here = |condition: &&Condition| condition.target == Target::Host(node.to_owned());
-    let halts = table.history.conditions.iter().filter(|c| c.verb.halts()).filter(here);
+    let here = |interval: &&FaultInterval| interval.target == Target::Host(node.to_owned());
+    let halts = table.history.fault_intervals.iter().filter(|c| c.verb.halts()).filter(here);
     let mut lasting =
         halts.filter(|halt| point(halt.from) <= at && halt.to.is_none_or(|to| at < point(to)));
     lasting.any(|halt| {

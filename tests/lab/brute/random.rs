@@ -3,7 +3,7 @@
 
 use lockstorm::check::terms::{Invariant, Terms};
 use lockstorm::history::{
-    Access, AccessKind, ClockPiece, Condition, History, Key, Op, OpKind, Outcome, Request,
+    Access, AccessKind, ClockPiece, FaultInterval, History, Key, Op, OpKind, Outcome, Request,
 };
 use lockstorm::ledger::site::Site;
 use lockstorm::promise::Model;
@@ -64,7 +64,7 @@ pub fn history_again(seed: u64, taste: Taste) -> (History, Terms) {
     let (history, terms) = history_of(seed, taste, true);
     let quorum = if seed.is_multiple_of(3) { terms.site.quorum } else { 1 };
     let queried = if seed.is_multiple_of(3) { terms.site.queried } else { 1 };
-    let invariant = if seed.is_multiple_of(3) { terms.invariant } else { Invariant::Ledger };
+    let invariant = if seed.is_multiple_of(3) { terms.invariant } else { Invariant::AppendLog };
     let site = Site { quorum, queried, ..terms.site };
     (history, Terms { reenters: true, invariant, site, ..terms })
 }
@@ -103,7 +103,7 @@ fn history_of(seed: u64, taste: Taste, again: bool) -> (History, Terms) {
 
 fn terms(dice: &mut Dice) -> Terms {
     let invariants =
-        [Invariant::Counter, Invariant::Stock { items: 2 }, Invariant::Ledger, Invariant::None];
+        [Invariant::Counter, Invariant::Stock { items: 2 }, Invariant::AppendLog, Invariant::None];
     let quorum = 1 + dice.below(3) as u32;
     Terms {
         lock_key: "lock".to_owned(),
@@ -295,7 +295,15 @@ impl Maker {
         let target = Target::Host(who.to_owned());
         let met = self.dice.pick(&[None, Some(0), Some(1)]);
         let done = Vec::new();
-        self.history.conditions.push(Condition { fault, verb, target, from, to, met, done });
+        self.history.fault_intervals.push(FaultInterval {
+            fault,
+            verb,
+            target,
+            from,
+            to,
+            met,
+            done,
+        });
     }
 
     fn clock(&mut self) {
@@ -344,7 +352,15 @@ impl Maker {
     fn flush(&mut self, node: &str, at: Instant) {
         let (target, met, done) = (Target::Host(node.to_owned()), Some(1), vec![at]);
         let (fault, verb, from, to) = (1, Verb::Flush, at, Some(at));
-        self.history.conditions.push(Condition { fault, verb, target, from, to, met, done });
+        self.history.fault_intervals.push(FaultInterval {
+            fault,
+            verb,
+            target,
+            from,
+            to,
+            met,
+            done,
+        });
     }
 
     /// A random operation; an extend more often, since few extends would set keys otherwise.

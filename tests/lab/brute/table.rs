@@ -112,11 +112,11 @@ impl<'a> Table<'a> {
     }
 
     pub fn dies(&self, process: &str, after: Point, until: Point) -> bool {
-        self.history.conditions.iter().any(|condition| {
-            matches!(condition.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
-                && condition.target == Target::Host(process.to_owned())
-                && after < point(condition.from)
-                && point(condition.from) <= until
+        self.history.fault_intervals.iter().any(|interval| {
+            matches!(interval.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
+                && interval.target == Target::Host(process.to_owned())
+                && after < point(interval.from)
+                && point(interval.from) <= until
         })
     }
 
@@ -188,7 +188,7 @@ fn time_of(history: &History, seq: u64) -> Option<Nanos> {
         all.extend(op.ret.map(|ret| ret.instant()));
     }
     all.extend(history.keys.iter().map(|key| key.at));
-    all.extend(history.conditions.iter().map(|condition| condition.from));
+    all.extend(history.fault_intervals.iter().map(|interval| interval.from));
     all.extend(history.accesses.iter().map(|access| access.at));
     all.extend(history.clocks.iter().map(|piece| piece.from));
     all.extend(history.requests.iter().flat_map(|request| &request.legs).map(|(_, at)| *at));

@@ -4,9 +4,9 @@ use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::{Kind, Verdict};
 use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Class;
+use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::class::classify;
 use lockstorm::explore::examine;
-use lockstorm::explore::ground::ground;
 use lockstorm::explore::trial::{Trial, attempt};
 use lockstorm::ledger::breach::Breach;
 use lockstorm::ledger::part::Part;
@@ -26,7 +26,7 @@ const MS: Nanos = MILLISECOND;
 
 /// A lock on a topology that loses no data.
 fn plan(lock: &str, kind: TopologyKind) -> Plan {
-    let mut plan = ground(lock, kind);
+    let mut plan = base_plan(lock, kind);
     plan.topology.persistence = Persistence::AofAlways;
     plan
 }
@@ -298,7 +298,7 @@ fn a_lease_shorter_than_its_messages_is_out_of_the_model() {
 fn a_breach_behind_another_is_blamed_as_well() {
     let plan = with(
         Plan {
-            topology: ground("token-lua", TopologyKind::Single).topology,
+            topology: base_plan("token-lua", TopologyKind::Single).topology,
             ..plan("token-lua", TopologyKind::Single)
         },
         vec![
@@ -438,7 +438,7 @@ fn steps_that_a_lock_claims_to_withstand(by: i64, count: u64) -> (Lab, Plan) {
         ..*catalogue::find("token-lua").unwrap()
     };
     let lab = Lab::default().with_lock(sure);
-    let mut base = ground("token-lua", TopologyKind::Single);
+    let mut base = base_plan("token-lua", TopologyKind::Single);
     base.lock.algorithm = "sure".to_owned();
     base.topology.persistence = Persistence::AofAlways;
     base.workload.hold = 2_600 * MS;

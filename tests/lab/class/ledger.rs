@@ -27,7 +27,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm::history::{Condition, History, Op, OpKind, Outcome, Seen};
+use lockstorm::history::{FaultInterval, History, Op, OpKind, Outcome, Seen};
 use lockstorm::plan::Plan;
 use lockstorm::promise::{Bounded, Promise};
 use lockstorm_platform::fault::{Target, Verb};
@@ -112,18 +112,19 @@ impl Book<'_> {
     }
 
     /// The beginning and end of a fault.
-    fn span(&self, condition: &Condition) -> (Point, Point) {
-        let to = condition.to.unwrap_or(self.history.end);
-        ((condition.from.at, condition.from.seq), (to.at, to.seq))
+    fn span(&self, interval: &FaultInterval) -> (Point, Point) {
+        let to = interval.to.unwrap_or(self.history.end);
+        ((interval.from.at, interval.from.seq), (to.at, to.seq))
     }
 
-    fn on<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a Condition> {
-        let is = move |c: &&Condition| matches!(&c.target, Target::Host(target) if target == host);
-        self.history.conditions.iter().filter(is)
+    fn on<'a>(&'a self, host: &'a str) -> impl Iterator<Item = &'a FaultInterval> {
+        let is =
+            move |c: &&FaultInterval| matches!(&c.target, Target::Host(target) if target == host);
+        self.history.fault_intervals.iter().filter(is)
     }
 
-    fn kills(condition: &Condition) -> bool {
-        matches!(condition.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
+    fn kills(interval: &FaultInterval) -> bool {
+        matches!(interval.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
     }
 
     fn owns(&self) -> Vec<Own> {
@@ -174,8 +175,8 @@ impl Book<'_> {
         let from = (first.call.at, first.call.seq);
         let over = acquires.iter().map(|acquire| self.over(acquire, acquire.id != first.id));
         let mut to = over.max().unwrap_or(self.end());
-        for condition in self.on(&first.process).filter(|c| Book::kills(c)) {
-            let at = self.span(condition).0;
+        for interval in self.on(&first.process).filter(|c| Book::kills(c)) {
+            let at = self.span(interval).0;
             to = if at > from { to.min(at) } else { to };
         }
         let acquires = acquires.iter().map(|acquire| acquire.id).collect();
@@ -398,14 +399,14 @@ impl Book<'_> {
 
     fn deaths(&self) -> u64 {
         let owns = self.owns();
-        let deaths = self.history.conditions.iter().filter(|condition| {
-            let at = self.span(condition).0;
+        let deaths = self.history.fault_intervals.iter().filter(|interval| {
+            let at = self.span(interval).0;
             let met = |own: &&Own| {
-                matches!(&condition.target, Target::Host(host) if *host == own.process)
+                matches!(&interval.target, Target::Host(host) if *host == own.process)
                     && own.stretch.0 < at
                     && at <= own.stretch.1
             };
-            Book::kills(condition) && owns.iter().any(|own| met(&own))
+            Book::kills(interval) && owns.iter().any(|own| met(&own))
         });
         deaths.count() as u64
     }
@@ -413,18 +414,18 @@ impl Book<'_> {
     /// The largest difference between two readings of a wall clock from its course, over all pairs
     /// of moments at which a step or a freeze begins or ends.
     fn astray(&self, host: &str) -> u64 {
-        let own: Vec<&Condition> = self.on(host).collect();
-        let is_freeze = |condition: &&&Condition| condition.verb == Verb::ClockFreeze;
+        let own: Vec<&FaultInterval> = self.on(host).collect();
+        let is_freeze = |interval: &&&FaultInterval| interval.verb == Verb::ClockFreeze;
         let freezes: Vec<(u64, u64)> = own
             .iter()
             .filter(is_freeze)
-            .map(|condition| self.span(condition))
+            .map(|interval| self.span(interval))
             .map(|(from, to)| (from.0, to.0))
             .collect();
         let steps: Vec<(u64, i64)> = own
             .iter()
-            .filter_map(|condition| match condition.verb {
-                Verb::ClockStep { by } => Some((self.span(condition).0.0, by)),
+            .filter_map(|interval| match interval.verb {
+                Verb::ClockStep { by } => Some((self.span(interval).0.0, by)),
                 _ => None,
             })
             .collect();
@@ -474,7 +475,7 @@ impl Book<'_> {
         let mut found = Vec::new();
         for (index, key) in self.history.keys.iter().enumerate() {
             let at = (key.at.at, key.at.seq);
-            let deaths: Vec<&Condition> =
+            let deaths: Vec<&FaultInterval> =
                 self.on(&key.node).filter(|c| Book::kills(c) && self.span(c).0 <= at).collect();
             let exits = self.history.sightings.iter().filter(|s| {
                 s.by == key.node && s.what == Seen::Exited && (s.at.at, s.at.seq) <= at

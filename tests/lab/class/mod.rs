@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::Kind;
 use lockstorm::explain::finding::Class;
+use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::class::classify;
-use lockstorm::explore::ground::ground;
 use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::strategy::Alphabet;
 use lockstorm::explore::trial::{Trial, attempt};
@@ -87,7 +87,7 @@ fn the_class_is_what_all_subsets_of_the_faults_say() {
 }
 
 fn hunt(lab: &Lab, lock: &str, kind: TopologyKind, persistence: Persistence) -> Hunt {
-    let mut base = ground(lock, kind);
+    let mut base = base_plan(lock, kind);
     base.topology.persistence = persistence;
     let verbs = verbs::words().map(str::to_owned).collect();
     // Only faults are drawn: the subsets are those of faults.

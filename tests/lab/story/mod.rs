@@ -22,10 +22,10 @@ use std::collections::BTreeMap;
 use lockstorm::check::judge::judge;
 use lockstorm::check::terms::{Invariant, Terms};
 use lockstorm::explain::finding::Finding;
-use lockstorm::explore::ground::ground;
+use lockstorm::explore::base_plan::base_plan;
 use lockstorm::history::{
-    Access, AccessKind, ClockPiece, Condition, ContractBreach, History, Key, Op, OpKind, Outcome,
-    Request, Seen, Sighting,
+    Access, AccessKind, ClockPiece, ContractBreach, FaultInterval, History, Key, Op, OpKind,
+    Outcome, Request, Seen, Sighting,
 };
 use lockstorm::ledger::site::Site;
 use lockstorm::plan::TopologyKind;
@@ -159,7 +159,7 @@ impl Story {
             0 | 1 => TopologyKind::Replicated,
             _ => TopologyKind::Independent,
         };
-        let mut plan = ground("token-lua", kind);
+        let mut plan = base_plan("token-lua", kind);
         plan.name = name.to_owned();
         plan.lock.key.clone_from(&terms.lock_key);
         plan.workload.reenter = terms.reenters;
@@ -384,7 +384,15 @@ impl StoryParser {
             }
             None => Vec::new(),
         };
-        self.history.conditions.push(Condition { fault, verb, target, from, to, met, done });
+        self.history.fault_intervals.push(FaultInterval {
+            fault,
+            verb,
+            target,
+            from,
+            to,
+            met,
+            done,
+        });
         Some(())
     }
 
@@ -432,7 +440,7 @@ impl StoryParser {
         let keys = history.keys.iter_mut().map(|key| &mut key.at);
         let keys = keys.chain(history.sightings.iter_mut().map(|sighting| &mut sighting.at));
         let accesses = history.accesses.iter_mut().map(|access| &mut access.at);
-        let faults = history.conditions.iter_mut();
+        let faults = history.fault_intervals.iter_mut();
         let faults = faults.flat_map(|fault| [Some(&mut fault.from), fault.to.as_mut()]).flatten();
         let legs = history.requests.iter_mut().flat_map(|request| &mut request.legs);
         let legs = legs.map(|(_, at)| at);
@@ -446,7 +454,7 @@ impl StoryParser {
         history.keys.sort_by_key(|key| key.at);
         history.sightings.sort_by_key(|sighting| sighting.at);
         history.accesses.sort_by_key(|access| access.at);
-        history.conditions.sort_by_key(|fault| fault.from);
+        history.fault_intervals.sort_by_key(|fault| fault.from);
         history.requests.sort_by_key(|request| request.legs[0].1);
         true_clocks(history);
         self.history
@@ -455,7 +463,7 @@ impl StoryParser {
 
 /// Gives each command the instants of its effects: what the times in `done` stand for.
 fn carry_out(history: &mut History) {
-    for command in &mut history.conditions {
+    for command in &mut history.fault_intervals {
         let keys = history.keys.iter().map(|key| (&key.node, key.at));
         let roles = history.sightings.iter().map(|role| (&role.by, role.at));
         let effects: Vec<Instant> = keys

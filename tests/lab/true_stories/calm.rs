@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm::history::{AccessKind, Condition, Key, Op, OpId, OpKind, Outcome, PROBE, Seen};
+use lockstorm::history::{AccessKind, FaultInterval, Key, Op, OpId, OpKind, Outcome, PROBE, Seen};
 use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
@@ -204,7 +204,7 @@ fn spared(facts: &Facts, sentence: &Sentence, keyed: Option<&str>) -> Truth {
         .find(|h| h.op.caller == who && h.from < sentence.at && sentence.at <= h.until);
     let hold = hold.ok_or("it holds nothing then")?;
     let mut halts = facts.struck(&hold.op.process).filter(|c| c.verb.word() == word);
-    let is_it = |c: &Condition| {
+    let is_it = |c: &FaultInterval| {
         c.to == Some(sentence.at) && is_length(sentence.words[2], sentence.at.at - c.from.at)
     };
     let halt = halts.find(|c| is_it(c)).ok_or("no such halt ends now")?;
@@ -268,7 +268,7 @@ fn outlives(facts: &Facts, sentence: &Sentence, paused: bool) -> Truth {
         .iter()
         .any(|h| h.op.caller != hold.op.caller && h.from.at >= over && h.from < sentence.at);
     ensure(!others, "somebody is let in")?;
-    let halts = facts.history.conditions.iter().filter(|c| c.verb.halts());
+    let halts = facts.history.fault_intervals.iter().filter(|c| c.verb.halts());
     let mut own = halts.filter(|c| c.strikes(&hold.op.process) && c.from < sentence.at);
     let is_halted = own.any(|c| c.to.is_none_or(|to| lease < to.at));
     ensure(is_halted == paused, "it is halted otherwise")
@@ -303,7 +303,7 @@ fn waits(facts: &Facts, sentence: &Sentence, granted: bool) -> Truth {
     ensure(asked[..often - 1].iter().all(|op| !is_granted(op)), "it is let in before")?;
     // A caller that is never granted waits until it dies, or until the heal.
     let heal = facts.history.healed.unwrap_or(facts.history.end).at;
-    let kills = facts.history.conditions.iter().filter(|c| c.verb.kills());
+    let kills = facts.history.fault_intervals.iter().filter(|c| c.verb.kills());
     let deaths = kills.filter(|c| c.strikes(&last.process)).map(|c| c.from);
     let death = deaths.filter(|at| *at > sentence.at).map(|at| at.at).min();
     let over = death.map_or(heal, |at| at.min(heal));
@@ -442,8 +442,8 @@ fn comes_up(facts: &Facts, node: Option<&&str>, at: Nanos) -> bool {
 
 /// Whether a halt of a node ends at a true time.
 fn resumes(facts: &Facts, node: Option<&&str>, at: Nanos) -> bool {
-    let mut halts = facts.history.conditions.iter().filter(|c| c.verb.halts());
-    let is_end = |c: &Condition| c.to.is_some_and(|to| to.at == at);
+    let mut halts = facts.history.fault_intervals.iter().filter(|c| c.verb.halts());
+    let is_end = |c: &FaultInterval| c.to.is_some_and(|to| to.at == at);
     halts.any(|c| node.is_some_and(|node| c.strikes(node)) && is_end(c))
 }
 

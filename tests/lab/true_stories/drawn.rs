@@ -2,8 +2,8 @@
 
 use lockstorm::check::verdict::Verdict;
 use lockstorm::explain::finding::Finding;
+use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::examine;
-use lockstorm::explore::ground::ground;
 use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::strategy::Alphabet;
 use lockstorm::explore::trial::attempt;
@@ -32,7 +32,7 @@ pub fn rows() -> Vec<Row> {
     ];
     let locks = ALGORITHMS.iter().map(|algorithm| algorithm.name);
     let rows = locks.flat_map(|lock| kinds.map(|kind| Row { lock, kind }));
-    rows.filter(|row| ground(row.lock, row.kind).validate().is_ok()).collect()
+    rows.filter(|row| base_plan(row.lock, row.kind).validate().is_ok()).collect()
 }
 
 /// The plans of a row that are violated, or that hold, as findings, from a seed on.
@@ -65,7 +65,7 @@ pub fn findings(row: &Row, from: u64, violated: bool) -> impl Iterator<Item = Fi
 }
 
 fn hunt(lab: &Lab, row: &Row, persistence: Persistence) -> Hunt {
-    let mut base = ground(row.lock, row.kind);
+    let mut base = base_plan(row.lock, row.kind);
     base.topology.persistence = persistence;
     base.name = format!("{} on {:?} with {persistence:?}", row.lock, row.kind);
     let verbs = verbs::words().map(str::to_owned).collect();

@@ -2,7 +2,7 @@
 //! whether a host was up, whose key existed on a node.
 
 use lockstorm::explain::finding::Finding;
-use lockstorm::history::{Condition, History, Key, Op, OpId, OpKind, Outcome, Seen};
+use lockstorm::history::{FaultInterval, History, Key, Op, OpId, OpKind, Outcome, Seen};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
@@ -157,9 +157,9 @@ impl<'a> Facts<'a> {
     }
 
     /// The faults of a host itself.
-    pub fn struck(&self, host: &str) -> impl Iterator<Item = &'a Condition> {
+    pub fn struck(&self, host: &str) -> impl Iterator<Item = &'a FaultInterval> {
         let host = host.to_owned();
-        let all = self.history.conditions.iter();
+        let all = self.history.fault_intervals.iter();
         all.filter(move |c| matches!(&c.target, Target::Host(name) if *name == host))
     }
 

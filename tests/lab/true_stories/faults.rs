@@ -1,6 +1,6 @@
 //! Predicates of sentences about faults of hosts and links.
 
-use lockstorm::history::{Condition, OpKind};
+use lockstorm::history::{FaultInterval, OpKind};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Instant;
 
@@ -49,10 +49,10 @@ fn fault(
     who: usize,
     figure: Option<usize>,
 ) -> Truth {
-    let began = facts.history.conditions.iter().filter(|c| c.from == sentence.at);
+    let began = facts.history.fault_intervals.iter().filter(|c| c.from == sentence.at);
     let mut wrong = format!("no {word} strikes then");
-    for condition in began.filter(|c| word_of(&c.verb) == word) {
-        match is_stated(facts, sentence, condition, who, figure) {
+    for interval in began.filter(|c| word_of(&c.verb) == word) {
+        match is_stated(facts, sentence, interval, who, figure) {
             Ok(()) => return Ok(()),
             Err(why) => wrong = why,
         }
@@ -62,70 +62,70 @@ fn fault(
 
 /// The same of clocks that run fast, or slow.
 fn rate(facts: &Facts, sentence: &Sentence, is_fast: bool) -> Truth {
-    let mut began = facts.history.conditions.iter().filter(|c| c.from == sentence.at);
+    let mut began = facts.history.fault_intervals.iter().filter(|c| c.from == sentence.at);
     let is_it = |verb: &Verb| match verb {
         Verb::ClockRate { ppm } => {
             (*ppm >= 0) == is_fast && ppm.unsigned_abs().to_string() == sentence.words[1]
         }
         _ => false,
     };
-    let condition = began.find(|c| is_it(&c.verb)).ok_or("no such rate begins then")?;
-    is_stated(facts, sentence, condition, 0, None)
+    let interval = began.find(|c| is_it(&c.verb)).ok_or("no such rate begins then")?;
+    is_stated(facts, sentence, interval, 0, None)
 }
 
 fn is_stated(
     facts: &Facts,
     sentence: &Sentence,
-    condition: &Condition,
+    interval: &FaultInterval,
     who: usize,
     figure: Option<usize>,
 ) -> Truth {
-    ensure(condition.met != Some(0), "it met nothing")?;
+    ensure(interval.met != Some(0), "it met nothing")?;
     let last = sentence.words.len() - 1;
     // The end of a link target is not marked: the tail follows its names directly.
-    let rest = match &condition.target {
+    let rest = match &interval.target {
         Target::Host(host) => {
             ensure(sentence.words[who] == host, "it struck another")?;
             if last == who { "" } else { sentence.words[last] }
         }
         Target::Links { .. } => {
             let text = sentence.words[who];
-            let rest = text.strip_prefix(&*parties(&condition.target)).ok_or("it struck others")?;
+            let rest = text.strip_prefix(&*parties(&interval.target)).ok_or("it struck others")?;
             if last == who { rest } else { sentence.words[last] }
         }
     };
     if let Some(at) = figure {
-        ensure(is_figure(&condition.verb, sentence.words[at]), "it has another figure")?;
+        ensure(is_figure(&interval.verb, sentence.words[at]), "it has another figure")?;
     }
-    tail(facts, condition, rest)
+    tail(facts, interval, rest)
 }
 
 /// When a fault is over, with those of the same kind that strike the same host before that.
-fn over(facts: &Facts, condition: &Condition) -> Option<Instant> {
-    let Target::Host(host) = &condition.target else { return condition.to };
-    if matches!(condition.verb, Verb::Pause | Verb::Suspend) {
+fn over(facts: &Facts, interval: &FaultInterval) -> Option<Instant> {
+    let Target::Host(host) = &interval.target else { return interval.to };
+    if matches!(interval.verb, Verb::Pause | Verb::Suspend) {
         // A process that is killed while it stands still does not stand still any more. Its machine
         // sleeps on, until it has no power or starts another.
         let deaths = facts.struck(host).filter(|other| is_death(&other.verb));
-        let ends = deaths.filter(|death| death.from > condition.from).filter_map(|death| {
-            let is_off = condition.verb == Verb::Pause || death.verb == Verb::PowerLoss;
+        let ends = deaths.filter(|death| death.from > interval.from).filter_map(|death| {
+            let is_off = interval.verb == Verb::Pause || death.verb == Verb::PowerLoss;
             if is_off { Some(death.from) } else { death.to }
         });
-        let end = ends.min().filter(|at| condition.to.is_none_or(|to| *at < to));
+        let end = ends.min().filter(|at| interval.to.is_none_or(|to| *at < to));
         if end.is_some() {
             return end;
         }
     }
-    let alike = |other: &Condition| {
-        let both = |is: fn(&Verb) -> bool| is(&condition.verb) && is(&other.verb);
-        let stands = matches!(condition.verb, Verb::Pause | Verb::Suspend);
-        both(is_death) || stands && condition.verb == other.verb
+    let alike = |other: &FaultInterval| {
+        let both = |is: fn(&Verb) -> bool| is(&interval.verb) && is(&other.verb);
+        let stands = matches!(interval.verb, Verb::Pause | Verb::Suspend);
+        both(is_death) || stands && interval.verb == other.verb
     };
-    let mut over = condition.to?;
+    let mut over = interval.to?;
     loop {
         let mut others = facts
             .struck(host)
-            .filter(|other| alike(other) && other.met != Some(0) && other.from > condition.from);
+            .filter(|other| alike(other) && other.met != Some(0) && other.from > interval.from);
         let more = others.find(|other| other.from <= over && other.to.is_none_or(|to| to > over));
         let Some(more) = more else { return Some(over) };
         over = more.to?;
@@ -133,25 +133,25 @@ fn over(facts: &Facts, condition: &Condition) -> Option<Instant> {
 }
 
 /// How long it lasts, and what its target was doing as it struck.
-fn tail(facts: &Facts, condition: &Condition, text: &str) -> Truth {
-    let rest = match over(facts, condition) {
+fn tail(facts: &Facts, interval: &FaultInterval, text: &str) -> Truth {
+    let rest = match over(facts, interval) {
         None => text.strip_prefix(" to the end of the run").ok_or("it lasts to the end")?,
-        Some(to) if to.at == condition.from.at => text,
+        Some(to) if to.at == interval.from.at => text,
         Some(to) => {
             let words = read(" for {length}, until {moment}{any}", text).ok_or("it has no end")?;
-            ensure(is_length(words[0], to.at - condition.from.at), "it lasts otherwise")?;
+            ensure(is_length(words[0], to.at - interval.from.at), "it lasts otherwise")?;
             ensure(is_moment(words[1], to.at), "it ends otherwise")?;
             words[2]
         }
     };
     let rest = match rest.split_once("; its machine loses power at ") {
         Some((rest, at)) => {
-            let Target::Host(host) = &condition.target else {
+            let Target::Host(host) = &interval.target else {
                 return Err("links have none".into());
             };
             let mut losses = facts.struck(host).filter(|other| other.verb == Verb::PowerLoss);
             let is_then =
-                losses.any(|loss| condition.from < loss.from && is_moment(at, loss.from.at));
+                losses.any(|loss| interval.from < loss.from && is_moment(at, loss.from.at));
             ensure(is_then, "it loses none then")?;
             rest
         }
@@ -164,11 +164,11 @@ fn tail(facts: &Facts, condition: &Condition, text: &str) -> Truth {
         let held = facts
             .holds
             .iter()
-            .any(|h| h.op.caller == name && h.from < condition.from && condition.from <= h.until);
+            .any(|h| h.op.caller == name && h.from < interval.from && interval.from <= h.until);
         ensure(held, "who is named does not hold the lock then")
     };
     if rest == ", while holding the lock" {
-        let Target::Host(host) = &condition.target else { return Err("links hold nothing".into()) };
+        let Target::Host(host) = &interval.target else { return Err("links hold nothing".into()) };
         return holds(host);
     }
     if let Some(words) = read(", while {who} holds the lock", rest) {
@@ -178,8 +178,8 @@ fn tail(facts: &Facts, condition: &Condition, text: &str) -> Truth {
         let asking = facts.history.ops.iter().any(|op| {
             op.caller == words[0]
                 && op.kind == OpKind::Acquire
-                && op.call.instant() < condition.from
-                && op.ret.is_none_or(|ret| ret.instant() > condition.from)
+                && op.call.instant() < interval.from
+                && op.ret.is_none_or(|ret| ret.instant() > interval.from)
         });
         return ensure(asking, "it is not in an acquire then");
     }

@@ -114,9 +114,9 @@ fn put_back(facts: &Facts, sentence: &Sentence) -> Truth {
     let lasts = key.until_ms.is_none_or(|until| now <= until);
     // A step back before anybody noticed makes it last.
     let next = facts.keys_on(node).find(|(at, _)| *at > index).map(|(_, next)| next.at);
-    let revived = facts.history.conditions.iter().any(|condition| {
-        let is_step = matches!(condition.verb, Verb::ClockStep { .. }) && condition.strikes(node);
-        is_step && key.at < condition.from && next.is_none_or(|next| condition.from < next)
+    let revived = facts.history.fault_intervals.iter().any(|interval| {
+        let is_step = matches!(interval.verb, Verb::ClockStep { .. }) && interval.strikes(node);
+        is_step && key.at < interval.from && next.is_none_or(|next| interval.from < next)
     });
     ensure(lasts || revived, "its time to live is over")?;
     let owner = key.by.and_then(|by| facts.owner(by));

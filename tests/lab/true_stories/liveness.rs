@@ -39,7 +39,7 @@ pub const TEMPLATES: &[Template] = &[
         |f, t| {
             still(f, t, true)?;
             let comes = f.history.requests.iter().any(|r| {
-                let ends = f.history.conditions.iter().any(|c| {
+                let ends = f.history.fault_intervals.iter().any(|c| {
                     let is_after = r.at(Leg::Sent).is_some_and(|sent| sent < c.from);
                     c.verb.kills() && c.strikes(&r.to) && is_after
                 });
@@ -278,7 +278,7 @@ fn notified_late(facts: &Facts, sentence: &Sentence, is_stated: bool) -> Truth {
     ensure(is_length(sentence.words[1], late), &format!("it is {late} ns late"))?;
     // The end of the halts in which the lease ended.
     let mut again = over;
-    for halt in facts.history.conditions.iter().filter(|c| c.verb.halts()) {
+    for halt in facts.history.fault_intervals.iter().filter(|c| c.verb.halts()) {
         let to = halt.to.map_or(facts.history.end.at, |to| to.at);
         if halt.strikes(&hold.op.process) && halt.from.at <= again && again < to {
             again = to;

@@ -1,6 +1,6 @@
 //! Predicates of sentences about commands that an operator gave to a node.
 
-use lockstorm::history::{Condition, Seen};
+use lockstorm::history::{FaultInterval, Seen};
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::{Instant, MILLISECOND, SECOND};
 use lockstorm_platform::trace::KeyChange;
@@ -28,14 +28,15 @@ pub const TEMPLATES: &[Template] = &[
 ];
 
 /// The commands of this name that were given to a node by now and did something.
-fn commands<'a>(facts: &Facts<'a>, sentence: &Sentence, word: &str) -> Vec<&'a Condition> {
+fn commands<'a>(facts: &Facts<'a>, sentence: &Sentence, word: &str) -> Vec<&'a FaultInterval> {
     let own = facts.struck(sentence.words[0]).filter(|c| word_of(&c.verb) == word);
     own.filter(|c| c.met != Some(0) && c.from <= sentence.at).collect()
 }
 
 /// Whether a node runs: it is not down, paused or asleep.
 pub fn runs(facts: &Facts, node: &str, at: Instant) -> bool {
-    let stops = |c: &&Condition| is_death(&c.verb) || matches!(c.verb, Verb::Pause | Verb::Suspend);
+    let stops =
+        |c: &&FaultInterval| is_death(&c.verb) || matches!(c.verb, Verb::Pause | Verb::Suspend);
     let mut stopped = facts.struck(node).filter(stops);
     !stopped.any(|c| c.from <= at && c.to.is_none_or(|to| at < to))
 }
@@ -119,8 +120,8 @@ fn has_key(facts: &Facts, at: Instant, node: &str, who: &str) -> Truth {
 /// The targets of the requests that clients send until another node is promoted.
 fn asked_next(facts: &Facts, since: Instant, node: &str, text: &str) -> Truth {
     let group = group(facts, node);
-    let orders = facts.history.conditions.iter().filter(|c| c.verb == Verb::Failover);
-    let of_group = |c: &&Condition| group.iter().any(|node| c.strikes(node));
+    let orders = facts.history.fault_intervals.iter().filter(|c| c.verb == Verb::Failover);
+    let of_group = |c: &&FaultInterval| group.iter().any(|node| c.strikes(node));
     let leads = orders.filter(of_group).filter_map(|c| c.done.first().copied());
     let next = leads.filter(|at| *at > since).min();
     let sent = facts.history.requests.iter().filter(|r| {

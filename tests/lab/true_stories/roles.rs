@@ -65,7 +65,7 @@ fn tilted(facts: &Facts, sentence: &Sentence, who: &str) -> Truth {
     let mut all = facts.history.sightings.iter();
     let soon = |seen: &Sighting| sentence.at <= seen.at && seen.at.at - sentence.at.at <= TOGETHER;
     ensure(all.any(|s| s.by == who && s.what == Seen::Tilted && soon(s)), "it was not tilted")?;
-    let mut struck = facts.history.conditions.iter();
+    let mut struck = facts.history.fault_intervals.iter();
     ensure(struck.any(|c| c.strikes(who) && c.from <= sentence.at), "nothing struck it before")
 }
 

@@ -31,8 +31,8 @@ pub fn wrong(facts: &Facts, story: &Story) -> Vec<String> {
         if !said.insert((line.at.at, &line.text)) {
             wrong.push(format!("'{}' is said twice", line.text));
         }
-        if let Some(Evidence::Condition(index)) = line.evidence.first()
-            && facts.history.conditions[*index].from == line.at
+        if let Some(Evidence::FaultInterval(index)) = line.evidence.first()
+            && facts.history.fault_intervals[*index].from == line.at
             && !faults.insert(*index)
         {
             wrong.push(format!("'{}' tells of a fault that is told already", line.text));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockstorm_fake_redis::FakeRedis;
 
-use crate::ground::{connect, lock, query};
+use crate::connections::{connect, lock, query};
 
 #[tokio::test]
 async fn a_lease_ends_when_the_clock_is_set_forward() {

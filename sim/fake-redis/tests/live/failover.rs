@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockstorm_fake_redis::FakeRedis;
 
-use crate::ground::{LONG, connect, connect_to, lock, query};
+use crate::connections::{LONG, connect, connect_to, lock, query};
 
 async fn with_replicas(count: usize) -> FakeRedis {
     FakeRedis::builder().replicas(count).start().await.expect("good settings")

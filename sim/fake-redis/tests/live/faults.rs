@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use lockstorm_fake_redis::{Append, FakeRedis};
 
-use crate::ground::{LONG, SHORT, ask_in_vain, connect, connect_to, lock, query};
+use crate::connections::{LONG, SHORT, connect, connect_to, lock, query, query_in_vain};
 
 #[tokio::test]
 async fn a_paused_server_is_silent_and_then_does_what_it_was_sent() {
     let redis = FakeRedis::start().await;
     let mut one = connect(&redis).await;
     redis.pause().await;
-    ask_in_vain(&mut one, "SET lock late").await;
+    query_in_vain(&mut one, "SET lock late").await;
     assert_eq!(redis.get("lock").await, None, "a look needs no process");
     redis.resume().await;
     redis.wait_for_requests("SET", 1).await;
@@ -81,7 +81,7 @@ async fn a_partition_holds_back_what_is_sent_until_it_is_healed() {
     let redis = FakeRedis::start().await;
     let mut one = connect(&redis).await;
     redis.partition().await;
-    ask_in_vain(&mut one, "SET lock late").await;
+    query_in_vain(&mut one, "SET lock late").await;
     assert_eq!(redis.get("lock").await, None);
     redis.heal().await;
     redis.wait_for_requests("SET", 1).await;

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use lockstorm_fake_redis::FakeRedis;
 use redis::Commands;
 
-use crate::ground::{connect, lock, query};
+use crate::connections::{connect, lock, query};
 
 #[tokio::test]
 async fn a_dropped_server_closes_its_port_and_its_connections() {
@@ -55,7 +55,7 @@ fn a_test_that_panics_ends_its_server() {
 async fn who_gives_up_waiting_keeps_nothing_busy() {
     let redis = FakeRedis::start().await;
     let wait = redis.wait_for_requests("SET", 1);
-    let given_up = tokio::time::timeout(crate::ground::SHORT, wait).await;
+    let given_up = tokio::time::timeout(crate::connections::SHORT, wait).await;
     assert!(given_up.is_err(), "nobody has set anything");
     assert!(lock(&mut connect(&redis).await, "one").await);
     redis.wait_for_requests("set", 1).await;

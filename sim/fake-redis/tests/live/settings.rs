@@ -3,7 +3,7 @@
 use lockstorm_fake_redis::{Compat, FakeRedis};
 use redis::{AsyncCommands, Value};
 
-use crate::ground::{connect, connect_to, query};
+use crate::connections::{connect, connect_to, query};
 
 #[tokio::test]
 async fn a_server_without_settings_is_redis_7_0() {

@@ -15,7 +15,7 @@ const DRIFT: Nanos = 100;
 
 /// See the module documentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CustodyIncarnation {
+pub struct CustodyLife {
     /// The node.
     pub node: String,
     /// The key.
@@ -95,7 +95,7 @@ impl CustodyEnd {
     }
 }
 
-impl CustodyIncarnation {
+impl CustodyLife {
     /// The request that created it.
     pub fn birth(&self) -> Option<Request> {
         self.by.as_ref().map(|by| by.request)

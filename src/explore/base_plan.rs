@@ -36,12 +36,12 @@ const SENTINELS: Sentinels = Sentinels {
 };
 
 /// A plan without faults: three clients that often acquire a lock of the catalogue, for a counter.
-pub fn ground(lock: &str, topology: TopologyKind) -> Plan {
+pub fn base_plan(lock: &str, topology: TopologyKind) -> Plan {
     plan(lock, catalogue::find(lock).is_some_and(|algorithm| algorithm.needs_ttl), topology)
 }
 
-/// As [`ground`], for a lock of the user's own.
-pub fn ground_of(lock: &Algorithm, topology: TopologyKind) -> Plan {
+/// As [`base_plan`], for a lock of the user's own.
+pub fn base_plan_of(lock: &Algorithm, topology: TopologyKind) -> Plan {
     plan(lock.name, lock.needs_ttl, topology)
 }
 

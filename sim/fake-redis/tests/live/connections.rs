@@ -35,7 +35,7 @@ pub async fn query(connection: &mut MultiplexedConnection, line: &str) -> RedisR
 }
 
 /// Asks a line that nobody answers.
-pub async fn ask_in_vain(connection: &mut MultiplexedConnection, line: &str) {
+pub async fn query_in_vain(connection: &mut MultiplexedConnection, line: &str) {
     let answer = tokio::time::timeout(SHORT, query(connection, line)).await;
     assert!(answer.is_err(), "{answer:?}");
 }

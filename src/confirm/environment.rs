@@ -29,7 +29,7 @@ use crate::confirm::relay::{self, RelayNode};
 use crate::plan::Plan;
 use crate::run::address::{node_address, resource_address, sentinel_address};
 use crate::run::sentinels::Surroundings;
-use crate::run::{self, Ground, Lab, process};
+use crate::run::{self, Environment, Lab, process};
 
 /// How long the world runs between two updates of the servers' state (stopped or running) and
 /// clocks.
@@ -45,7 +45,7 @@ const WATCHMAN_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 9,
 pub const ENDED: &str = "it was ended before it was over";
 
 /// See the module documentation.
-pub struct RealGround {
+pub struct RealEnvironment {
     nodes: Vec<Rc<RelayNode>>,
     network: u8,
     places: BTreeMap<SocketAddrV4, SocketAddrV4>,
@@ -79,13 +79,13 @@ pub struct RealRun {
     pub latest: Nanos,
 }
 
-impl RealGround {
+impl RealEnvironment {
     /// Starts a server for each node of a plan and waits until all reply.
     ///
     /// # Errors
     ///
     /// In words: what cannot be bound or started.
-    pub fn prepare(plan: &Plan) -> Result<RealGround, String> {
+    pub fn prepare(plan: &Plan) -> Result<RealEnvironment, String> {
         let network = next_network();
         let mut ports = Ports::default();
         let mut places = BTreeMap::new();
@@ -99,7 +99,7 @@ impl RealGround {
             let known = bound.map_err(|e| format!("{wanted} cannot be bound: {e}"))?;
             places.insert(simulated, known);
         }
-        let mut ground = RealGround {
+        let mut environment = RealEnvironment {
             nodes: Vec::new(),
             network,
             places,
@@ -108,7 +108,7 @@ impl RealGround {
             latest: 0,
         };
         let start = |name: &str, at| {
-            ground.start(plan, name, at).map_err(|e| format!("{name} cannot be started: {e}"))
+            environment.start(plan, name, at).map_err(|e| format!("{name} cannot be started: {e}"))
         };
         // All servers are started before the first is awaited, so that they start in parallel.
         let started = servers.iter().map(|(name, at)| start(name, *at));
@@ -127,8 +127,8 @@ impl RealGround {
             let Started { setup, server, home } = started;
             nodes.push(Rc::new(RelayNode::new(name.clone(), setup, home, server)));
         }
-        ground.nodes = nodes;
-        Ok(ground)
+        environment.nodes = nodes;
+        Ok(environment)
     }
 
     fn start(&self, plan: &Plan, name: &str, at: SocketAddrV4) -> io::Result<Started> {
@@ -192,9 +192,9 @@ impl RealGround {
     fn look_after(&self, world: &World) {
         let real = world.status(WATCHMAN).readings.wall;
         for node in &self.nodes {
-            let condition = world.status(&node.name);
-            let ahead = i128::from(condition.readings.wall) - i128::from(real);
-            node.follow(condition.is_halted);
+            let interval = world.status(&node.name);
+            let ahead = i128::from(interval.readings.wall) - i128::from(real);
+            node.follow(interval.is_halted);
             node.set_clock(i64::try_from(ahead / i128::from(MILLISECOND)).unwrap_or(0));
         }
     }
@@ -215,7 +215,7 @@ fn has_clock(plan: &Plan, node: &str) -> bool {
     own || changed
 }
 
-impl Ground for RealGround {
+impl Environment for RealEnvironment {
     fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4 {
         let bound = self.places.get(&simulated).copied();
         bound.unwrap_or_else(|| on_loopback(self.network, simulated))

@@ -6,11 +6,11 @@ use lockstorm_platform::trace::Leg;
 
 use crate::history::{OpId, Request};
 use crate::reading::history::Reading;
-use crate::reading::incarnation;
+use crate::reading::key_life;
 
 /// One life of a key on one node, from the command that created it to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyLife {
+pub struct StoryLife {
     /// The node.
     pub node: String,
     /// Index of its creation in the history's `keys`.
@@ -28,7 +28,7 @@ pub struct KeyLife {
     pub until_ms: Option<u64>,
 }
 
-impl KeyLife {
+impl StoryLife {
     /// Whether a request was executed on its node while it existed.
     pub fn is_met_by(&self, request: &Request) -> bool {
         let is_met = |at: Instant| self.from <= at && at < self.until;
@@ -37,12 +37,12 @@ impl KeyLife {
 }
 
 /// Every life of the lock's key, in order of creation.
-pub fn incarnations(reading: &Reading) -> Vec<KeyLife> {
-    reading.lives.incarnations.iter().map(|life| shown(reading, life)).collect()
+pub fn lives(reading: &Reading) -> Vec<StoryLife> {
+    reading.lives.lives.iter().map(|life| shown(reading, life)).collect()
 }
 
-fn shown(reading: &Reading, life: &incarnation::Incarnation) -> KeyLife {
-    KeyLife {
+fn shown(reading: &Reading, life: &key_life::KeyLife) -> StoryLife {
+    StoryLife {
         node: life.node.to_owned(),
         born: life.born,
         owner: life.by.and_then(|by| reading.owner(by)),

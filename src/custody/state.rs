@@ -10,7 +10,7 @@ use lockstorm_platform::trace::{Connection, HostId, KeyName, Request};
 use crate::custody::finding::{
     Certainty, CustodyCounts, CustodyFinding, CustodyJudgement, CustodyKind,
 };
-use crate::custody::incarnation::{CustodyIncarnation, ReplyState, Tokens};
+use crate::custody::life::{CustodyLife, ReplyState, Tokens};
 use crate::reading::provenance::Provenance;
 use crate::reading::provenance::recent::Bounds;
 
@@ -31,7 +31,7 @@ pub struct CustodyTerms {
 }
 
 /// See the module documentation.
-pub struct CustodyLedger {
+pub struct Custody {
     pub(super) terms: CustodyTerms,
     pub(super) nodes: BTreeMap<HostId, CustodyBook>,
     pub(super) pasts: BTreeMap<KeyName, Past>,
@@ -44,14 +44,14 @@ pub struct CustodyLedger {
     pub(super) counts: CustodyCounts,
     pub(super) is_pooled: bool,
     /// Lives that have ended since the last call of `drain`.
-    pub(super) ended: Vec<CustodyIncarnation>,
+    pub(super) ended: Vec<CustodyLife>,
 }
 
 /// What is known of one node.
 #[derive(Default)]
 pub(super) struct CustodyBook {
     pub name: String,
-    pub living: BTreeMap<KeyName, CustodyIncarnation>,
+    pub living: BTreeMap<KeyName, CustodyLife>,
     pub master: Option<SocketAddrV4>,
     pub present: Option<Present>,
 }
@@ -70,15 +70,15 @@ pub(super) struct Present {
 pub(super) struct Past {
     pub tokens: Tokens,
     /// Lives that ended while their leases ran, without a release.
-    pub running: Vec<CustodyIncarnation>,
+    pub running: Vec<CustodyLife>,
 }
 
-impl CustodyLedger {
+impl Custody {
     /// A ledger before the first entry.
-    pub fn new(terms: CustodyTerms) -> CustodyLedger {
+    pub fn new(terms: CustodyTerms) -> Custody {
         let book = |name: &str| CustodyBook { name: name.to_owned(), ..CustodyBook::default() };
         let nodes = terms.nodes.iter().map(|(host, name, _)| (*host, book(name))).collect();
-        CustodyLedger {
+        Custody {
             terms,
             nodes,
             pasts: BTreeMap::new(),
@@ -93,12 +93,12 @@ impl CustodyLedger {
     }
 
     /// The lives that have ended since the last call.
-    pub fn drain(&mut self) -> Vec<CustodyIncarnation> {
+    pub fn drain(&mut self) -> Vec<CustodyLife> {
         std::mem::take(&mut self.ended)
     }
 
     /// Every life that has not ended.
-    pub fn living(&self) -> impl Iterator<Item = &CustodyIncarnation> {
+    pub fn living(&self) -> impl Iterator<Item = &CustodyLife> {
         self.nodes.values().flat_map(|book| book.living.values())
     }
 
@@ -142,7 +142,7 @@ impl CustodyLedger {
 }
 
 /// A leak at the end of the observation: a key without an expiry, or without a known owner.
-fn left_over(life: &CustodyIncarnation, now: Nanos) -> Option<CustodyFinding> {
+fn left_over(life: &CustodyLife, now: Nanos) -> Option<CustodyFinding> {
     let finding = |certainty, what: &str| {
         let (owner, what) = (life.clone(), what.to_owned());
         Some(CustodyFinding { kind: CustodyKind::Leak, certainty, at: now, owner, what })

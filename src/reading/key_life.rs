@@ -14,7 +14,7 @@ use lockstorm_platform::trace::KeyChange;
 
 /// One life of the lock's key on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incarnation<'a> {
+pub struct KeyLife<'a> {
     /// The node.
     pub node: &'a str,
     /// The operation that created it, if any.
@@ -57,7 +57,7 @@ pub struct Touch {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lives<'a> {
     /// In order of their birth.
-    pub incarnations: Vec<Incarnation<'a>>,
+    pub lives: Vec<KeyLife<'a>>,
     /// In order of time.
     pub touches: Vec<Touch>,
 }
@@ -83,8 +83,7 @@ impl<'a> Lives<'a> {
             });
             let alive = &mut current[place].1;
             let is_taken = alive.is_some_and(|met| {
-                change.change == KeyChange::Changed
-                    && takes_over(lives.incarnations[met].by, change)
+                change.change == KeyChange::Changed && takes_over(lives.lives[met].by, change)
             });
             *alive = lives.replay(index, change, (*alive, is_taken));
         }
@@ -106,8 +105,8 @@ impl<'a> Lives<'a> {
             // The key existed, but its creation was not recorded.
             (KeyChange::Extended, None) => Some(self.born(index, change, None)),
             (KeyChange::Extended | KeyChange::Changed, Some(met)) if !is_taken => {
-                self.incarnations[met].until_ms = change.until_ms;
-                self.incarnations[met].until_from = change.at.into();
+                self.lives[met].until_ms = change.until_ms;
+                self.lives[met].until_from = change.at.into();
                 alive
             }
             (KeyChange::Set | KeyChange::Changed, _) => {
@@ -122,7 +121,7 @@ impl<'a> Lives<'a> {
     }
 
     fn born(&mut self, index: usize, change: &'a Key, by: Option<OpId>) -> usize {
-        self.incarnations.push(Incarnation {
+        self.lives.push(KeyLife {
             node: &change.node,
             by,
             born: index,
@@ -132,13 +131,13 @@ impl<'a> Lives<'a> {
             until_ms: change.until_ms,
             until_from: change.at.into(),
         });
-        self.incarnations.len() - 1
+        self.lives.len() - 1
     }
 
     fn end(&mut self, index: usize, change: &Key, alive: Option<usize>) {
         let Some(met) = alive else { return };
         let Key { at, change, by, .. } = change;
-        self.incarnations[met].to = (*at).into();
-        self.incarnations[met].ended = Some(LifeEnd { key: index, change: *change, by: *by });
+        self.lives[met].to = (*at).into();
+        self.lives[met].ended = Some(LifeEnd { key: index, change: *change, by: *by });
     }
 }
