@@ -1,7 +1,7 @@
 //! Faults that tested nothing: they never struck, struck nothing, or came after all work.
 //!
-//! The world counts what a fault touched, in [`FaultInterval::met`]; if it did not count, the fault is
-//! assumed to have touched something. A process that is halted in a hold is touched even if it
+//! The world counts what a fault touched, in [`FaultInterval::met`]; if it did not count, the fault
+//! is assumed to have touched something. A process that is halted in a hold is touched even if it
 //! only waited meanwhile: the question was whether the hold outlasts that. Every process reads its
 //! clock, so that count says little of a clock: a step of zero touched nothing, nor did a rate of
 //! zero of a clock that ran true already, nor a fault of a node's clock if the node never had the

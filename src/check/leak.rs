@@ -1,8 +1,8 @@
 //! Leaks: keys that no caller owns any more and that made an acquire fail.
 //!
 //! A key is left over if
-//! - its acquire returned refused or unknown, and each release that requested its node to free it was
-//!   over, or
+//! - its acquire returned refused or unknown, and each release that requested its node to free it
+//!   was over, or
 //! - it still exists after its owner's release returned as released, or reached the key and
 //!   returned as not mine, or
 //! - an extend set it and its grant was given up: its release returned, or its loss was reported,
@@ -120,7 +120,8 @@ fn released_at(case: &Case, key: &KeyLife) -> Option<Moment> {
     Some(by?.ret?.into())
 }
 
-/// When an acquire without a grant was over, and the releases that requested the node to free its key.
+/// When an acquire without a grant was over, and the releases that requested the node to free its
+/// key.
 fn freed_at(
     case: &Case,
     requests: &Requests<'_>,
@@ -173,8 +174,8 @@ fn answered_at(case: &Case, requests: &Requests<'_>, key: &KeyLife, owner: OpId)
 }
 
 /// When a release returned, unknown or not mine, without a request that concerns the key, though no
-/// fault had disturbed its connection: nobody received a request to free the key. It returned at once, or
-/// with a reply to each request that it did send.
+/// fault had disturbed its connection: no node received a request to free the key. It returned at once,
+/// or with a reply to each request that it did send.
 fn queried_nobody(
     case: &Case,
     requests: &Requests<'_>,

@@ -104,7 +104,7 @@ mod tests {
     use super::failed_masters;
 
     #[test]
-    fn a_failed_master_is_told_from_one_that_is_suspected_and_from_a_replica() {
+    fn a_failed_master_is_distinguished_from_a_suspected_one_and_from_a_replica() {
         let line = |host: u8, flags: &str| {
             format!("id{host} 127.1.0.{host}:7000@17000 {flags} - 0 0 1 connected\n")
         };

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_real_machine_cannot_do_is_told() {
+    fn what_a_real_machine_cannot_do_is_reported() {
         check("none", "kind = 'pause'\ntarget = 'c1'\nfor = '15s'", &[]);
         check("none", "kind = 'power-loss'\ntarget = 'n1'\nfor = '1s'", &[]);
         check("aof-always", "kind = 'power-loss'\ntarget = 'n1'\nfor = '1s'", &[]);

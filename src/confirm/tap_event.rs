@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn effects_and_commands_are_told_apart() {
+    fn effects_and_commands_are_distinguished() {
         let event = |what: &str, key: &str| {
             let channel = format!("__keyevent@0__:{what}");
             format!(

@@ -301,7 +301,7 @@ fn equal_tokens_leave_connections_alone() {
 }
 
 #[test]
-fn a_lock_whose_owner_was_never_told_leaks_when_it_keeps_others_out() {
+fn a_lock_whose_owner_never_learned_of_it_leaks_when_it_keeps_others_out() {
     let line = "SET lock a NX PX 1000";
     let left = || {
         let set = Some((KeyChange::Set, Some(1_000)));

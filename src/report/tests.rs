@@ -76,7 +76,7 @@ fn json_brings_the_finding_back() {
 }
 
 #[test]
-fn colour_is_only_there_when_asked_for() {
+fn colour_is_only_there_when_requested() {
     let finding = fixture::gc_pause::finding();
     let explanation = explain(&finding);
     let plain = text::page(&finding, &explanation, false);

@@ -181,7 +181,7 @@ fn what_is_no_path_or_a_path_for_tests_closes_none() {
 }
 
 #[test]
-fn a_circle_is_told_by_its_shortest_way_round() {
+fn a_circle_is_reported_by_its_shortest_path() {
     let steps = "\n    crate::shop uses crate::shop::shelf: `crate::shop::shelf::fill`\
                  \n    crate::shop::shelf uses crate::shop: `crate::shop::Shop`";
     let whole = format!("3 in a circle, shortest way round:{steps}");

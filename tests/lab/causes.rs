@@ -165,7 +165,7 @@ fn a_fault_without_which_others_wait_in_vain_says_which() {
 
 /// What lost the update is in the story, though the overlap that it is about needed it not.
 #[test]
-fn a_fault_that_lost_an_update_is_told() {
+fn a_fault_that_lost_an_update_is_in_the_story() {
     let text = text(
         "algorithm = 'token-lua'\nttl = '10s'",
         "kind = 'counter'\nclients = 2\nhold = '3s'\nrounds = 3",
@@ -180,7 +180,7 @@ fn a_fault_that_lost_an_update_is_told() {
 
 /// A fence that the story tells to be too small has its fault, and the grant before it.
 #[test]
-fn a_fault_that_made_a_fence_too_small_is_told() {
+fn a_fault_that_made_a_fence_too_small_is_in_the_story() {
     let text = text(
         "algorithm = 'fenced'\nttl = '5s'",
         "kind = 'append-log'\nclients = 3\nhold = '3s'\nrounds = 2",
@@ -230,7 +230,7 @@ fn who_does_it_without_all_other_faults_is_said_of_several_faults_alone() {
 /// The replica's promotion is a step of what happened, though the dead master's start would have
 /// let the other caller in as well.
 #[test]
-fn a_promotion_that_let_a_caller_in_is_told_though_it_made_no_difference() {
+fn a_promotion_that_let_a_caller_in_is_in_the_story_though_it_made_no_difference() {
     let faults = ["crash n2 200ms for='1s'", "crash n1 300ms for='3s'", "failover n2 2s"];
     let finding = with_causes(&replicated(&faults));
     assert!(experiments(&finding).causes.idle.contains(&Part::Fault(3)));
@@ -307,7 +307,7 @@ fn of_two_faults_that_each_suffice_neither_is_necessary() {
 /// The node's pause sends the blind DELs late; the lost replies stop a client that would otherwise
 /// leave a key behind.
 #[test]
-fn what_a_fault_does_besides_the_headline_is_told() {
+fn what_a_fault_does_besides_the_headline_is_in_the_story() {
     let text = r#"
         name = "two-effects"
         ask = "What does the loss do?"

@@ -238,7 +238,7 @@ fn is_minimal(nth: usize) -> bool {
 }
 
 #[test]
-fn every_plan_that_is_drawn_makes_sense_and_keeps_within_what_it_is_told() {
+fn every_drawn_plan_makes_sense_and_keeps_within_its_limits() {
     for kind in KINDS {
         let lock = if kind == TopologyKind::Independent { "redlock" } else { "token-lua" };
         let base = base(lock, kind, |_| {});

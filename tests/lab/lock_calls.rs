@@ -275,7 +275,7 @@ fn a_lease_is_over_at_its_deadline() {
 }
 
 #[test]
-fn a_holder_is_told_at_the_next_renewal_that_its_key_is_gone() {
+fn a_holder_learns_at_the_next_renewal_that_its_key_is_gone() {
     play(1, vec![], |desk| async move {
         let grant = desk.lock("token-lua-renewed", |_| {}).granted().await;
         desk.query_all("DEL lock").await;

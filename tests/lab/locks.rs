@@ -304,7 +304,7 @@ fn redlock_goes_on_with_a_minority_down() {
 }
 
 #[test]
-fn a_renewed_lease_outlives_its_time_to_live_and_a_cut_off_holder_is_told_in_time() {
+fn a_renewed_lease_outlives_its_time_to_live_and_a_cut_off_holder_learns_in_time() {
     let mut long = run("token-lua-renewed");
     long.workload.hold = 12 * SECOND;
     long.workload.rounds = 1;

@@ -52,7 +52,7 @@ fn scenarios_are_explained_by_what_happened_in_them() {
 }
 
 #[test]
-fn a_key_that_an_older_release_counted_down_is_drawn_and_told() {
+fn a_key_that_an_older_release_counted_down_is_drawn_and_in_the_story() {
     let text = include_str!("../mechanisms/a-key-that-an-older-release-counted-down.toml");
     let scenario = Scenario::parse("counted-down", text).expect("a scenario");
     let finding = examine::judged(&Lab::default(), &scenario, scenario.seeds()[0]);

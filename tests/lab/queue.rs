@@ -32,7 +32,7 @@ fn of<'a>(history: &'a History, process: &str, kind: fn(&OpKind) -> bool) -> Vec
 }
 
 #[test]
-fn a_waiter_asks_when_it_begins_to_listen_and_when_it_is_told() {
+fn a_waiter_tries_when_it_begins_to_listen_and_when_it_is_notified() {
     let history = history("redisson-holds", "clients = 3", "clients = 2");
     let acquires = history.ops.iter().filter(|op| op.kind == OpKind::Acquire);
     let mut waited = 0;
@@ -46,7 +46,7 @@ fn a_waiter_asks_when_it_begins_to_listen_and_when_it_is_told() {
 }
 
 #[test]
-fn a_waiter_that_is_not_told_asks_when_the_time_is_over_that_it_was_refused_for() {
+fn a_waiter_without_a_message_tries_again_after_the_time_to_live_in_its_refusal() {
     let fault = "hold    = \"7s\"\n[[fault]]\nkind = \"crash\"\ntarget = \"c1\"\n\
                  after = { event = \"acquired\", by = \"c1\", nth = 1, plus = \"1s\" }\n";
     let history = history("redisson-holds", "hold    = \"7s\"", fault);
@@ -69,7 +69,7 @@ fn who_waits_for_its_turn_gives_up_after_the_time_that_it_waits_for() {
 }
 
 #[test]
-fn a_watchdog_that_finds_the_lock_gone_stops_and_tells_nobody() {
+fn a_watchdog_that_finds_the_lock_gone_stops_silently() {
     let history = history("cluster-redisson-slot-master", "", "");
     let extends = of(&history, "c2", |kind| matches!(kind, OpKind::Extend { .. }));
     let lost = extends.iter().filter(|op| op.outcome == Outcome::Lost).count();

@@ -48,7 +48,7 @@ fn every_entry_fits_the_code() {
 }
 
 #[test]
-fn every_mutant_that_is_asked_for_is_noticed() {
+fn every_requested_mutant_is_noticed() {
     #[allow(clippy::disallowed_methods, reason = "which mutants to run, not what they do")]
     let asked = std::env::var("LOCKSTORM_MUTANTS").unwrap_or_default();
     let mutants: Vec<Mutant> = table::share(table::all(), &asked);

@@ -203,7 +203,7 @@ fn explain_says_how_why_and_from_where_on() {
 }
 
 #[test]
-fn threshold_finds_the_figure_that_is_asked_for_or_names_those_that_can_be() {
+fn threshold_finds_the_requested_figure_or_names_those_that_can_be_requested() {
     let calm = paused().replace("15s", "3s").replace("[[fault]]", "# shorter\n[[fault]]");
     let folder = Folder::new("threshold").with("pause.toml", paused()).with("calm.toml", calm);
     let of = |of| ["threshold", "pause.toml", "--of", of];
@@ -270,7 +270,7 @@ fn only_what_lockstorm_wrote_is_replaced() {
 
 #[cfg(feature = "turmoil")]
 #[test]
-fn a_second_engine_is_asked_for_by_its_name() {
+fn a_second_engine_is_chosen_by_its_name() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/none-counter-race.toml");
     let race = fs::read_to_string(file).unwrap();
     let folder = Folder::new("engines").with("scenarios/race.toml", race);

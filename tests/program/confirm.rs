@@ -160,7 +160,7 @@ fn a_cluster_fails_over_on_real_servers_too() {
 }
 
 #[test]
-fn what_cannot_be_confirmed_is_told_with_its_reason() {
+fn what_cannot_be_confirmed_is_listed_with_its_reason() {
     if !has_redis_server() {
         eprintln!("skipped: there is no redis-server");
         return;

@@ -201,7 +201,7 @@ pub static DIVERGENCES: [Divergence; 22] = [
     },
     Divergence {
         difference: D::PastEndIsExpiry,
-        what: "A key that EXPIRE or GETEX gives an end in the past is reported as expired, not as del",
+        what: "EXPIRE or GETEX with an end in the past reports the key as expired, not as del",
         holds: &[V90],
     },
     Divergence {
@@ -259,7 +259,7 @@ pub static DIVERGENCES: [Divergence; 22] = [
     },
     Divergence {
         difference: D::WaitAof,
-        what: "WAITAOF, for which replicas report what they have synced (REPLCONF ACK .. FACK), and \
+        what: "WAITAOF, for which replicas report what they synced (REPLCONF ACK .. FACK), and \
                a node without replicas counts each command that goes into its append-only file \
                as a byte of history; a time-out that no clock can hold is refused",
         holds: &[R82, R84, V80, V90],

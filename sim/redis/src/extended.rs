@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_what_strtold_takes_whole() {
+    fn numbers_are_what_strtold_accepts_whole() {
         for text in
             ["", " 1", "1 ", "1e", "1e+", ".", "0x", "nan", "1e5000", "1e-5000", "--1", "e1"]
         {

@@ -28,8 +28,9 @@
 //! - `replication`: master and replica
 //! - `conversation`: requests and replies of one connection
 //! - `process`: the life of a node, a Sentinel and the cluster bus
-//! - `resp_client`, `operator`: requests from outside a node, and the commands through which faults act
-//! - `witness`: what a node records about requests where clients record nothing
+//! - `resp_client`: the client end of a connection to a node
+//! - `operator`: the commands through which faults act
+//! - `request_record`: what a node records about requests where clients record nothing
 
 pub mod admission;
 pub mod call;

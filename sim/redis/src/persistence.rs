@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_as_absolute_ones_and_nothing_is_told_of_nothing() {
+    fn times_are_propagated_as_absolute_ones_and_nothing_is_propagated_for_nothing() {
         check(
             &[
                 "SET p v NX PXAT 9000000",

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_function_is_told_of_and_is_killed_as_a_function() {
+    fn an_endless_function_is_reported_and_killed_as_a_function() {
         let mut node = node();
         let code = "#!lua name=l\nredis.register_function('f', function() while true do end end)";
         query(&mut node, &["FUNCTION", "LOAD", code]);

@@ -23,9 +23,9 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// The grants of the last two accesses of the headline corruption, if no other beat shows them: what
-/// was undone, and what undid it. The first overlap need not be the one that loses an update. And
-/// those of a fence regress.
+/// The grants of the last two accesses of the headline corruption, if no other beat shows them:
+/// what was undone, and what undid it. The first overlap need not be the one that loses an update.
+/// And those of a fence regress.
 fn of_harm(witness: &Witness<'_>) -> Vec<Beat> {
     let accesses = witness.harm().map_or(&[][..], |harm| &harm.accesses);
     let last = accesses.iter().rev().take(2);

@@ -137,7 +137,9 @@ fn queried_after(witness: &Witness<'_>, (node, since): (&str, Instant)) -> Strin
     let topology = &witness.finding.plan.topology;
     let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
     let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
-    let is_kin = |c: &FaultInterval| matches!(&c.target, Target::Host(other) if master(other) == master(node));
+    let own = master(node);
+    let is_kin =
+        |c: &FaultInterval| matches!(&c.target, Target::Host(other) if master(other) == own);
     let failovers = witness.history().fault_intervals.iter().filter(|c| c.verb == Verb::Failover);
     let done = failovers.filter(|c| is_kin(c)).filter_map(carried_out);
     let next = done.filter(|done| *done > since).min();

@@ -29,7 +29,8 @@ pub fn ops<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<&'a Op> {
     all.into_iter().flat_map(|grant| witness.reading.ops_of(grant)).collect()
 }
 
-/// A grant or a renewal whose reply the holder of a tenure received, with its deadline if it names one.
+/// A grant or a renewal whose reply the holder of a tenure received, and its deadline if it names
+/// one.
 pub struct KnownDeadline {
     pub ret: Moment,
     pub call: Moment,

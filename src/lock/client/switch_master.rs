@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_tells_the_new_address_of_its_master() {
+    fn a_message_has_the_new_address_of_its_master() {
         check("mymaster 10.0.0.1 6379 10.0.0.2 6380", Some("10.0.0.2:6380"));
         check("other 10.0.0.1 6379 10.0.0.2 6380", None);
         check("mymaster 10.0.0.1 6379 redis-2 6380", None);

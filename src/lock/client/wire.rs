@@ -62,7 +62,7 @@ impl Wire {
         match connected.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into())) {
             Ok(stream) => {
                 let (library, end) = tokio::io::duplex(ROOM);
-                host.spawn(Tap::new(self, stream, end).run(to, opened_by));
+                host.spawn(Proxy::new(self, stream, end).run(to, opened_by));
                 Ok(library)
             }
             Err(error) => {
@@ -87,7 +87,7 @@ enum WireSide {
 }
 
 /// One connection, with a record of its requests.
-struct Tap {
+struct Proxy {
     setting: Setting,
     attempts: Rc<Cell<Attempts>>,
     stream: Stream,
@@ -102,9 +102,9 @@ struct Tap {
     used: bool,
 }
 
-impl Tap {
-    fn new(wire: &Wire, stream: Stream, library: DuplexStream) -> Tap {
-        Tap {
+impl Proxy {
+    fn new(wire: &Wire, stream: Stream, library: DuplexStream) -> Proxy {
+        Proxy {
             setting: wire.setting.clone(),
             attempts: Rc::clone(&wire.attempts),
             stream,

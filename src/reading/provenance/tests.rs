@@ -260,7 +260,7 @@ fn a_start_that_undoes_only_what_had_no_reply_says_so() {
 }
 
 #[test]
-fn what_was_told_before_a_start_is_not_told_by_a_process_that_loads() {
+fn what_was_sent_before_a_start_is_not_sent_by_a_process_that_loads() {
     check("n1 set a 1\nn1 starts from 0 0", "n1 LostAtRestart a - unacknowledged");
     check(
         "n1 set a 1\nn1 declines\nn1 replies\nn1 starts from 0 0",

@@ -225,7 +225,7 @@ fn a_freeze_counts_with_the_time_that_the_clock_stood() {
 }
 
 #[test]
-fn a_bug_and_a_broken_assumption_in_one_run_are_told_apart() {
+fn a_bug_and_a_broken_assumption_in_one_run_are_distinguished() {
     let mut base = plan("check-then-set", TopologyKind::Single);
     base.workload.stagger = 0;
     base.workload.rounds = 3;

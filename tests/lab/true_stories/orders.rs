@@ -98,7 +98,7 @@ fn promoted(facts: &Facts, sentence: &Sentence) -> Truth {
         return Ok(());
     }
     let (news, asked) = rest.split_once(", and ").ok_or("it does not say who asks it")?;
-    asked_next(facts, sentence.at, node, asked)?;
+    queried_next(facts, sentence.at, node, asked)?;
     if let Some(words) = read("it has {who}'s key", news) {
         return has_key(facts, sentence.at, node, words[0]);
     }
@@ -118,7 +118,7 @@ fn has_key(facts: &Facts, at: Instant, node: &str, who: &str) -> Truth {
 }
 
 /// The targets of the requests that clients send until another node is promoted.
-fn asked_next(facts: &Facts, since: Instant, node: &str, text: &str) -> Truth {
+fn queried_next(facts: &Facts, since: Instant, node: &str, text: &str) -> Truth {
     let group = group(facts, node);
     let orders = facts.history.fault_intervals.iter().filter(|c| c.verb == Verb::Failover);
     let of_group = |c: &&FaultInterval| group.iter().any(|node| c.strikes(node));

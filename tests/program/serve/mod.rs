@@ -130,7 +130,7 @@ fn links_delay_hold_and_heal() {
 }
 
 #[test]
-fn a_replica_takes_over_at_the_address_that_it_tells() {
+fn a_replica_takes_over_at_the_address_that_it_announces() {
     let served = Served::new(&["--topology", "replicated"]);
     let (mut master, mut replica) = (served.client(), Client::to(served.nodes[1]));
     let info = replica.request("INFO replication");

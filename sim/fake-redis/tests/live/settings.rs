@@ -23,7 +23,7 @@ async fn it_answers_like_another_server() {
 }
 
 #[tokio::test]
-async fn a_password_is_asked_for() {
+async fn a_password_is_required() {
     let builder = FakeRedis::builder().password("p@ss word");
     let redis = builder.start().await.expect("good settings");
     query(&mut connect(&redis).await, "SET a 1").await.expect("the URL has the password");

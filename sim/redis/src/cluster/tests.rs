@@ -192,7 +192,7 @@ fn a_restarted_master_takes_no_requests_for_two_seconds() {
 }
 
 #[test]
-fn a_failover_that_was_asked_for_loses_nothing_that_the_master_has_paused_at() {
+fn a_manual_failover_loses_nothing_at_which_the_master_has_paused() {
     let mut stage = Stage::new(&[0, 1, 2]);
     stage.streams[4].0 = 90;
     stage.nodes[4].fail_over(Urgency::Agreed);
@@ -283,7 +283,7 @@ fn a_stranger_that_does_not_answer_is_forgotten() {
 }
 
 #[test]
-fn who_claims_slots_that_are_another_s_by_now_is_told() {
+fn a_claim_of_slots_with_another_owner_is_corrected() {
     let mut stage = Stage::new(&[0]);
     let one = name_of(address(1));
     stage.nodes[0].assign(10, Some(&one));

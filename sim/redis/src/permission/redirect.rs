@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_answers_what_reads_if_it_is_asked_to() {
+    fn a_replica_answers_reads_after_readonly() {
         check(
             node(3),
             "GET a -> -MOVED 15495 10.0.0.2:6379
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_moves_is_asked_for_at_both_ends() {
+    fn a_slot_that_moves_is_served_at_both_ends() {
         check(
             node(1),
             "SET b 1 -> +OK

@@ -180,7 +180,7 @@ fn dead_master(mut town: Town, opinion: (i64, &'static str)) -> Town {
 }
 
 #[test]
-fn what_is_told_of_a_master_is_a_sight_and_the_rest_is_none() {
+fn an_event_of_a_master_is_a_sight_and_the_rest_is_none() {
     let saw = |sight, master| Some(Event::Saw { sight, master });
     let odown = "master mymaster 10.0.0.1 6379 #quorum 2/2";
     assert_eq!(sight("+odown", odown), saw(Sight::Down, at(1)));
@@ -294,7 +294,7 @@ fn fact_23_a_clock_that_jumps_stops_a_sentinel_for_30_s() {
 }
 
 #[test]
-fn fact_24_the_highest_config_epoch_wins_and_replicas_are_told_one_at_a_time() {
+fn fact_24_the_highest_config_epoch_wins_and_replicas_are_reconfigured_one_at_a_time() {
     let mut town = Town::new(2, 1, 2);
     town.pass(3_000);
     let hello = |epoch: u64, master: u8| {
@@ -319,7 +319,7 @@ fn fact_24_the_highest_config_epoch_wins_and_replicas_are_told_one_at_a_time() {
 /// SENTINEL SIMULATE-FAILURE: the process crashes at the requested point, with what it has written
 /// by then.
 #[test]
-fn a_crash_for_a_trial_comes_where_it_is_told() {
+fn a_crash_for_a_trial_strikes_at_the_given_place() {
     for (after_election, said, unsaid, config_epoch) in
         [(true, "+elected-leader", "+selected-slave", 0), (false, "+promoted-slave", "+switch", 1)]
     {
@@ -337,7 +337,7 @@ fn a_crash_for_a_trial_comes_where_it_is_told() {
 /// SENTINEL CONFIG: what is announced, with which credentials others are queried, and that it is
 /// kept.
 #[test]
-fn what_is_set_for_all_is_told_used_and_kept() {
+fn what_is_set_for_all_is_shown_used_and_kept() {
     let mut sentinel = Town::new(1, 1, 1).sentinel;
     let plain = sentinel.hello(NAME);
     assert!(plain.starts_with("10.0.0.200,6379,ffff"), "{plain}");

@@ -88,7 +88,7 @@ fn without_ids(text: &str) -> String {
 }
 
 #[test]
-fn everybody_is_told_what_redis_tells() {
+fn everybody_receives_what_redis_sends() {
     let mut talk = Talk::new();
     let mut wrong = Vec::new();
     let lines: Vec<&str> = TRANSCRIPT.lines().filter(|line| !line.starts_with('#')).collect();
@@ -126,7 +126,7 @@ fn a_pause_holds_requests_and_ends_of_keys_back() {
 }
 
 #[test]
-fn what_is_published_is_told_to_replicas_and_not_kept() {
+fn what_is_published_goes_to_replicas_and_is_not_kept() {
     let mut talk = Talk::new();
     talk.node.propagates = true;
     talk.request("a", "PUBLISH c m");

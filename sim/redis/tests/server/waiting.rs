@@ -34,7 +34,7 @@ fn node() -> (Node, [u64; 4]) {
 }
 
 #[test]
-fn connections_are_told_what_redis_tells_them() {
+fn connections_receive_what_redis_sends_them() {
     let (mut node, ids) = node();
     let mut listener = node.clients.get(ids[3]).expect("connected").clone();
     let pattern = Bytes::from_static(b"__keyevent*");
@@ -79,7 +79,7 @@ fn told(requests: &[(usize, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn what_a_served_client_took_is_told_behind_what_served_it() {
+fn what_a_served_client_took_is_reported_behind_what_served_it() {
     let lines = told(&[(0, "BLPOP x 0"), (1, "BLMPOP 0 1 x RIGHT COUNT 5"), (2, "RPUSH x 1 2 3")]);
     assert_eq!(lines, ["SELECT 0", "RPUSH x 1 2 3", "LPOP x", "RPOP x 2"]);
     let lines = told(&[(0, "BLMOVE x y left RIGHT 0"), (2, "RPUSH x 1")]);

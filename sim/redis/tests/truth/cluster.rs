@@ -27,7 +27,7 @@ fn fake() -> Fake {
 }
 
 /// A step on the fake node, whose cluster ticks as time passes.
-fn told_by_fake(fake: &mut Fake, step: &Step) -> Echo {
+fn shown_by_fake(fake: &mut Fake, step: &Step) -> Echo {
     let Step::Pass(ms) = step else { return step_on_fake(fake, step, EPOCH_MS) };
     for _ in 0..ms / 100 {
         fake.pass(100);
@@ -84,7 +84,7 @@ fn the_recorded_answers_of_clusters_are_ours() {
     for script in own_scripts() {
         let mut fake = fake();
         for (step, recorded) in &script.steps {
-            let told = masked(told_by_fake(&mut fake, step));
+            let told = masked(shown_by_fake(&mut fake, step));
             wrong.extend(difference(&script, step, recorded, &told));
         }
     }
@@ -107,7 +107,7 @@ fn an_installed_cluster_answers_alike() {
         for at in 0..script.steps.len() {
             let step = &script.steps[at].0;
             let answered = masked(step_on_real(&mut real, step, EPOCH_MS));
-            let told = masked(told_by_fake(&mut fake, step));
+            let told = masked(shown_by_fake(&mut fake, step));
             wrong.extend(difference(&script, step, &answered, &told));
             script.steps[at].1 = answered;
         }

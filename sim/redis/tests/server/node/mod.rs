@@ -69,7 +69,7 @@ fn a_replica_follows_and_wait_counts_it() {
 }
 
 #[test]
-fn what_a_replica_applies_has_the_origin_that_its_master_told() {
+fn what_a_replica_applies_has_the_origin_that_its_master_sent() {
     let script = "@2000\n1 MULTI\n1 SET a 1\n1 INCR a\n1 EXEC\n1 SET b 1 PX 100\n@5000\n2 GET b";
     let (log, remains) = run(&[NodeConfig::default(), replica()], &[script], vec![]);
     assert!(log.ends_with("2 GET b: nil\n"), "{log}");
@@ -172,7 +172,7 @@ fn time_moves_in_a_slow_script_until_redis_7_2() {
 }
 
 #[test]
-fn a_script_that_holds_the_node_too_long_is_told_of_and_can_be_killed() {
+fn a_script_that_holds_the_node_too_long_is_reported_and_can_be_killed() {
     let slow = fault(Verb::SlowScript { extra: 20 * SECOND }, "n1", 0, Some(SECOND));
     let busy = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN \
                 NOSAVE.";
@@ -203,7 +203,7 @@ fn a_script_that_holds_the_node_too_long_is_told_of_and_can_be_killed() {
 }
 
 #[test]
-fn the_operators_eviction_and_flush_are_told_as_such() {
+fn the_operators_eviction_and_flush_are_named_as_such() {
     let evict = fault(Verb::Evict { key: "a".to_owned() }, "n1", 500 * MS, None);
     let flush = Fault { id: 2, ..fault(Verb::Flush, "n1", 700 * MS, None) };
     let (_, remains) = run(&[NodeConfig::default()], &["1 SET a 1\n1 SET b 1"], vec![evict, flush]);

@@ -229,7 +229,7 @@ fn fact_14_refusals_come_in_redis_order() {
 /// Facts 5 and 6: a lease is replicated with its absolute expiry and its end as DEL; neither a
 /// failed SET NX nor a read propagates anything.
 #[test]
-fn facts_5_and_6_ends_are_told_absolute_and_expiry_as_deletion() {
+fn facts_5_and_6_ends_are_propagated_as_absolute_times_and_expiry_as_deletion() {
     let script = "@2000\n1 SET k v NX PX 500\n1 SET k w NX PX 500\n1 GET k\n1 WAIT 1 100\n\
                   2 PTTL k\n\
                   @5000\n1 ROLE\n2 DBSIZE";
