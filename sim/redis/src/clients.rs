@@ -3,8 +3,8 @@
 //! A session is taken out of the map while its request runs; messages to others are appended to
 //! their output buffers, and the server learns which sessions to wake.
 
-pub mod channels;
-pub mod waits;
+pub(crate) mod channels;
+pub(crate) mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,9 +26,9 @@ pub struct Clients {
     patterns: BTreeMap<Bytes, Vec<u64>>,
     shards: BTreeMap<Bytes, Vec<u64>>,
     /// Sessions in MONITOR mode.
-    pub monitors: BTreeSet<u64>,
+    pub(crate) monitors: BTreeSet<u64>,
     /// Sessions that watch a key.
-    pub watchers: BTreeMap<(usize, Key), Vec<u64>>,
+    pub(crate) watchers: BTreeMap<(usize, Key), Vec<u64>>,
     /// Sessions blocked on a key, in order of arrival.
     waiting: BTreeMap<(usize, Key), Vec<u64>>,
     /// Those of these keys that exist: to overwrite one unblocks no session.
@@ -67,12 +67,12 @@ pub struct Pause {
 impl Clients {
     /// No clients yet; `hears_behind` is whether push messages to a session follow the reply of the
     /// command that it is running.
-    pub fn new(hears_behind: bool) -> Clients {
+    pub(crate) fn new(hears_behind: bool) -> Clients {
         Clients { hears_behind, ..Clients::default() }
     }
 
     /// Sessions in order of id, except one whose request runs.
-    pub fn iter(&self) -> impl Iterator<Item = &Session> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
         self.sessions.values().flatten().map(Box::as_ref)
     }
 
@@ -88,7 +88,7 @@ impl Clients {
 
     /// Registers a connection under a new id, which is returned. If `most` others are connected, it
     /// is refused and closed.
-    pub fn connect(&mut self, session: Session, most: usize) -> u64 {
+    pub(crate) fn connect(&mut self, session: Session, most: usize) -> u64 {
         self.last += 1;
         let id = self.last;
         let mut session = Session { id, ..session };
@@ -111,29 +111,24 @@ impl Clients {
 
     /// Takes a session out while its request runs; `None` if a request of it is running already, or
     /// there is no such session.
-    pub fn take(&mut self, id: u64) -> Option<Box<Session>> {
+    pub(crate) fn take(&mut self, id: u64) -> Option<Box<Session>> {
         self.sessions.get_mut(&id)?.take()
     }
 
     /// Puts back a session that was taken out.
-    pub fn put_back(&mut self, session: Box<Session>) {
+    pub(crate) fn put_back(&mut self, session: Box<Session>) {
         let slot = self.sessions.insert(session.id, Some(session));
         debug_assert!(matches!(slot, Some(None)), "it was taken out, and nobody put it back");
     }
 
     /// The number of connected clients.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.sessions.len()
     }
 
     /// How many clients have connected so far.
-    pub fn received(&self) -> u64 {
+    pub(crate) fn received(&self) -> u64 {
         self.last
-    }
-
-    /// Whether no client is connected.
-    pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
     }
 
     /// Takes the sessions that the server must check: those with new output, and those to be
@@ -148,20 +143,20 @@ impl Clients {
     }
 
     /// Whether [`Clients::take_woken`] would return any.
-    pub fn has_woken(&self) -> bool {
+    pub(crate) fn has_woken(&self) -> bool {
         !self.woken.is_empty()
     }
 
     /// Closes connections that are idle for longer than this many seconds; 0 closes none:
     /// `timeout`.
-    pub fn close_idle_after(&mut self, idle_s: u64) {
+    pub(crate) fn close_idle_after(&mut self, idle_s: u64) {
         self.idle_s = idle_s;
         self.new_wait = true;
     }
 
     /// When a session has been idle for too long, in Unix milliseconds: never one that is blocked,
     /// subscribed or already closing, and never the master or a replica.
-    pub fn idle_until_ms(&self, session: &Session) -> Option<u64> {
+    pub(crate) fn idle_until_ms(&self, session: &Session) -> Option<u64> {
         let is_spared = session.blocked.is_some()
             || session.closing.is_some()
             || session.from_master
@@ -175,23 +170,23 @@ impl Clients {
     }
 
     /// Starts or ends a pause.
-    pub fn set_pause(&mut self, pause: Option<Pause>) {
+    pub(crate) fn set_pause(&mut self, pause: Option<Pause>) {
         self.pause = pause;
         self.new_wait = true;
     }
 
     /// Whether a session was blocked, or a deadline changed, since the last call.
-    pub fn take_new_wait(&mut self) -> bool {
+    pub(crate) fn take_new_wait(&mut self) -> bool {
         std::mem::take(&mut self.new_wait)
     }
 
     /// Makes the server check a session.
-    pub fn wake(&mut self, id: u64) {
+    pub(crate) fn wake(&mut self, id: u64) {
         self.woken.insert(id);
     }
 
     /// Closes a connection from the node's side.
-    pub fn close(&mut self, id: u64, how: Closing) {
+    pub(crate) fn close(&mut self, id: u64, how: Closing) {
         if let Some(session) = self.get_mut(id) {
             session.closing = Some(how);
             self.wake(id);
@@ -213,7 +208,7 @@ impl Clients {
     }
 
     /// Sends a line to all sessions in MONITOR mode.
-    pub fn show(&mut self, running: &mut Session, line: &Reply) {
+    pub(crate) fn show(&mut self, running: &mut Session, line: &Reply) {
         for id in self.monitors.clone() {
             if running.id == id {
                 self.seen.push(line.clone());
@@ -224,18 +219,18 @@ impl Clients {
     }
 
     /// Takes the push messages to the session of the script that has ended.
-    pub fn take_said(&mut self) -> Vec<Reply> {
+    pub(crate) fn take_said(&mut self) -> Vec<Reply> {
         std::mem::take(&mut self.said)
     }
 
     /// Takes what the running session sees as push messages after its reply.
-    pub fn take_seen(&mut self) -> Vec<Reply> {
+    pub(crate) fn take_seen(&mut self) -> Vec<Reply> {
         std::mem::take(&mut self.seen)
     }
 
     /// Notes that a key was changed, for sessions that watch it, and whether it was created, for
     /// sessions blocked on it.
-    pub fn note(&mut self, db: usize, key: &Key, change: KeyChange) {
+    pub(crate) fn note(&mut self, db: usize, key: &Key, change: KeyChange) {
         if self.watchers.is_empty() && self.waiting.is_empty() {
             return;
         }
@@ -257,14 +252,14 @@ impl Clients {
 
     /// Notes that a key is about to be recreated, whatever its previous value: sessions blocked on
     /// it check again.
-    pub fn renew(&mut self, db: usize, key: &Key) {
+    pub(crate) fn renew(&mut self, db: usize, key: &Key) {
         if !self.present.is_empty() {
             self.present.remove(&(db, Key::clone(key)));
         }
     }
 
     /// Marks the sessions that watch keys modified since the last call: their EXEC will refuse.
-    pub fn mark_watchers(&mut self) {
+    pub(crate) fn mark_watchers(&mut self) {
         for place in std::mem::take(&mut self.touched) {
             for id in self.watchers.get(&place).cloned().unwrap_or_default() {
                 if let Some(session) = self.get_mut(id) {
@@ -275,7 +270,7 @@ impl Clients {
     }
 
     /// Removes all watched keys of a session.
-    pub fn unwatch(&mut self, session: &mut Session) {
+    pub(crate) fn unwatch(&mut self, session: &mut Session) {
         for watched in session.transaction.unwatch() {
             let place = (watched.db, watched.key);
             if let Some(ids) = self.watchers.get_mut(&place) {

@@ -18,13 +18,13 @@
 //! CLUSTER and related commands are in `command/cluster`, redirects in `permission/redirect`, tasks
 //! in `process/cluster`.
 
-pub mod candidacy;
-pub mod election;
+pub(crate) mod candidacy;
+pub(crate) mod election;
 pub mod file;
-pub mod gossip;
-pub mod links;
-pub mod message;
-pub mod peer;
+pub(crate) mod gossip;
+pub(crate) mod links;
+pub(crate) mod message;
+pub(crate) mod peer;
 pub mod slots;
 #[cfg(test)]
 mod stage;
@@ -32,7 +32,7 @@ mod stage;
 mod storm;
 #[cfg(test)]
 mod tests;
-pub mod view;
+pub(crate) mod view;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -78,22 +78,22 @@ pub struct Member {
 
 /// The cluster settings of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// `cluster-node-timeout`.
-    pub node_timeout: Ms,
+    pub(crate) node_timeout: Ms,
     /// `cluster-replica-validity-factor`.
-    pub validity_factor: Ms,
+    pub(crate) validity_factor: Ms,
     /// `cluster-require-full-coverage`.
-    pub full_coverage: bool,
+    pub(crate) full_coverage: bool,
     /// `cluster-allow-reads-when-down`.
-    pub reads_when_down: bool,
+    pub(crate) reads_when_down: bool,
     /// `cluster-replica-no-failover`.
-    pub no_failover: bool,
+    pub(crate) no_failover: bool,
 }
 
 impl Rules {
     /// The rules in these settings. Cached until CONFIG SET, because the lookup is slow.
-    pub fn of(settings: &Settings) -> Rules {
+    pub(crate) fn of(settings: &Settings) -> Rules {
         Rules {
             node_timeout: settings.number("cluster-node-timeout"),
             validity_factor: settings.number("cluster-replica-validity-factor"),
@@ -106,7 +106,7 @@ impl Rules {
 
 /// A request of the cluster to the outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClusterAction {
+pub(crate) enum ClusterAction {
     /// Open a connection to this address and give it this number.
     Open(u64, SocketAddrV4),
     /// Send bytes on a connection.
@@ -136,43 +136,43 @@ pub struct ClusterMoment {
     /// The time.
     pub now: Ms,
     /// The node's replication offset.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// When its master was last heard over the replication link that is up, or when that link went
     /// down, in whole seconds; 0 if there never was one.
-    pub heard_at: Ms,
+    pub(crate) heard_at: Ms,
     /// A draw for random choices.
-    pub chance: u64,
+    pub(crate) chance: u64,
 }
 
 /// The state of a cluster, as one node has it.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     /// The id of the node itself.
-    pub me: Id,
+    pub(crate) me: Id,
     /// All nodes, itself included.
-    pub nodes: BTreeMap<Id, ClusterNode>,
+    pub(crate) nodes: BTreeMap<Id, ClusterNode>,
     /// Slots that migrate to another master.
-    pub migrating: BTreeMap<u16, Id>,
+    pub(crate) migrating: BTreeMap<u16, Id>,
     /// Slots that are imported from another master.
-    pub importing: BTreeMap<u16, Id>,
+    pub(crate) importing: BTreeMap<u16, Id>,
     /// The highest epoch that was seen.
-    pub current_epoch: u64,
+    pub(crate) current_epoch: u64,
     /// The epoch in which it last voted.
-    pub last_vote_epoch: u64,
+    pub(crate) last_vote_epoch: u64,
     /// Whether the cluster is up.
-    pub is_up: bool,
+    pub(crate) is_up: bool,
     /// How many masters serve slots.
-    pub size: usize,
+    pub(crate) size: usize,
     /// The rules in the settings.
-    pub rules: Rules,
+    pub(crate) rules: Rules,
     /// Messages by type: sent, received.
-    pub counted: BTreeMap<&'static str, [u64; 2]>,
+    pub(crate) counted: BTreeMap<&'static str, [u64; 2]>,
     /// Whether the file is older than the state.
-    pub unsaved: bool,
+    pub(crate) unsaved: bool,
     /// Pending actions, in order.
-    pub actions: Vec<ClusterAction>,
+    pub(crate) actions: Vec<ClusterAction>,
     /// Masters that have failed, until they are recorded.
-    pub failed: Vec<SocketAddrV4>,
+    pub(crate) failed: Vec<SocketAddrV4>,
     /// The last state of its node.
     pub moment: ClusterMoment,
     /// Whether [`Cluster::is_up`] must be recomputed.
@@ -190,7 +190,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// A node that is alone, at this address.
-    pub fn new(address: SocketAddrV4, rules: Rules, moment: ClusterMoment) -> Cluster {
+    pub(crate) fn new(address: SocketAddrV4, rules: Rules, moment: ClusterMoment) -> Cluster {
         let me = name_of(address);
         let own = ClusterNode::new(me.clone(), address, ClusterRole::Master, moment.now);
         Cluster {
@@ -220,7 +220,7 @@ impl Cluster {
     }
 
     /// Adds all initial nodes, and marks the cluster as up.
-    pub fn set_up(&mut self, members: &[Member]) {
+    pub(crate) fn set_up(&mut self, members: &[Member]) {
         let now = self.moment.now;
         for (epoch, member) in (1..).zip(members) {
             let id = name_of(member.address);
@@ -243,7 +243,7 @@ impl Cluster {
     }
 
     /// The node itself.
-    pub fn myself(&self) -> &ClusterNode {
+    pub(crate) fn myself(&self) -> &ClusterNode {
         &self.nodes[&self.me]
     }
 
@@ -252,12 +252,12 @@ impl Cluster {
     }
 
     /// The master that the node follows, if it is a replica.
-    pub fn own_master(&self) -> Option<&ClusterNode> {
+    pub(crate) fn own_master(&self) -> Option<&ClusterNode> {
         self.nodes.get(self.myself().master()?)
     }
 
     /// The node that serves a slot.
-    pub fn owner(&self, slot: u16) -> Option<&ClusterNode> {
+    pub(crate) fn owner(&self, slot: u16) -> Option<&ClusterNode> {
         let own = self.myself();
         if own.slots.contains(slot) {
             return Some(own);
@@ -266,7 +266,7 @@ impl Cluster {
     }
 
     /// The replicas of a node.
-    pub fn replicas<'a>(&'a self, master: &'a Id) -> impl Iterator<Item = &'a ClusterNode> {
+    pub(crate) fn replicas<'a>(&'a self, master: &'a Id) -> impl Iterator<Item = &'a ClusterNode> {
         self.nodes.values().filter(move |peer| peer.master() == Some(master))
     }
 
@@ -276,12 +276,12 @@ impl Cluster {
     }
 
     /// How many masters are a majority.
-    pub fn majority(&self) -> usize {
+    pub(crate) fn majority(&self) -> usize {
         self.size / 2 + 1
     }
 
     /// Makes the node follow another one (`clusterSetMaster`).
-    pub fn follow(&mut self, master: &Id) {
+    pub(crate) fn follow(&mut self, master: &Id) {
         if self.myself().is_master() {
             self.migrating.clear();
             self.importing.clear();
@@ -293,7 +293,7 @@ impl Cluster {
     }
 
     /// Assigns a slot to a node, whatever its previous owner.
-    pub fn assign(&mut self, slot: u16, to: Option<&Id>) {
+    pub(crate) fn assign(&mut self, slot: u16, to: Option<&Id>) {
         for peer in self.nodes.values_mut().filter(|peer| peer.slots.contains(slot)) {
             peer.slots.remove(slot);
         }
@@ -304,7 +304,7 @@ impl Cluster {
     }
 
     /// Whether there are pending actions or an unsaved file.
-    pub fn wants_something(&self) -> bool {
+    pub(crate) fn wants_something(&self) -> bool {
         self.unsaved || !self.actions.is_empty()
     }
 
@@ -317,6 +317,6 @@ impl Cluster {
 
 /// The id of the initial node at this address: derived without chance, so that all initial nodes
 /// know it.
-pub fn name_of(address: SocketAddrV4) -> Id {
+pub(crate) fn name_of(address: SocketAddrV4) -> Id {
     String::from_utf8_lossy(&sha1_hex(address.to_string().as_bytes())).as_ref().into()
 }

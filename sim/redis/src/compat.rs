@@ -51,7 +51,7 @@ impl Compat {
     }
 
     /// The server name that it reports in HELLO and INFO.
-    pub fn server(self) -> &'static str {
+    pub(crate) fn server(self) -> &'static str {
         match self {
             Compat::Redis70 | Compat::Redis82 | Compat::Redis84 => "redis",
             Compat::Valkey80 | Compat::Valkey90 => "valkey",
@@ -59,7 +59,7 @@ impl Compat {
     }
 
     /// The version that it reports.
-    pub fn version(self) -> &'static str {
+    pub(crate) fn version(self) -> &'static str {
         match self {
             Compat::Redis70 => "7.0.15",
             Compat::Redis82 => "8.2.3",

@@ -4,8 +4,8 @@
 //! - `dispatch`: which function executes which command
 //! - `queue`: what EXEC executes
 
-pub mod dispatch;
-pub mod queue;
+pub(crate) mod dispatch;
+pub(crate) mod queue;
 
 use bytes::Bytes;
 
@@ -86,7 +86,7 @@ fn hold_back(session: &mut Session, args: &[Bytes]) -> Reply {
 }
 
 /// Executes a command that passed all checks.
-pub fn execute(
+pub(crate) fn execute(
     node: &mut Node,
     session: &mut Session,
     command: &'static Command,

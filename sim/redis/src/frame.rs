@@ -16,7 +16,7 @@ use redis_protocol::resp2::types::BorrowedFrame;
 use crate::digits::in_digits;
 
 /// Maximum number of bytes in one argument: `proto-max-bulk-len`.
-pub const MAX_BULK_LEN: i64 = 512 * 1024 * 1024;
+pub(crate) const MAX_BULK_LEN: i64 = 512 * 1024 * 1024;
 /// Maximum number of arguments that a request may announce: `INT_MAX`.
 const MAX_ARGUMENTS: i64 = 0x7fff_ffff;
 
@@ -29,7 +29,7 @@ pub fn word(text: &'static str) -> Bytes {
 }
 
 /// The bytes of a number.
-pub fn digits(value: impl ToString) -> Bytes {
+pub(crate) fn digits(value: impl ToString) -> Bytes {
     Bytes::from(value.to_string())
 }
 
@@ -50,7 +50,7 @@ impl ProtocolError {
 }
 
 /// Reads an integer as Redis's `string2ll` does: no plus sign, no leading zero, no blank.
-pub fn integer(text: &[u8]) -> Option<i64> {
+pub(crate) fn integer(text: &[u8]) -> Option<i64> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),
@@ -81,7 +81,7 @@ pub fn encode_request(out: &mut BytesMut, arguments: &[impl AsRef<[u8]>]) {
 
 /// The protocol of a connection's replies; HELLO selects it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
+pub(crate) enum Protocol {
     /// RESP2, the default of every connection.
     #[default]
     Two,
@@ -143,7 +143,7 @@ impl Reply {
     }
 
     /// A bulk string with a copy of `bytes`.
-    pub fn bulk(bytes: &[u8]) -> Reply {
+    pub(crate) fn bulk(bytes: &[u8]) -> Reply {
         Reply::Bulk(Bytes::copy_from_slice(bytes))
     }
 
@@ -153,7 +153,7 @@ impl Reply {
     }
 
     /// A number of items.
-    pub fn count(things: usize) -> Reply {
+    pub(crate) fn count(things: usize) -> Reply {
         Reply::Integer(i64::try_from(things).unwrap_or(i64::MAX))
     }
 
@@ -163,7 +163,7 @@ impl Reply {
     }
 
     /// Appends the reply's bytes.
-    pub fn encode_in(&self, protocol: Protocol, out: &mut BytesMut) {
+    pub(crate) fn encode_in(&self, protocol: Protocol, out: &mut BytesMut) {
         match self {
             Reply::Simple(text) => scalar(out, &BorrowedFrame::SimpleString(text)),
             Reply::Error(text) => encode_error(out, text),
@@ -234,7 +234,7 @@ fn aggregate(out: &mut BytesMut, kind: &[u8], items: &[Reply], count: usize, pro
 }
 
 /// `%.17g`, as C writes it.
-pub fn in_17_digits(number: f64) -> String {
+pub(crate) fn in_17_digits(number: f64) -> String {
     in_digits(number, 17)
 }
 

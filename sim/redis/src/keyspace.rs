@@ -3,11 +3,11 @@
 //! Pure data, without clock, command or role: the caller decides whether an expired key is hidden
 //! or deleted. All orders are fixed, so that nothing depends on a hash.
 
-pub mod hash;
+pub(crate) mod hash;
 pub mod limits;
-pub mod list;
-pub mod set;
-pub mod sorted_set;
+pub(crate) mod list;
+pub(crate) mod set;
+pub(crate) mod sorted_set;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,10 +24,10 @@ use crate::keyspace::set::Set;
 use crate::keyspace::sorted_set::SortedSet;
 
 /// A key. Shared between the entries and the order of expiry times.
-pub type Key = Rc<[u8]>;
+pub(crate) type Key = Rc<[u8]>;
 
 /// How many databases a node has.
-pub const DATABASES: usize = 16;
+pub(crate) const DATABASES: usize = 16;
 
 /// A key's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum Value {
 
 impl Value {
     /// Its name in TYPE.
-    pub fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self {
             Value::String(_) => "string",
             Value::Hash(_) => "hash",
@@ -57,7 +57,7 @@ impl Value {
     }
 
     /// How many elements it has; a string has one.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Value::String(_) => 1,
             Value::Hash(hash) => hash.len(),
@@ -68,7 +68,7 @@ impl Value {
     }
 
     /// Takes the encoding that its size requires.
-    pub fn settle(&mut self, limits: &Limits) {
+    pub(crate) fn settle(&mut self, limits: &Limits) {
         match self {
             Value::Hash(hash) => hash.settle(limits.hash),
             Value::Set(set) => set.settle(limits.integers),
@@ -78,14 +78,14 @@ impl Value {
     }
 
     /// Whether it has no element left, so that its key must be deleted.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 /// The encoding of a string, as determined by the command that made it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kept {
+pub(crate) enum Kept {
     /// As an integer, or embedded in the object header, where possible.
     #[default]
     Fitted,
@@ -101,9 +101,9 @@ pub struct Entry {
     /// The value.
     pub value: Value,
     /// Its encoding, if it is a string.
-    pub kept: Kept,
+    pub(crate) kept: Kept,
     /// When it was last used, in Unix milliseconds.
-    pub used_ms: Cell<u64>,
+    pub(crate) used_ms: Cell<u64>,
     until_ms: Option<u64>,
 }
 
@@ -122,12 +122,12 @@ impl Entry {
     }
 
     /// Its expiry time, in Unix milliseconds of the node's wall clock.
-    pub fn until_ms(&self) -> Option<u64> {
+    pub(crate) fn until_ms(&self) -> Option<u64> {
         self.until_ms
     }
 
     /// Whether it has expired: strictly later, at its expiry time it still exists (`keyIsExpired`).
-    pub fn is_expired(&self, now_ms: u64) -> bool {
+    pub(crate) fn is_expired(&self, now_ms: u64) -> bool {
         self.until_ms.is_some_and(|until| now_ms > until)
     }
 }
@@ -146,17 +146,17 @@ impl Database {
     }
 
     /// The value of a key, to change it in place.
-    pub fn value_mut(&mut self, key: &[u8]) -> Option<&mut Value> {
+    pub(crate) fn value_mut(&mut self, key: &[u8]) -> Option<&mut Value> {
         self.entry_mut(key).map(|entry| &mut entry.value)
     }
 
     /// The entry of a key, to change all of it but its expiry time.
-    pub fn entry_mut(&mut self, key: &[u8]) -> Option<&mut Entry> {
+    pub(crate) fn entry_mut(&mut self, key: &[u8]) -> Option<&mut Entry> {
         self.entries.get_mut(key)
     }
 
     /// Sets the value and the expiry time of a key.
-    pub fn set(&mut self, key: &[u8], value: Value, until_ms: Option<u64>) -> Key {
+    pub(crate) fn set(&mut self, key: &[u8], value: Value, until_ms: Option<u64>) -> Key {
         let shared = match self.entries.get_key_value(key) {
             Some((shared, old)) => {
                 let (shared, old_end) = (Key::clone(shared), old.until_ms);
@@ -174,7 +174,7 @@ impl Database {
     }
 
     /// Sets or removes the expiry time of a key; `None` if there is no such key.
-    pub fn set_end(&mut self, key: &[u8], until_ms: Option<u64>) -> Option<Key> {
+    pub(crate) fn set_end(&mut self, key: &[u8], until_ms: Option<u64>) -> Option<Key> {
         let (shared, entry) = self.entries.get_key_value(key)?;
         let (shared, old) = (Key::clone(shared), entry.until_ms);
         self.move_end(&shared, old, until_ms);
@@ -190,7 +190,7 @@ impl Database {
     }
 
     /// The key's shared name.
-    pub fn shared(&self, key: &[u8]) -> Option<Key> {
+    pub(crate) fn shared(&self, key: &[u8]) -> Option<Key> {
         self.entries.get_key_value(key).map(|(shared, _)| Key::clone(shared))
     }
 
@@ -208,17 +208,17 @@ impl Database {
     }
 
     /// How many keys there are, expired ones included.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether there is no key.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// How many keys have an expiry time.
-    pub fn ending(&self) -> usize {
+    pub(crate) fn ending(&self) -> usize {
         self.ends.len()
     }
 
@@ -252,7 +252,7 @@ impl Keyspace {
     }
 
     /// Swaps two databases.
-    pub fn swap(&mut self, one: usize, other: usize) {
+    pub(crate) fn swap(&mut self, one: usize, other: usize) {
         self.databases.swap(one, other);
     }
 
@@ -268,7 +268,7 @@ impl Keyspace {
     }
 
     /// The earliest expiry time of any key, in Unix milliseconds.
-    pub fn next_end_ms(&self) -> Option<u64> {
+    pub(crate) fn next_end_ms(&self) -> Option<u64> {
         self.databases.iter().filter_map(|db| db.ends.first()).map(|(end, _)| *end).min()
     }
 

@@ -9,13 +9,13 @@
 //! - `saving`: when its keys must be saved
 //! - `cluster`, `sentinel`: the additional parts of a cluster node or a Sentinel
 
-pub mod client;
-pub mod cluster;
-pub mod connections;
-pub mod keys;
-pub mod replication;
-pub mod saving;
-pub mod sentinel;
+pub(crate) mod client;
+pub(crate) mod cluster;
+pub(crate) mod connections;
+pub(crate) mod keys;
+pub(crate) mod replication;
+pub(crate) mod saving;
+pub(crate) mod sentinel;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -120,15 +120,15 @@ impl Default for NodeConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Its database.
-    pub db: usize,
+    pub(crate) db: usize,
     /// Which key.
-    pub key: Key,
+    pub(crate) key: Key,
     /// What happened to it.
-    pub change: KeyChange,
+    pub(crate) change: KeyChange,
     /// Its expiry time now, in Unix milliseconds.
-    pub until_ms: Option<u64>,
+    pub(crate) until_ms: Option<u64>,
     /// Whether the node did it on its own (expiry), not the command.
-    pub by_node: bool,
+    pub(crate) by_node: bool,
 }
 
 /// The effects of a command, in order.
@@ -144,13 +144,13 @@ pub struct Effects {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PropagatedCommand {
     /// Its database.
-    pub db: usize,
+    pub(crate) db: usize,
     /// The command, with absolute times.
     pub command: Arguments,
     /// Whether the node did it on its own (expiry), not the command.
-    pub by_node: bool,
+    pub(crate) by_node: bool,
     /// The unit of execution that propagated it.
-    pub unit: u64,
+    pub(crate) unit: u64,
 }
 
 impl PropagatedCommand {
@@ -163,7 +163,7 @@ impl PropagatedCommand {
 
 impl Effects {
     /// Whether there are no effects.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.commands.is_empty()
     }
 }
@@ -172,46 +172,46 @@ impl Effects {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Busy {
     /// When it began, in Unix milliseconds.
-    pub since_ms: u64,
+    pub(crate) since_ms: u64,
     /// The session that called it.
-    pub session: u64,
+    pub(crate) session: u64,
     /// Whether it has written: then it cannot be killed.
-    pub wrote: bool,
+    pub(crate) wrote: bool,
     /// The caller's reply when it is killed.
-    pub killed: Bytes,
+    pub(crate) killed: Bytes,
     /// Whether it does not terminate; a slow one has not begun yet.
-    pub endless: bool,
+    pub(crate) endless: bool,
     /// The function, if it is one.
-    pub function: Option<FunctionCall>,
+    pub(crate) function: Option<FunctionCall>,
 }
 
 /// The function that holds its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FunctionCall {
+pub(crate) struct FunctionCall {
     /// Its name.
-    pub name: Bytes,
+    pub(crate) name: Bytes,
     /// The request that called it.
-    pub command: Arguments,
+    pub(crate) command: Arguments,
 }
 
 /// Counters of INFO.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// Commands executed.
-    pub executed: u64,
+    pub(crate) executed: u64,
     /// Keys that expired.
-    pub expired_keys: u64,
+    pub(crate) expired_keys: u64,
     /// Errors by their first word.
-    pub errors: BTreeMap<String, u64>,
+    pub(crate) errors: BTreeMap<String, u64>,
     /// Keys that were evicted.
-    pub evicted_keys: u64,
+    pub(crate) evicted_keys: u64,
     /// Requested resynchronisations: full, partial, and refused partial ones.
-    pub syncs: [u64; 3],
+    pub(crate) syncs: [u64; 3],
 }
 
 impl Figures {
     /// Counts an error by its first word.
-    pub fn count_error(&mut self, reply: &Reply) {
+    pub(crate) fn count_error(&mut self, reply: &Reply) {
         let Reply::Error(text) = reply else { return };
         let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
         let word = String::from_utf8_lossy(&text[..end]).into_owned();
@@ -230,68 +230,68 @@ pub struct Node {
     /// script or transaction runs.
     pub now_ms: u64,
     /// The same in microseconds.
-    pub now_us: u64,
+    pub(crate) now_us: u64,
     /// The clock by now, in microseconds: later than `now_us` where a fault has made a script slow.
-    pub clock_us: u64,
+    pub(crate) clock_us: u64,
     /// Its wall clock when it started, in Unix milliseconds.
-    pub started_ms: u64,
+    pub(crate) started_ms: u64,
     /// The effects since the server last collected them.
     pub effects: Effects,
     /// Whether [`Effects::commands`] has a consumer: a file, or a replica.
     pub propagates: bool,
     /// Whether commands come from its own file: nothing expires meanwhile.
-    pub loading: bool,
+    pub(crate) loading: bool,
     /// The master that it follows.
     pub master: Option<SocketAddrV4>,
     /// The link to that master.
-    pub link: MasterLink,
+    pub(crate) link: MasterLink,
     /// The id of its process: 40 hexadecimal digits, new at each start.
-    pub run_id: String,
+    pub(crate) run_id: String,
     /// The replication history of its data.
     pub history: History,
     /// The replicas that it feeds, in order of arrival.
     pub replicas: Vec<Replica>,
     /// The FAILOVER under way.
-    pub failover: Option<ManualFailover>,
+    pub(crate) failover: Option<ManualFailover>,
     /// How many replicas are good, recounted once a second.
-    pub good_replicas: u32,
+    pub(crate) good_replicas: u32,
     /// The Lua script cache: bodies by their SHA1 in lower case. Neither replicated nor kept on
     /// disk.
-    pub scripts: BTreeMap<Bytes, Bytes>,
+    pub(crate) scripts: BTreeMap<Bytes, Bytes>,
     /// Libraries of functions, which are replicated and kept on disk.
     pub libraries: Libraries,
     /// The generator behind `math.random`, as in Redis.
-    pub script_dice: ScriptDice,
+    pub(crate) script_dice: ScriptDice,
     /// The script that holds the node.
     pub busy: Option<Busy>,
     /// Its connected clients.
     pub clients: Clients,
     /// The parameters of CONFIG SET that have no field of their own.
-    pub settings: Settings,
+    pub(crate) settings: Settings,
     /// Maximum sizes of small encodings, according to those settings.
     pub limits: Limits,
     /// Its ACL users.
     pub users: Users,
     /// When all keys are saved, and the outcome.
-    pub saving: Saving,
+    pub(crate) saving: Saving,
     /// Since when it has been loading its files before it serves clients, in Unix milliseconds.
     pub starting_ms: Option<u64>,
     /// What INFO counts.
-    pub figures: Figures,
+    pub(crate) figures: Figures,
     /// The memory that keys take; metered only with a limit.
-    pub memory: Option<Meter>,
+    pub(crate) memory: Option<Meter>,
     /// Whether the current request began beyond `maxmemory`.
-    pub out_of_memory: bool,
+    pub(crate) out_of_memory: bool,
     /// Whether DEBUG SET-ACTIVE-EXPIRE has disabled the active expire cycle.
-    pub rests: bool,
+    pub(crate) rests: bool,
     /// The generator behind random picks.
-    pub dice: Dice,
+    pub(crate) dice: Dice,
     /// The number of units of execution: the commands that one unit propagates stay together.
-    pub unit: u64,
+    pub(crate) unit: u64,
     /// Its Sentinel state, if it is one: then it keeps no keys.
     pub sentinel: Option<Box<Sentinel>>,
     /// Its cluster state, if it is in one.
-    pub cluster: Option<Box<Cluster>>,
+    pub(crate) cluster: Option<Box<Cluster>>,
 }
 
 /// The parameters that a configuration sets differently from Redis's defaults.
@@ -341,7 +341,7 @@ impl Node {
     }
 
     /// Its mode, as INFO and HELLO report it.
-    pub fn mode(&self) -> &'static str {
+    pub(crate) fn mode(&self) -> &'static str {
         match (&self.sentinel, &self.cluster) {
             (Some(_), _) => "sentinel",
             (_, Some(_)) => "cluster",
@@ -350,7 +350,7 @@ impl Node {
     }
 
     /// The commands that it has.
-    pub fn commands(&self) -> &'static [Command] {
+    pub(crate) fn commands(&self) -> &'static [Command] {
         if self.sentinel.is_some() { all_of_sentinel() } else { all() }
     }
 
@@ -362,29 +362,29 @@ impl Node {
     }
 
     /// Whether the server that it emulates differs from Redis 7.0.15 in this point.
-    pub fn differs(&self, difference: Difference) -> bool {
+    pub(crate) fn differs(&self, difference: Difference) -> bool {
         self.config.compat.has(difference)
     }
 
     /// Whether the server that it emulates has a command.
-    pub fn has(&self, command: &Command) -> bool {
+    pub(crate) fn has(&self, command: &Command) -> bool {
         command.since.is_none_or(|difference| self.differs(difference))
     }
 
     /// Finds the command of a request, as [`look_up_in`] does, if the node has it.
-    pub fn command_of(&self, args: &[Bytes]) -> Option<&'static Command> {
+    pub(crate) fn command_of(&self, args: &[Bytes]) -> Option<&'static Command> {
         look_up_in(self.commands(), args).filter(|command| self.has(command))
     }
 
     /// The time at which a command of this session runs, in Unix microseconds. Within a script it
     /// advances before Redis 7.2; whether a key has expired never depends on that.
-    pub fn time_us(&self, session: &Session) -> u64 {
+    pub(crate) fn time_us(&self, session: &Session) -> u64 {
         let moves = session.script.is_some() && !self.differs(Difference::TimeStandsStillInScripts);
         if moves { self.clock_us } else { self.now_us }
     }
 
     /// What delays requests at present: CLIENT PAUSE, a failover, or both.
-    pub fn pause(&self) -> Option<Pause> {
+    pub(crate) fn pause(&self) -> Option<Pause> {
         let failover = self.failover.map(|_| Pause { until_ms: u64::MAX, all: false });
         let client = self.clients.pause().filter(|pause| pause.until_ms > self.now_ms);
         match (client, failover) {
@@ -394,12 +394,12 @@ impl Node {
     }
 
     /// Whether requests are paused: nothing expires then, and nothing is evicted.
-    pub fn is_paused(&self) -> bool {
+    pub(crate) fn is_paused(&self) -> bool {
         self.pause().is_some()
     }
 
     /// Whether it currently follows a master's stream.
-    pub fn is_linked(&self) -> bool {
+    pub(crate) fn is_linked(&self) -> bool {
         self.link.state == LinkState::Connected
     }
 }

@@ -3,7 +3,7 @@
 //! - `access`: the restrictions of a session's user
 //! - `redirect`: requests that another node of the cluster must serve
 
-pub mod access;
+pub(crate) mod access;
 pub mod redirect;
 
 use bytes::Bytes;
@@ -14,21 +14,21 @@ use crate::session::Session;
 
 const READONLY: &str = "READONLY You can't write against a read only replica.";
 /// The error for a write without enough good replicas.
-pub const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+pub(crate) const NOREPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 /// The error beyond `maxmemory`.
-pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+pub(crate) const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 /// The error of a replica that must not serve data until its link to the master is up.
-pub const MASTERDOWN: Reply = Reply::Error(Bytes::from_static(
+pub(crate) const MASTERDOWN: Reply = Reply::Error(Bytes::from_static(
     b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
 ));
 /// Whether the node is a replica that must not serve data until its link to the master is up.
-pub fn is_stale(node: &Node) -> bool {
+pub(crate) fn is_stale(node: &Node) -> bool {
     node.master.is_some() && !node.is_linked() && !node.settings.is_on("replica-serve-stale-data")
 }
 
 /// Refuses a write on a replica, or without enough good replicas.
-pub fn check_write(node: &Node, session: &Session) -> Result<(), Reply> {
+pub(crate) fn check_write(node: &Node, session: &Session) -> Result<(), Reply> {
     if session.from_master {
         return Ok(());
     }

@@ -21,7 +21,7 @@ pub struct Script {
 
 impl Script {
     /// Makes the next command begin with SELECT.
-    pub fn forget_database(&mut self) {
+    pub(crate) fn forget_database(&mut self) {
         self.selected = None;
     }
 
@@ -50,7 +50,7 @@ impl Script {
 
     /// How many commands that makes, including the MULTI and EXEC around a unit, without SELECT.
     /// Commands for replicas alone do not count.
-    pub fn length(commands: &[PropagatedCommand]) -> u64 {
+    pub(crate) fn length(commands: &[PropagatedCommand]) -> u64 {
         let kept = |unit: &[PropagatedCommand]| {
             unit.iter().filter(|command| !command.is_publish()).count() as u64
         };
@@ -71,7 +71,7 @@ fn units(commands: &[PropagatedCommand]) -> impl Iterator<Item = (&[PropagatedCo
 }
 
 /// All data of a node as an RDB, with its replication offset if it has a backlog.
-pub fn dump(node: &Node) -> Bytes {
+pub(crate) fn dump(node: &Node) -> Bytes {
     let history = &node.history;
     let db = i64::try_from(node.link.resumes_in.unwrap_or(0)).unwrap_or(0);
     let stream = Stream { db, id: &history.id, offset: history.offset };
@@ -91,7 +91,7 @@ pub fn dump(node: &Node) -> Bytes {
 ///
 /// # Errors
 /// If it is not a valid RDB: then the node is unchanged.
-pub fn restore(node: &mut Node, bytes: &[u8]) -> Result<(), WrongRdb> {
+pub(crate) fn restore(node: &mut Node, bytes: &[u8]) -> Result<(), WrongRdb> {
     let contents = rdb::load(bytes, &node.limits)?;
     node.keyspace = contents.keyspace;
     node.memory = None;
@@ -122,7 +122,7 @@ pub fn restore(node: &mut Node, bytes: &[u8]) -> Result<(), WrongRdb> {
 }
 
 /// Commands that recreate this node's data on an empty node: libraries and keys.
-pub fn snapshot(node: &Node) -> BytesMut {
+pub(crate) fn snapshot(node: &Node) -> BytesMut {
     let mut out = BytesMut::new();
     for library in node.libraries.values() {
         encode_request(&mut out, &[&b"FUNCTION"[..], b"LOAD", &library.code]);
@@ -141,7 +141,7 @@ pub fn snapshot(node: &Node) -> BytesMut {
 }
 
 /// How many key changes the execution of a [`snapshot`] makes.
-pub fn changes_of_snapshot(node: &Node) -> u64 {
+pub(crate) fn changes_of_snapshot(node: &Node) -> u64 {
     let changes = |db: &Database| db.len() as u64 + db.ending() as u64;
     node.keyspace.iter().map(|(_, db)| changes(db)).sum()
 }

@@ -3,7 +3,7 @@
 //! - `cluster`: the bus of a node that is in a cluster
 //! - `sentinel`: a Sentinel as a process
 
-pub mod cluster;
+pub(crate) mod cluster;
 pub mod sentinel;
 
 use std::net::SocketAddrV4;
@@ -57,7 +57,7 @@ async fn run(host: &Host, config: NodeConfig, show: impl FnOnce(&Rc<Server>)) {
 }
 
 /// Serves every connection until the process must stop.
-pub async fn accept_all(server: Rc<Server>, mut listener: Listener) {
+pub(crate) async fn accept_all(server: Rc<Server>, mut listener: Listener) {
     loop {
         match first(listener.accept(), server.ended.past(0)).await {
             First::This(Ok(stream)) => {
@@ -69,7 +69,7 @@ pub async fn accept_all(server: Rc<Server>, mut listener: Listener) {
 }
 
 /// Draws for the ids of a process that starts now; a restart at a later time gets other ids.
-pub fn ids(host: &Host) -> [u64; 3] {
+pub(crate) fn ids(host: &Host) -> [u64; 3] {
     let wall = host.now(Clock::Wall);
     [0, 1, 2].map(|ordinal| host.draw(Purpose::Server, wall / MILLISECOND * 3 + ordinal))
 }

@@ -10,14 +10,14 @@
 //! - `listpack`, `ziplist`: small encodings, new and old
 //! - `lzf`, `crc64`: compression and checksum
 
-pub mod crc64;
-pub mod cursor;
-pub mod kind;
-pub mod listpack;
-pub mod lzf;
-pub mod read;
-pub mod write;
-pub mod ziplist;
+pub(crate) mod crc64;
+pub(crate) mod cursor;
+pub(crate) mod kind;
+pub(crate) mod listpack;
+pub(crate) mod lzf;
+pub(crate) mod read;
+pub(crate) mod write;
+pub(crate) mod ziplist;
 
 use bytes::Bytes;
 
@@ -169,14 +169,14 @@ fn version(cursor: &mut Cursor) -> Result<u16, WrongRdb> {
 }
 
 /// One value in the format of DUMP.
-pub fn dump(value: &Value, limits: &Limits) -> Bytes {
+pub(crate) fn dump(value: &Value, limits: &Limits) -> Bytes {
     let mut out = vec![write::kind_of(value)];
     write::value(value, limits, &mut out);
     with_foot(out)
 }
 
 /// All libraries in the format of FUNCTION DUMP.
-pub fn dump_libraries<'a>(libraries: impl IntoIterator<Item = &'a Bytes>) -> Bytes {
+pub(crate) fn dump_libraries<'a>(libraries: impl IntoIterator<Item = &'a Bytes>) -> Bytes {
     let mut out = Vec::new();
     put_libraries(libraries, &mut out);
     with_foot(out)
@@ -189,7 +189,7 @@ fn with_foot(mut out: Vec<u8>) -> Bytes {
 }
 
 /// Whether version and checksum at the end of a dump are valid.
-pub fn is_checked(dump: &[u8]) -> bool {
+pub(crate) fn is_checked(dump: &[u8]) -> bool {
     let Some(foot) = dump.len().checked_sub(FOOT) else { return false };
     let version = u16::from_le_bytes([dump[foot], dump[foot + 1]]);
     let sum = crc64(&dump[..foot + 2]).to_le_bytes();
@@ -201,7 +201,7 @@ pub fn is_checked(dump: &[u8]) -> bool {
 ///
 /// # Errors
 /// If there is no valid value.
-pub fn dumped(dump: &[u8], limits: &Limits) -> Result<Value, WrongRdb> {
+pub(crate) fn dumped(dump: &[u8], limits: &Limits) -> Result<Value, WrongRdb> {
     let mut cursor = Cursor::new(dump);
     let of = cursor.byte()?;
     let mut value = read::value(of, &mut cursor)?.ok_or(WrongRdb("nothing is in it"))?;
@@ -213,7 +213,7 @@ pub fn dumped(dump: &[u8], limits: &Limits) -> Result<Value, WrongRdb> {
 ///
 /// # Errors
 /// If it contains something else.
-pub fn dumped_libraries(dump: &[u8]) -> Result<Vec<Bytes>, WrongRdb> {
+pub(crate) fn dumped_libraries(dump: &[u8]) -> Result<Vec<Bytes>, WrongRdb> {
     let mut cursor = Cursor::new(dump);
     let mut libraries = Vec::new();
     while cursor.rest().len() > FOOT {

@@ -42,7 +42,7 @@ pub fn request(node: &mut Node, id: u64, args: &[Bytes]) {
 
 /// Follows every execution: marks sessions that watch changed keys, and serves sessions blocked on
 /// new keys.
-pub fn settle(node: &mut Node) {
+pub(crate) fn settle(node: &mut Node) {
     node.clients.mark_watchers();
     // Repeated, because serving a session may create keys in turn (BLMOVE).
     loop {
@@ -95,7 +95,7 @@ fn end_pause(node: &mut Node) {
 }
 
 /// Executes the requests that a pause delayed.
-pub fn resume_paused(node: &mut Node) {
+pub(crate) fn resume_paused(node: &mut Node) {
     for id in node.clients.take_held() {
         if let Some(args) = node.clients.release(id) {
             request(node, id, &args);

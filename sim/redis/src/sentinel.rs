@@ -18,13 +18,13 @@
 //!
 //! Its replies are in `command/sentinel`, the tasks that move its bytes in `process/sentinel`.
 
-pub mod down;
-pub mod election;
-pub mod failover;
-pub mod file;
-pub mod globals;
-pub mod hello;
-pub mod instance;
+pub(crate) mod down;
+pub(crate) mod election;
+pub(crate) mod failover;
+pub(crate) mod file;
+pub(crate) mod globals;
+pub(crate) mod hello;
+pub(crate) mod instance;
 pub mod known;
 pub mod link;
 pub mod report;
@@ -80,14 +80,14 @@ impl SentinelConfig {
 #[derive(Clone, Copy, Debug)]
 pub struct SentinelMoment {
     /// The Sentinel's wall clock.
-    pub ms: Ms,
+    pub(crate) ms: Ms,
     /// A drawn number.
-    pub chance: u64,
+    pub(crate) chance: u64,
 }
 
 /// A request to the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SentinelAction {
+pub(crate) enum SentinelAction {
     /// Open a connection with this number.
     Open(u64, SocketAddrV4),
     /// Send a request on this connection, once it is open.
@@ -100,31 +100,31 @@ pub enum SentinelAction {
 #[derive(Clone, Debug)]
 pub struct Sentinel {
     /// Its id: 40 hexadecimal digits, kept in its file.
-    pub id: String,
+    pub(crate) id: String,
     /// Its announced address.
-    pub address: SocketAddrV4,
+    pub(crate) address: SocketAddrV4,
     /// The highest epoch that it has seen.
-    pub epoch: u64,
+    pub(crate) epoch: u64,
     /// The monitored masters, by name.
-    pub masters: BTreeMap<String, Master>,
+    pub(crate) masters: BTreeMap<String, Master>,
     /// Its periods and timeouts.
-    pub times: Times,
+    pub(crate) times: Times,
     /// What it announces about itself, and its credentials for other Sentinels.
-    pub globals: Globals,
+    pub(crate) globals: Globals,
     /// Where it must crash.
-    pub crashes: Crashes,
+    pub(crate) crashes: Crashes,
     /// When TILT mode began; it only observes then, because its clock jumped.
-    pub tilt_since: Option<Ms>,
+    pub(crate) tilt_since: Option<Ms>,
     /// The time of its last tick.
-    pub ticked_at: Ms,
+    pub(crate) ticked_at: Ms,
     /// Pending actions on the network, in order.
-    pub actions: Vec<SentinelAction>,
+    pub(crate) actions: Vec<SentinelAction>,
     /// Pending events for subscribers: channel and message.
-    pub events: Vec<(&'static str, String)>,
+    pub(crate) events: Vec<(&'static str, String)>,
     /// Pending trace events about what it sees of masters.
-    pub sights: Vec<Event>,
+    pub(crate) sights: Vec<Event>,
     /// Whether its file is older than its state.
-    pub unsaved: bool,
+    pub(crate) unsaved: bool,
     /// The instance of each open connection.
     lines: BTreeMap<u64, InstanceKey>,
     last_line: u64,
@@ -172,7 +172,7 @@ impl Sentinel {
     }
 
     /// `sentinelTimer`: must be called ten times a second or slightly more often.
-    pub fn tick(&mut self, now: SentinelMoment) {
+    pub(crate) fn tick(&mut self, now: SentinelMoment) {
         self.check_tilt(now.ms);
         let names: Vec<String> = self.masters.keys().cloned().collect();
         for name in &names {
@@ -231,12 +231,12 @@ impl Sentinel {
     }
 
     /// The instance at this place, if it is still known.
-    pub fn get_mut(&mut self, place: &InstanceKey) -> Option<&mut Instance> {
+    pub(crate) fn get_mut(&mut self, place: &InstanceKey) -> Option<&mut Instance> {
         self.masters.get_mut(&place.master)?.get_mut(&place.who)
     }
 
     /// Publishes an event about an instance: `%@` of `sentinelEvent`, followed by `more`.
-    pub fn emit(&mut self, event: &'static str, place: &InstanceKey, more: &str) {
+    pub(crate) fn emit(&mut self, event: &'static str, place: &InstanceKey, more: &str) {
         let text = self.describe(place) + more;
         self.events.push((event, text));
     }

@@ -18,58 +18,58 @@ use crate::replication::feeds::Feeds;
 use crate::signal::Signal;
 
 /// Time between two runs of `serverCron` (hz 10).
-pub const TICK_MS: u64 = 100;
+pub(crate) const TICK_MS: u64 = 100;
 
 /// Starts the task that makes a node follow its master.
-pub type Follow = fn(&Rc<Server>);
+pub(crate) type Follow = fn(&Rc<Server>);
 
 /// Observes each request of a node before its execution, in addition to the trace.
-pub type Observer = Rc<dyn Fn(Request, &Arguments)>;
+pub(crate) type Observer = Rc<dyn Fn(Request, &Arguments)>;
 
 /// A running node. Its tasks share it.
 pub struct Server {
     /// The machine.
-    pub host: Host,
+    pub(crate) host: Host,
     /// The state.
     pub node: RefCell<Node>,
     /// Held while something is executed: a slow script makes all clients wait.
-    pub turn: HostMutex,
+    pub(crate) turn: HostMutex,
     /// The replicas that are fed.
-    pub feeds: RefCell<Feeds>,
+    pub(crate) feeds: RefCell<Feeds>,
     /// Raised when a replica has acknowledged, or the node became a replica.
-    pub acknowledged: Signal,
+    pub(crate) acknowledged: Signal,
     /// Raised when the node follows another master, or none.
-    pub role: Signal,
+    pub(crate) role: Signal,
     /// Raised when a key expires before the time until which the expiry cycle waits.
-    pub ends: Signal,
+    pub(crate) ends: Signal,
     /// The time until which that cycle waits, in Unix milliseconds.
-    pub waits_until_ms: Cell<Option<u64>>,
+    pub(crate) waits_until_ms: Cell<Option<u64>>,
     /// Raised when a session blocks, so that its timeout is watched.
-    pub waits: Signal,
+    pub(crate) waits: Signal,
     /// Raised when a script no longer holds the node.
-    pub freed: Signal,
+    pub(crate) freed: Signal,
     /// Raised when the process must stop.
-    pub ended: Signal,
+    pub(crate) ended: Signal,
     /// Raised when the cluster has something to send or do.
-    pub bus: Signal,
+    pub(crate) bus: Signal,
     /// Whether the file is synced each second.
-    pub syncs: Cell<bool>,
+    pub(crate) syncs: Cell<bool>,
     /// Whether the timeouts of blocked sessions are watched.
-    pub tended: Cell<bool>,
+    pub(crate) tended: Cell<bool>,
     /// Starts to follow the node's master.
-    pub follow: Follow,
+    pub(crate) follow: Follow,
     wakes: RefCell<BTreeMap<u64, Rc<Signal>>>,
     /// The append-only file.
-    pub log: RefCell<Log>,
+    pub(crate) log: RefCell<Log>,
     /// Whether the save points are checked.
-    pub saves: Cell<bool>,
+    pub(crate) saves: Cell<bool>,
     /// Observes its requests, for a test that asserts what was requested.
     pub observer: RefCell<Option<Observer>>,
 }
 
 impl Server {
     /// A process with this node state.
-    pub fn new(host: &Host, node: Node, follow: Follow) -> Server {
+    pub(crate) fn new(host: &Host, node: Node, follow: Follow) -> Server {
         Server {
             host: host.clone(),
             node: RefCell::new(node),
@@ -94,12 +94,12 @@ impl Server {
     }
 
     /// The signal that is raised when a connection has something to do that it did not request.
-    pub fn wake_of(&self, id: u64) -> Rc<Signal> {
+    pub(crate) fn wake_of(&self, id: u64) -> Rc<Signal> {
         Rc::clone(self.wakes.borrow_mut().entry(id).or_default())
     }
 
     /// Raises these signals for the connections with new output.
-    pub fn raise_wakes(&self, node: &mut Node) {
+    pub(crate) fn raise_wakes(&self, node: &mut Node) {
         for id in node.clients.take_woken() {
             if let Some(wake) = self.wakes.borrow().get(&id) {
                 wake.raise();
@@ -108,13 +108,13 @@ impl Server {
     }
 
     /// Removes a connection.
-    pub fn disconnect(&self, id: u64) {
+    pub(crate) fn disconnect(&self, id: u64) {
         self.wakes.borrow_mut().remove(&id);
         self.node.borrow_mut().clients.disconnect(id);
     }
 
     /// Propagates effects to trace, file and replicas; whether a command was propagated.
-    pub fn publish(&self, origin: Origin) -> bool {
+    pub(crate) fn publish(&self, origin: Origin) -> bool {
         let mut node = self.node.borrow_mut();
         if node.effects.is_empty() {
             return false;
@@ -143,7 +143,7 @@ impl Server {
     }
 
     /// Wakes the expiry cycle if a key expires before the time until which it waits.
-    pub fn watch_ends(&self, node: &Node, next: Option<u64>) {
+    pub(crate) fn watch_ends(&self, node: &Node, next: Option<u64>) {
         let waits = self.waits_until_ms.get();
         let is_early = next.is_some_and(|next| waits.is_none_or(|waits| next < waits));
         if is_early && node.master.is_none() {

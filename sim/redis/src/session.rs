@@ -2,7 +2,7 @@
 //!
 //! - `transaction`: what MULTI and WATCH have begun
 
-pub mod transaction;
+pub(crate) mod transaction;
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -20,53 +20,53 @@ use crate::specification::Command;
 #[derive(Clone, Debug)]
 pub struct Session {
     /// Its id, from 1.
-    pub id: u64,
+    pub(crate) id: u64,
     /// The client's address, and the node's as the client sees it.
-    pub addresses: [SocketAddrV4; 2],
+    pub(crate) addresses: [SocketAddrV4; 2],
     /// The node's wall clock when it connected, and at its last request, in Unix milliseconds.
-    pub since_ms: [u64; 2],
+    pub(crate) since_ms: [u64; 2],
     /// The name set by CLIENT SETNAME.
-    pub name: Bytes,
+    pub(crate) name: Bytes,
     /// The name and version of its client library: CLIENT SETINFO.
-    pub library: [Bytes; 2],
+    pub(crate) library: [Bytes; 2],
     /// The user that it is authenticated as; `None` before AUTH.
     pub user: Option<Bytes>,
     /// The selected database.
-    pub db: usize,
+    pub(crate) db: usize,
     /// The protocol of its replies.
-    pub protocol: Protocol,
+    pub(crate) protocol: Protocol,
     /// Whether it gets replies.
-    pub answers: Answers,
+    pub(crate) answers: Answers,
     /// Whether CLIENT NO-EVICT protects it.
-    pub stays: bool,
+    pub(crate) stays: bool,
     /// Its last command.
-    pub last_command: Option<&'static Command>,
+    pub(crate) last_command: Option<&'static Command>,
     /// What MULTI and WATCH have begun.
-    pub transaction: Transaction,
+    pub(crate) transaction: Transaction,
     /// Whether ASKING preceded this request.
-    pub asking: bool,
+    pub(crate) asking: bool,
     /// Whether READONLY allows a cluster's replica to reply to it.
-    pub reads_here: bool,
+    pub(crate) reads_here: bool,
     /// Its subscriptions.
-    pub subscriptions: Subscriptions,
+    pub(crate) subscriptions: Subscriptions,
     /// Whether it is in MONITOR mode.
-    pub monitors: bool,
+    pub(crate) monitors: bool,
     /// Why it is blocked, if it is.
     pub blocked: Option<Block>,
     /// Its output buffer.
     pub output: BytesMut,
     /// Push messages to it while EXEC runs: they precede the reply of the current command.
-    pub aside: Option<Vec<Reply>>,
+    pub(crate) aside: Option<Vec<Reply>>,
     /// Whether it is being closed, and how.
     pub closing: Option<Closing>,
     /// Whether its commands come from the node's master (or from its own file).
-    pub from_master: bool,
+    pub(crate) from_master: bool,
     /// The replication offset after its last command (`woff`).
-    pub last_write: u64,
+    pub(crate) last_write: u64,
     /// What a replica announced about itself.
-    pub announced: Announced,
+    pub(crate) announced: Announced,
     /// Set while a script's commands run: its permissions and what it did.
-    pub script: Option<ScriptRun>,
+    pub(crate) script: Option<ScriptRun>,
     /// What the server must do after the reply.
     pub after: After,
 }
@@ -114,7 +114,7 @@ impl Session {
     }
 
     /// Appends the reply to a request, unless CLIENT REPLY suppresses it.
-    pub fn answer(&mut self, reply: &Reply) {
+    pub(crate) fn answer(&mut self, reply: &Reply) {
         match self.answers {
             Answers::On => self.push(reply),
             Answers::Off => {}
@@ -124,19 +124,19 @@ impl Session {
     }
 
     /// Whether it may never wait: EXEC, or a script, runs its commands.
-    pub fn may_not_wait(&self) -> bool {
+    pub(crate) fn may_not_wait(&self) -> bool {
         self.transaction.is_running() || self.script.is_some()
     }
 
     /// Whether only the commands about subscriptions are allowed: RESP2 has no push messages.
-    pub fn only_listens(&self) -> bool {
+    pub(crate) fn only_listens(&self) -> bool {
         self.protocol == Protocol::Two && !self.subscriptions.is_empty()
     }
 }
 
 /// The mode of CLIENT REPLY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Answers {
+pub(crate) enum Answers {
     /// Every request gets a reply.
     #[default]
     On,
@@ -150,13 +150,13 @@ pub enum Answers {
 
 /// The subscriptions of a session.
 #[derive(Clone, Debug, Default)]
-pub struct Subscriptions {
+pub(crate) struct Subscriptions {
     /// Channels.
-    pub channels: BTreeSet<Bytes>,
+    pub(crate) channels: BTreeSet<Bytes>,
     /// Patterns.
-    pub patterns: BTreeSet<Bytes>,
+    pub(crate) patterns: BTreeSet<Bytes>,
     /// Shard channels.
-    pub shards: BTreeSet<Bytes>,
+    pub(crate) shards: BTreeSet<Bytes>,
 }
 
 /// Types of channels.
@@ -172,7 +172,7 @@ pub enum Channel {
 
 impl Subscriptions {
     /// The channels of one kind.
-    pub fn of(&mut self, kind: Channel) -> &mut BTreeSet<Bytes> {
+    pub(crate) fn of(&mut self, kind: Channel) -> &mut BTreeSet<Bytes> {
         match kind {
             Channel::Plain => &mut self.channels,
             Channel::Pattern => &mut self.patterns,
@@ -181,7 +181,7 @@ impl Subscriptions {
     }
 
     /// Whether there is no subscription.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.channels.is_empty() && self.patterns.is_empty() && self.shards.is_empty()
     }
 }
@@ -205,9 +205,9 @@ pub struct Quorum {
     /// The required replication offset.
     pub offset: u64,
     /// How many replicas must have it.
-    pub replicas: usize,
+    pub(crate) replicas: usize,
     /// For WAITAOF: the replicas must have synced it and, if true, the node as well.
-    pub synced: Option<bool>,
+    pub(crate) synced: Option<bool>,
     /// The timeout in ms; 0 means none.
     pub timeout_ms: u64,
 }
@@ -216,24 +216,24 @@ pub struct Quorum {
 #[derive(Clone, Debug)]
 pub struct Pop {
     /// The request.
-    pub args: Arguments,
+    pub(crate) args: Arguments,
     /// Its command.
-    pub command: &'static Command,
+    pub(crate) command: &'static Command,
     /// The database.
-    pub db: usize,
+    pub(crate) db: usize,
     /// The keys, one of which must become ready.
-    pub keys: Vec<Key>,
+    pub(crate) keys: Vec<Key>,
     /// The deadline in Unix milliseconds of the node's clock; `None` means none.
-    pub until_ms: Option<u64>,
+    pub(crate) until_ms: Option<u64>,
     /// What it takes from a key that is ready.
-    pub wanted: Wanted,
+    pub(crate) wanted: Wanted,
     /// The reply at the timeout.
-    pub late: Reply,
+    pub(crate) late: Reply,
 }
 
 /// What a blocking command waits for, which decides how it is retried for a new key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub(crate) enum Wanted {
     /// An element of a list: BLPOP, BRPOP.
     Element,
     /// Several: BLMPOP.
@@ -257,28 +257,28 @@ pub enum Closing {
 
 /// A running script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScriptRun {
+pub(crate) struct ScriptRun {
     /// Whether its flags contain `no-writes`, or it was called by a `_RO` command.
-    pub read_only: bool,
+    pub(crate) read_only: bool,
     /// Whether it may write beyond `maxmemory`.
-    pub allow_oom: bool,
+    pub(crate) allow_oom: bool,
     /// Whether it has written.
-    pub wrote: bool,
+    pub(crate) wrote: bool,
     /// Whether all its keys must be in one slot of a cluster.
-    pub keeps_to_slot: bool,
+    pub(crate) keeps_to_slot: bool,
     /// The slot of its first key.
-    pub slot: Option<u16>,
+    pub(crate) slot: Option<u16>,
 }
 
 /// What a replica requests with PSYNC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Psync {
     /// The id of its history.
-    pub id: Bytes,
+    pub(crate) id: Bytes,
     /// The first offset that it lacks.
-    pub next: i64,
+    pub(crate) next: i64,
     /// Whether the node must become a master first: its own master hands over to it.
-    pub promotes: bool,
+    pub(crate) promotes: bool,
 }
 
 /// What the server must do after a reply, or instead of one.

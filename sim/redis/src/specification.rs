@@ -7,7 +7,7 @@
 //! - `flags`: what a command is allowed to do
 //! - `keys`: which words of a request are keys
 
-pub mod flags;
+pub(crate) mod flags;
 pub mod keys;
 
 use std::sync::LazyLock;
@@ -49,24 +49,24 @@ const SHARED: [&str; 14] = [
 #[derive(Debug)]
 pub struct Command {
     /// Its name in upper case; `CLIENT|ID` for a subcommand.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Its first word in upper case, as in traces: `CLIENT`.
     pub head: &'static str,
     /// Its name in lower case, as in error texts.
     pub lower: &'static str,
     order: u128,
     /// Its number of words, name included; negative: the minimum number.
-    pub arity: i32,
+    pub(crate) arity: i32,
     /// Its flags.
-    pub flags: Flags,
+    pub(crate) flags: Flags,
     /// The first key, the last one (from the end if negative) and the step between keys.
-    pub keys: (i64, i64, i64),
+    pub(crate) keys: (i64, i64, i64),
     /// The words of the facts, unparsed: flags, categories, tips, key specifications.
-    pub documented: [&'static str; 4],
+    pub(crate) documented: [&'static str; 4],
     /// The difference that adds it; `None` if every server has it.
-    pub since: Option<Difference>,
+    pub(crate) since: Option<Difference>,
     /// Its index among all specified commands, by which its function is found.
-    pub index: usize,
+    pub(crate) index: usize,
     /// Its subcommands, by name.
     pub subcommands: Vec<Command>,
 }
@@ -88,7 +88,7 @@ pub fn all() -> &'static [Command] {
 }
 
 /// Every command of a Sentinel, by name.
-pub fn all_of_sentinel() -> &'static [Command] {
+pub(crate) fn all_of_sentinel() -> &'static [Command] {
     &SENTINEL_TABLE
 }
 
@@ -97,12 +97,12 @@ fn lines(facts: &'static str) -> impl Iterator<Item = &'static str> {
 }
 
 /// Commands, each followed by its subcommands.
-pub fn with_subcommands(table: &[Command]) -> impl Iterator<Item = &Command> {
+pub(crate) fn with_subcommands(table: &[Command]) -> impl Iterator<Item = &Command> {
     table.iter().flat_map(|command| [command].into_iter().chain(&command.subcommands))
 }
 
 /// The names of all commands of Redis, with their categories: also those without a function.
-pub fn facts() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub(crate) fn facts() -> impl Iterator<Item = (&'static str, &'static str)> {
     lines(FACTS).filter_map(|line| {
         let mut words = line.split(' ');
         Some((words.next()?, words.nth(5)?))
@@ -178,7 +178,7 @@ pub fn find(name: &[u8]) -> Option<&'static Command> {
 }
 
 /// Like [`find`], in another table.
-pub fn find_in(table: &'static [Command], name: &[u8]) -> Option<&'static Command> {
+pub(crate) fn find_in(table: &'static [Command], name: &[u8]) -> Option<&'static Command> {
     let order = order(name)?;
     table.binary_search_by_key(&order, |command| command.order).ok().map(|at| &table[at])
 }
@@ -216,7 +216,7 @@ pub fn find_full_in(table: &'static [Command], name: &[u8]) -> Option<&'static C
 
 impl Command {
     /// The subcommand of this name, ignoring case.
-    pub fn subcommand(&'static self, word: &[u8]) -> Option<&'static Command> {
+    pub(crate) fn subcommand(&'static self, word: &[u8]) -> Option<&'static Command> {
         let own = |command: &&Command| {
             let part = command.lower.rsplit('|').next().unwrap_or_default();
             part.as_bytes().eq_ignore_ascii_case(word)
@@ -225,7 +225,7 @@ impl Command {
     }
 
     /// Whether this number of words is valid.
-    pub fn takes(&self, words: usize) -> bool {
+    pub(crate) fn takes(&self, words: usize) -> bool {
         let words = i32::try_from(words).unwrap_or(i32::MAX);
         if self.arity < 0 { words >= -self.arity } else { words == self.arity }
     }

@@ -18,13 +18,13 @@ pub fn first(own: SocketAddrV4, members: &[Member]) -> String {
 
 impl Cluster {
     /// The text of the file.
-    pub fn write_file(&self) -> String {
+    pub(crate) fn write_file(&self) -> String {
         let (epoch, vote) = (self.current_epoch, self.last_vote_epoch);
         format!("{}vars currentEpoch {epoch} lastVoteEpoch {vote}\n", self.lines())
     }
 
     /// Restores the state from a file. Invalid lines are ignored: the file is the node's own.
-    pub fn read_file(&mut self, text: &str) {
+    pub(crate) fn read_file(&mut self, text: &str) {
         let own = self.myself().clone();
         self.nodes.clear();
         for line in text.lines() {

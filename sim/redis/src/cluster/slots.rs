@@ -7,7 +7,7 @@ use std::str::FromStr;
 pub const SLOTS: u16 = 16_384;
 
 /// The slot of a key: that of its hash tag if it has one, else of all of it.
-pub fn of_key(key: &[u8]) -> u16 {
+pub(crate) fn of_key(key: &[u8]) -> u16 {
     redis_protocol::redis_keyslot(key)
 }
 
@@ -22,39 +22,39 @@ impl SlotSet {
     }
 
     /// The ranges, in order.
-    pub fn ranges(&self) -> &[(u16, u16)] {
+    pub(crate) fn ranges(&self) -> &[(u16, u16)] {
         &self.0
     }
 
     /// All slots of the set, in order.
-    pub fn iter(&self) -> impl Iterator<Item = u16> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u16> {
         self.0.iter().flat_map(|(first, last)| *first..=*last)
     }
 
     /// How many slots it has.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.iter().map(|(first, last)| usize::from(last - first) + 1).sum()
     }
 
     /// Whether it is empty.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether it contains a slot.
-    pub fn contains(&self, slot: u16) -> bool {
+    pub(crate) fn contains(&self, slot: u16) -> bool {
         self.0.iter().any(|(first, last)| (*first..=*last).contains(&slot))
     }
 
     /// Whether the two sets intersect.
-    pub fn meets(&self, other: &SlotSet) -> bool {
+    pub(crate) fn meets(&self, other: &SlotSet) -> bool {
         let meets = |(a, b): &(u16, u16), (c, d): &(u16, u16)| a <= d && c <= b;
         self.0.iter().any(|one| other.0.iter().any(|two| meets(one, two)))
     }
 
     /// The intersection.
     #[must_use]
-    pub fn common(&self, other: &SlotSet) -> SlotSet {
+    pub(crate) fn common(&self, other: &SlotSet) -> SlotSet {
         let both = |one: &(u16, u16), two: &(u16, u16)| (one.0.max(two.0), one.1.min(two.1));
         let parts = self.0.iter().flat_map(|one| other.0.iter().map(move |two| both(one, two)));
         SlotSet(parts.filter(|(first, last)| first <= last).collect())
@@ -62,7 +62,7 @@ impl SlotSet {
 
     /// The difference.
     #[must_use]
-    pub fn without(&self, other: &SlotSet) -> SlotSet {
+    pub(crate) fn without(&self, other: &SlotSet) -> SlotSet {
         let mut rest = Vec::new();
         for (first, last) in &self.0 {
             let mut from = *first;
@@ -84,7 +84,7 @@ impl SlotSet {
 
     /// The union.
     #[must_use]
-    pub fn with(&self, other: &SlotSet) -> SlotSet {
+    pub(crate) fn with(&self, other: &SlotSet) -> SlotSet {
         let mut ranges: Vec<(u16, u16)> = self.0.iter().chain(&other.0).copied().collect();
         ranges.sort_unstable();
         ranges.dedup_by(|next, range| {
@@ -98,7 +98,7 @@ impl SlotSet {
     }
 
     /// Adds a slot.
-    pub fn insert(&mut self, slot: u16) {
+    pub(crate) fn insert(&mut self, slot: u16) {
         if self.contains(slot) {
             return;
         }
@@ -113,7 +113,7 @@ impl SlotSet {
     }
 
     /// Removes a slot.
-    pub fn remove(&mut self, slot: u16) {
+    pub(crate) fn remove(&mut self, slot: u16) {
         let holds = |range: &(u16, u16)| (range.0..=range.1).contains(&slot);
         let Some(at) = self.0.iter().position(holds) else { return };
         let (first, last) = self.0.remove(at);

@@ -15,9 +15,9 @@ use crate::cluster::{BUS, Cluster, ClusterAction, ClusterMoment, Member, Rules, 
 use crate::frame::request::RequestReader;
 
 /// `cluster-node-timeout` of the tests.
-pub const TIMEOUT: Ms = 2_000;
+pub(crate) const TIMEOUT: Ms = 2_000;
 /// The settings of all nodes.
-pub const RULES: Rules = Rules {
+pub(crate) const RULES: Rules = Rules {
     node_timeout: TIMEOUT,
     validity_factor: 10,
     full_coverage: true,
@@ -26,23 +26,23 @@ pub const RULES: Rules = Rules {
 };
 
 /// The client address of the nth node.
-pub fn address(n: usize) -> SocketAddrV4 {
+pub(crate) fn address(n: usize) -> SocketAddrV4 {
     let last = u8::try_from(n + 1).expect("few nodes");
     SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, last), 6379)
 }
 
 /// Three masters 0, 1, 2 and the given replicas, by their masters' numbers.
-pub struct Stage {
-    pub now: Ms,
-    pub nodes: Vec<Cluster>,
+pub(crate) struct Stage {
+    pub(crate) now: Ms,
+    pub(crate) nodes: Vec<Cluster>,
     /// Each node's replication offset, and since when its replication link is silent, if it is.
-    pub streams: Vec<(u64, Option<Ms>)>,
+    pub(crate) streams: Vec<(u64, Option<Ms>)>,
     /// Nodes that are cut off from all others.
-    pub cut: BTreeSet<usize>,
+    pub(crate) cut: BTreeSet<usize>,
     /// The node at the end of each node's connections.
-    pub lines: Vec<Vec<(u64, usize)>>,
+    pub(crate) lines: Vec<Vec<(u64, usize)>>,
     /// Actions for each node itself.
-    pub deeds: Vec<Vec<ClusterAction>>,
+    pub(crate) deeds: Vec<Vec<ClusterAction>>,
 }
 
 fn members(replicas: &[usize]) -> Vec<Member> {
@@ -61,7 +61,7 @@ fn members(replicas: &[usize]) -> Vec<Member> {
 }
 
 impl Stage {
-    pub fn new(replicas: &[usize]) -> Stage {
+    pub(crate) fn new(replicas: &[usize]) -> Stage {
         let members = members(replicas);
         let count = members.len();
         let moment = ClusterMoment { now: 1_000_000, offset: 100, heard_at: 1_000_000, chance: 7 };
@@ -82,7 +82,7 @@ impl Stage {
         stage
     }
 
-    pub fn moment(&self, n: usize) -> ClusterMoment {
+    pub(crate) fn moment(&self, n: usize) -> ClusterMoment {
         let (offset, silent_since) = self.streams[n];
         let chance =
             (self.now as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(n as u32 * 9);
@@ -94,7 +94,7 @@ impl Stage {
     }
 
     /// Advances time tick by tick.
-    pub fn pass(&mut self, ms: Ms) {
+    pub(crate) fn pass(&mut self, ms: Ms) {
         for _ in 0..ms / 100 {
             self.now += 100;
             for n in 0..self.nodes.len() {
@@ -106,7 +106,7 @@ impl Stage {
     }
 
     /// Advances time until the condition holds; returns how long that took.
-    pub fn until(&mut self, is_so: impl Fn(&Stage) -> bool) -> Ms {
+    pub(crate) fn until(&mut self, is_so: impl Fn(&Stage) -> bool) -> Ms {
         let begun = self.now;
         while !is_so(self) {
             self.pass(100);
@@ -116,7 +116,7 @@ impl Stage {
     }
 
     /// Carries out a node's pending actions, and their consequences.
-    pub fn settle(&mut self, n: usize) {
+    pub(crate) fn settle(&mut self, n: usize) {
         for action in std::mem::take(&mut self.nodes[n].actions) {
             match action {
                 ClusterAction::Open(line, to) => {
@@ -154,17 +154,17 @@ impl Stage {
         }
     }
 
-    pub fn peer(&self, seen_by: usize, n: usize) -> &ClusterNode {
+    pub(crate) fn peer(&self, seen_by: usize, n: usize) -> &ClusterNode {
         &self.nodes[seen_by].nodes[&name_of(address(n))]
     }
 
-    pub fn is_master(&self, n: usize) -> bool {
+    pub(crate) fn is_master(&self, n: usize) -> bool {
         self.nodes[n].myself().is_master()
     }
 }
 
 /// A message from its bytes.
-pub fn read(bytes: &Bytes) -> Message {
+pub(crate) fn read(bytes: &Bytes) -> Message {
     let words = RequestReader::default().next(&mut BytesMut::from(&bytes[..]));
     Message::decode(&words.expect("a request").expect("a whole one")).expect("a message")
 }

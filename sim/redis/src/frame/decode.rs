@@ -29,7 +29,7 @@ pub struct ReplyReader {
     missing: Vec<i64>,
     /// Bytes inspected in the search for line ends.
     #[cfg(test)]
-    pub looked: usize,
+    pub(crate) looked: usize,
 }
 
 impl ReplyReader {

@@ -27,12 +27,12 @@ pub struct RequestReader {
     /// Whether the peer is not yet authenticated: then lower limits apply.
     pub unauthenticated: bool,
     /// Maximum length of a word, if it differs from Redis's default.
-    pub longest_word: Option<usize>,
+    pub(crate) longest_word: Option<usize>,
     /// Positions of the arguments so far, relative to the request's start.
     ranges: Vec<(usize, usize)>,
     /// Bytes inspected in the search for line ends.
     #[cfg(test)]
-    pub looked: usize,
+    pub(crate) looked: usize,
 }
 
 impl RequestReader {
@@ -182,7 +182,7 @@ impl RequestReader {
 }
 
 /// Splits an inline request as `sdssplitargs` does; `None` if quotes do not match.
-pub fn split_line(line: &[u8]) -> Option<Arguments> {
+pub(crate) fn split_line(line: &[u8]) -> Option<Arguments> {
     let mut arguments = Vec::new();
     let mut rest = line;
     loop {

@@ -8,9 +8,9 @@ use crate::settings::Settings;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Small {
     /// Maximum number of entries.
-    pub entries: usize,
+    pub(crate) entries: usize,
     /// Maximum length of each entry in bytes.
-    pub longest: usize,
+    pub(crate) longest: usize,
 }
 
 /// All limits. A value that exceeds those of its small encoding leaves it for good; this is checked
@@ -20,17 +20,17 @@ pub struct Limits {
     /// `hash-max-listpack-entries` and `hash-max-listpack-value`.
     pub hash: Small,
     /// `zset-max-listpack-entries` and `zset-max-listpack-value`.
-    pub sorted_set: Small,
+    pub(crate) sorted_set: Small,
     /// `set-max-intset-entries`.
-    pub integers: usize,
+    pub(crate) integers: usize,
     /// `list-max-listpack-size`: maximum elements of a list node, or a size class if negative.
-    pub piece: i64,
+    pub(crate) piece: i64,
     /// `proto-max-bulk-len`: maximum length of a string, and of a word of a request.
-    pub word: usize,
+    pub(crate) word: usize,
     /// `maxclients`.
-    pub clients: usize,
+    pub(crate) clients: usize,
     /// `client-query-buffer-limit`: maximum size of the query buffer.
-    pub requests: usize,
+    pub(crate) requests: usize,
 }
 
 static DEFAULT: LazyLock<Limits> = LazyLock::new(|| Limits::of(&Settings::default()));
@@ -43,7 +43,7 @@ impl Default for Limits {
 
 impl Limits {
     /// The limits in these settings.
-    pub fn of(settings: &Settings) -> Limits {
+    pub(crate) fn of(settings: &Settings) -> Limits {
         let bound = |name| usize::try_from(settings.number(name)).unwrap_or(usize::MAX);
         let small = |entries, longest| Small { entries: bound(entries), longest: bound(longest) };
         Limits {

@@ -16,7 +16,7 @@ use crate::specification::keys::keys_of;
 
 /// Why a node does not serve a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RedirectRefusal {
+pub(crate) enum RedirectRefusal {
     /// Its keys are in different slots.
     CrossSlot,
     /// Some of its keys are in a slot under migration and not here.
@@ -35,7 +35,7 @@ pub enum RedirectRefusal {
 
 impl RedirectRefusal {
     /// The client's reply.
-    pub fn reply(self) -> Reply {
+    pub(crate) fn reply(self) -> Reply {
         Reply::error(match self {
             RedirectRefusal::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot",
             RedirectRefusal::Unstable => "TRYAGAIN Multiple keys request during rehashing of slot",
@@ -69,14 +69,14 @@ impl RedirectRefusal {
 }
 
 /// Whether the cluster refused the request: EXEC returns such a refusal unchanged.
-pub fn is_from_cluster(refusal: &Reply) -> bool {
+pub(crate) fn is_from_cluster(refusal: &Reply) -> bool {
     let Reply::Error(text) = refusal else { return false };
     let heads = ["MOVED ", "ASK ", "CROSSSLOT ", "CLUSTERDOWN ", "TRYAGAIN "];
     heads.iter().any(|head| text.starts_with(head.as_bytes()))
 }
 
 /// Refuses a request that another node must serve; `flags` are those of the request.
-pub fn check(
+pub(crate) fn check(
     node: &Node,
     session: &Session,
     command: &Command,
@@ -98,7 +98,7 @@ pub fn check(
 
 /// The same for a command of a script. A script with a shebang line keeps to one slot, unless its
 /// flags allow more.
-pub fn check_in_script(
+pub(crate) fn check_in_script(
     node: &Node,
     session: &mut Session,
     command: &Command,

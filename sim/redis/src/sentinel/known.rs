@@ -25,11 +25,11 @@ impl Known {
 }
 
 /// The line for a replica of the master of this name.
-pub fn replica_line(name: &str, at: SocketAddrV4) -> String {
+pub(crate) fn replica_line(name: &str, at: SocketAddrV4) -> String {
     format!("sentinel known-replica {name} {} {}", at.ip(), at.port())
 }
 
 /// The line for another Sentinel of the master of this name.
-pub fn sentinel_line(name: &str, at: SocketAddrV4, id: &str) -> String {
+pub(crate) fn sentinel_line(name: &str, at: SocketAddrV4, id: &str) -> String {
     format!("sentinel known-sentinel {name} {} {} {id}", at.ip(), at.port())
 }

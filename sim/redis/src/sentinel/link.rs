@@ -12,13 +12,13 @@ use crate::sentinel::instance::{
 use crate::sentinel::{Sentinel, SentinelAction, SentinelMoment};
 
 /// The channel of hello messages.
-pub const HELLO: &str = "__sentinel__:hello";
+pub(crate) const HELLO: &str = "__sentinel__:hello";
 /// Maximum number of pending requests per link; no more are sent then.
 const MAX_PENDING: usize = 100;
 
 impl Sentinel {
     /// Opens missing connections, at most once a second.
-    pub fn reconnect(&mut self, place: &InstanceKey, now: Ms) {
+    pub(crate) fn reconnect(&mut self, place: &InstanceKey, now: Ms) {
         let period = self.times.ping;
         let Some(instance) = self.get_mut(place) else { return };
         let link = &mut instance.link;
@@ -77,7 +77,7 @@ impl Sentinel {
     }
 
     /// Sends a command; whether there is a connection for it.
-    pub fn send(&mut self, place: &InstanceKey, words: &[&str], expect: Expect) -> bool {
+    pub(crate) fn send(&mut self, place: &InstanceKey, words: &[&str], expect: Expect) -> bool {
         let line = self.get_mut(place).and_then(|instance| instance.link.commands.as_mut());
         let Some(line) = line else { return false };
         line.expected.push_back(expect);
@@ -88,7 +88,7 @@ impl Sentinel {
 
     /// Sends a transaction that makes a node follow another one, or none, and closes its clients'
     /// connections so that they reconnect and learn its role (`sentinelSendSlaveOf`).
-    pub fn send_slaveof(&mut self, place: &InstanceKey, master: Option<SocketAddrV4>) -> bool {
+    pub(crate) fn send_slaveof(&mut self, place: &InstanceKey, master: Option<SocketAddrV4>) -> bool {
         let (host, port) = match master {
             Some(master) => (master.ip().to_string(), master.port().to_string()),
             None => ("NO".to_owned(), "ONE".to_owned()),
@@ -117,7 +117,7 @@ impl Sentinel {
     }
 
     /// Sends PING, INFO and hello messages, each when it is due.
-    pub fn send_periodic(&mut self, place: &InstanceKey, now: Ms) {
+    pub(crate) fn send_periodic(&mut self, place: &InstanceKey, now: Ms) {
         let Some(master) = self.masters.get(&place.master) else { return };
         let Some(instance) = master.get(&place.who) else { return };
         let link = &instance.link;
@@ -146,13 +146,13 @@ impl Sentinel {
     }
 
     /// Closes the connection for commands.
-    pub fn close_commands(&mut self, place: &InstanceKey) {
+    pub(crate) fn close_commands(&mut self, place: &InstanceKey) {
         let line = self.get_mut(place).and_then(|instance| instance.link.commands.take());
         self.close(place, line);
     }
 
     /// Closes the connection for hello messages.
-    pub fn close_channel(&mut self, place: &InstanceKey) {
+    pub(crate) fn close_channel(&mut self, place: &InstanceKey) {
         let line = self.get_mut(place).and_then(|instance| instance.link.channel.take());
         self.close(place, line);
     }
@@ -165,13 +165,13 @@ impl Sentinel {
     }
 
     /// Closes the connections of an instance that is about to be removed.
-    pub fn close_all(&mut self, place: &InstanceKey) {
+    pub(crate) fn close_all(&mut self, place: &InstanceKey) {
         self.close_commands(place);
         self.close_channel(place);
     }
 
     /// A connection was closed, or could not be opened.
-    pub fn lost(&mut self, line: u64) {
+    pub(crate) fn lost(&mut self, line: u64) {
         let Some(place) = self.lines.remove(&line) else { return };
         self.link_of(&place, |link| {
             link.commands.take_if(|commands| commands.id == line);
@@ -181,7 +181,7 @@ impl Sentinel {
     }
 
     /// A reply, or a message of a channel, arrived.
-    pub fn heard(&mut self, line: u64, reply: &Reply, now: SentinelMoment) {
+    pub(crate) fn heard(&mut self, line: u64, reply: &Reply, now: SentinelMoment) {
         let Some(place) = self.lines.get(&line).cloned() else { return };
         let Some(instance) = self.get_mut(&place) else { return };
         let link = &mut instance.link;

@@ -9,7 +9,7 @@ use crate::sentinel::instance::{Instance, InstanceKey, Reconf, Role, State, Who}
 
 impl Sentinel {
     /// Takes the text of an INFO: first stores its contents, then reacts to them.
-    pub fn refresh(&mut self, place: &InstanceKey, text: &str, now: Ms) {
+    pub(crate) fn refresh(&mut self, place: &InstanceKey, text: &str, now: Ms) {
         let Some(instance) = self.get_mut(place) else { return };
         let rebooted = note_run_id(instance, text);
         let old = instance.report.role;

@@ -9,17 +9,17 @@ use crate::specification::Command;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Its value is read.
-    pub reads: bool,
+    pub(crate) reads: bool,
     /// It is changed.
-    pub writes: bool,
+    pub(crate) writes: bool,
 }
 
 impl Access {
     /// Reads and writes.
-    pub const BOTH: Access = Access { reads: true, writes: true };
+    pub(crate) const BOTH: Access = Access { reads: true, writes: true };
 
     /// From the letters of an ACL rule.
-    pub fn of_letters(letters: &[u8]) -> Option<Access> {
+    pub(crate) fn of_letters(letters: &[u8]) -> Option<Access> {
         let mut access = Access { reads: false, writes: false };
         for letter in letters {
             match letter.to_ascii_uppercase() {
@@ -32,7 +32,7 @@ impl Access {
     }
 
     /// Its prefix of a pattern in an ACL rule.
-    pub fn prefix(self) -> &'static str {
+    pub(crate) fn prefix(self) -> &'static str {
         match (self.reads, self.writes) {
             (true, false) => "%R~",
             (false, true) => "%W~",
@@ -41,12 +41,12 @@ impl Access {
     }
 
     /// The union of both.
-    pub fn and(self, other: Access) -> Access {
+    pub(crate) fn and(self, other: Access) -> Access {
         Access { reads: self.reads || other.reads, writes: self.writes || other.writes }
     }
 
     /// Whether this access permits the other.
-    pub fn covers(self, other: Access) -> bool {
+    pub(crate) fn covers(self, other: Access) -> bool {
         self.reads >= other.reads && self.writes >= other.writes
     }
 
@@ -62,26 +62,26 @@ pub struct KeyPosition {
     /// Its index.
     pub at: usize,
     /// How it is accessed.
-    pub access: Access,
+    pub(crate) access: Access,
     /// The flags of its specification, joined by `+`.
-    pub flags: &'static str,
+    pub(crate) flags: &'static str,
 }
 
 /// One key specification of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeySpecification {
+pub(crate) struct KeySpecification {
     /// Joined by `+`.
-    pub flags: &'static str,
+    pub(crate) flags: &'static str,
     /// Where the search begins: `index:n` or `unknown`.
-    pub begin: &'static str,
+    pub(crate) begin: &'static str,
     /// How keys are found from there: `range:`, `keynum:` or `unknown`.
-    pub find: &'static str,
+    pub(crate) find: &'static str,
     /// Whether Redis has a note on it.
-    pub noted: bool,
+    pub(crate) noted: bool,
 }
 
 /// The key specifications of a command.
-pub fn specifications(command: &Command) -> impl Iterator<Item = KeySpecification> {
+pub(crate) fn specifications(command: &Command) -> impl Iterator<Item = KeySpecification> {
     command.documented[3].split(';').filter(|text| !text.is_empty()).map(|text| {
         let mut parts = text.split('@');
         let mut part = || parts.next().unwrap_or_default();
@@ -90,7 +90,7 @@ pub fn specifications(command: &Command) -> impl Iterator<Item = KeySpecificatio
 }
 
 /// The numbers after a colon: `range:0,1,0`.
-pub fn numbers(text: &str) -> Vec<i64> {
+pub(crate) fn numbers(text: &str) -> Vec<i64> {
     let list = text.split_once(':').map_or("", |(_, list)| list);
     list.split(',').filter_map(|number| number.parse().ok()).collect()
 }
