@@ -156,7 +156,7 @@ fn lists_name_every_word() {
     let folder = Folder::new("lists").with("scenarios/w.toml", WHOLE);
     check(&folder, &["list", "locks"], 0, &["token-lua-renewed", "SETNX k 1, then EXPIRE"]);
     check(&folder, &["list", "faults"], 0, &["power-loss", "the wall clock jumps (with by)"]);
-    check(&folder, &["list", "workloads"], 0, &["counter", "stock", "ledger"]);
+    check(&folder, &["list", "workloads"], 0, &["counter", "stock", "append-log"]);
     check(&folder, &["list", "topologies"], 0, &["single", "replicated", "independent"]);
     check(&folder, &["list", "models"], 0, &["mutex", "lease"]);
     check(&folder, &["list", "verdicts"], 0, &["stale-holder", "not-linearizable"]);
@@ -174,7 +174,7 @@ fn a_hunt_saves_what_it_finds_and_replay_runs_it_again() {
     let wrong = ["replay", plan, "--trace", "00000000000000000000000000000000"];
     let output = folder.run(&wrong);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("differs from the one"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("differs from the requested one"));
     for ending in [".md", ".svg", ".json"] {
         assert!(folder.0.join(format!("reports/hunt-none{ending}")).exists());
     }

@@ -2,7 +2,7 @@
 //!
 //! Nothing here acts. A world applies faults; a [`Watch`] reports when an anchor's event occurs.
 
-pub mod effects;
+pub(crate) mod effects;
 pub mod verbs;
 
 use std::collections::BTreeMap;
@@ -317,7 +317,7 @@ impl HostNames {
     }
 
     /// The name of the host with this address.
-    pub fn name_of(&self, address: SocketAddrV4) -> &str {
+    pub(crate) fn name_of(&self, address: SocketAddrV4) -> &str {
         self.of(address).map_or("", |host| self.name(host))
     }
 

@@ -73,7 +73,7 @@ impl Host {
     }
 
     /// The current readings of the host's three clocks, in nanoseconds.
-    pub fn readings(&self) -> Readings {
+    pub(crate) fn readings(&self) -> Readings {
         self.0.readings()
     }
 

@@ -40,11 +40,11 @@ pub enum Purpose {
 #[serde(try_from = "String", into = "String")]
 pub struct DrawKey {
     /// What the draw is for.
-    pub purpose: Purpose,
+    pub(crate) purpose: Purpose,
     /// The entity that draws: a host, a link, a task.
-    pub entity: String,
+    pub(crate) entity: String,
     /// The number of the draw within (purpose, entity).
-    pub ordinal: u64,
+    pub(crate) ordinal: u64,
 }
 
 impl fmt::Display for DrawKey {
@@ -74,7 +74,7 @@ impl TryFrom<String> for DrawKey {
 
 impl Purpose {
     /// Every purpose.
-    pub const ALL: [Purpose; 8] = [
+    pub(crate) const ALL: [Purpose; 8] = [
         Purpose::Latency,
         Purpose::Loss,
         Purpose::Tie,
@@ -86,7 +86,7 @@ impl Purpose {
     ];
 
     /// The word for the purpose in a plan.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Purpose::Latency => "latency",
             Purpose::Loss => "loss",

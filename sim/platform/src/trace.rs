@@ -360,7 +360,7 @@ pub struct Digest {
     /// The number of records covered.
     pub records: u64,
     /// The hash over them.
-    pub digest: u128,
+    pub(crate) digest: u128,
 }
 
 /// Bytes gathered before they are hashed; the digest does not depend on this size.

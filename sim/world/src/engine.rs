@@ -17,12 +17,12 @@ pub(crate) mod event;
 pub(crate) mod flow;
 pub mod interface;
 pub mod kind;
-pub(crate) mod links;
+pub mod links;
 #[cfg(feature = "live")]
 pub mod live;
 pub mod state;
 #[cfg(any(feature = "turmoil", feature = "live"))]
-pub(crate) mod tasks;
-pub(crate) mod transit;
+pub mod tasks;
+pub mod transit;
 #[cfg(feature = "turmoil")]
 pub mod turmoil;

@@ -98,7 +98,7 @@ impl World {
     }
 
     /// The position of the next record in the trace.
-    pub fn instant(&self) -> Instant {
+    pub(crate) fn instant(&self) -> Instant {
         self.machines.instant()
     }
 

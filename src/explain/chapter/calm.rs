@@ -167,6 +167,21 @@ fn over_after(witness: &Witness<'_>, life: &StoryLife, at: Moment) -> Moment {
     clocks.reaches(&life.node, Clock::Wall, at, reading).unwrap_or(Moment::NEVER)
 }
 
+/// Whether another node of the same group as one of these led meanwhile: it may lack their keys.
+fn another_led(
+    witness: &Witness<'_>,
+    nodes: &BTreeSet<&str>,
+    (from, to): (Instant, Instant),
+) -> bool {
+    let led = |node: &str| {
+        let reigns = leaders::reigns(&witness.reading, node);
+        reigns.iter().any(|(begin, end)| *begin < to.into() && *end > from.into())
+    };
+    leaders::groups(&witness.reading).iter().any(|group| {
+        !group.is_disjoint(nodes) && group.iter().any(|node| !nodes.contains(node) && led(node))
+    })
+}
+
 /// The halted holder that resumed closest to the end of its lease, while nobody else was let in.
 fn spared(witness: &Witness<'_>) -> Option<Beat> {
     let fault_intervals = witness.history().fault_intervals.iter().enumerate();
@@ -205,20 +220,8 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         if !keys.all(|life| life.until > back && lasts(life) && !is_lost(life)) {
             return None;
         }
-        let has_key = |node: &str| {
-            let mut own_lives = witness.lives.iter().filter(own);
-            own_lives.any(|life| life.node == node)
-        };
-        // Another node of the same group that led meanwhile may lack them.
-        let lets_in = |group: &BTreeSet<&str>| {
-            let led = |node: &str| {
-                let reigns = leaders::reigns(&witness.reading, node);
-                reigns.iter().any(|(from, to)| *from < back.into() && *to > hold.from.into())
-            };
-            group.iter().any(|node| has_key(node))
-                && group.iter().any(|node| !has_key(node) && led(node))
-        };
-        if leaders::groups(&witness.reading).iter().any(lets_in) {
+        let nodes = witness.lives.iter().filter(own).map(|life| life.node.as_str());
+        if another_led(witness, &nodes.collect(), (hold.from, back)) {
             return None;
         }
         // By its node's clock, the key may be over before the lease is.

@@ -450,8 +450,8 @@ fn resumes(facts: &Facts, node: Option<&&str>, at: Nanos) -> bool {
 fn nearest(facts: &Facts, sentence: &Sentence) -> Truth {
     let miss = facts.finding.judgement.nearest_miss.ok_or("no miss was measured")?;
     let free = sentence.at.at.saturating_add_signed(miss);
-    let runs =
-        sentence.words[0].contains(" runs again") || sentence.words[0].contains(" ran again");
+    let says = |words: &str| sentence.words[0].contains(words);
+    let runs = says(" runs again") || says(" ran again");
     let mut forms = NEAREST.iter();
     let read = forms.find_map(|(form, states)| Some((read(form, sentence.words[0])?, *states)));
     let (words, states) = read.ok_or("unknown words")?;
@@ -484,38 +484,35 @@ fn nearest(facts: &Facts, sentence: &Sentence) -> Truth {
     let sightings = facts.history.sightings.iter();
     let mut leads = sightings.filter(|seen| seen.what == Seen::Leads);
     let led = leads.any(|seen| words.get(2) == Some(&seen.by.as_str()) && seen.at.at < free);
-    if sentence.words[0].contains(" leads without") {
+    if says(" leads without") {
         ensure(!led, "it led before")?;
     }
     ensure(!runs || resumes(facts, words.get(2), free), "no halt of it ends then")?;
-    let comes = sentence.words[0].contains(" leads ");
+    let comes = says(" leads ");
     ensure(!comes || comes_up(facts, words.get(2), free), "it does not begin to lead then")?;
     let is_ended = |ends: &[KeyChange]| {
         let then = |key: &&Key| words.get(2) == Some(&key.node.as_str()) && key.at.at == free;
         facts.history.keys.iter().filter(then).any(|key| ends.contains(&key.change))
     };
     let is_removed = is_ended(&[KeyChange::Evicted, KeyChange::Deleted, KeyChange::LostAtRestart]);
-    if sentence.words[0].contains("was gone") {
+    if says("was gone") {
         let taken = is_ended(&[KeyChange::Set, KeyChange::Changed, KeyChange::LostAtFailover]);
         ensure(is_removed || taken, "nothing removes the key then")?;
     }
-    let is_without = sentence.words[0].contains("before")
-        && [" leads again without", " leads without"]
-            .iter()
-            .any(|it| sentence.words[0].contains(it));
+    let is_without = says("before") && (says(" leads again without") || says(" leads without"));
     ensure(!is_without || is_gone(facts, free, &words), "its key is there")?;
-    if sentence.words[0].contains("is removed") {
+    if says("is removed") {
         ensure(is_removed, "nothing removes the key then")?;
     }
-    if sentence.words[0].contains("is taken over") {
+    if says("is taken over") {
         let is_taken = is_ended(&[KeyChange::Set, KeyChange::Changed]);
         ensure(is_taken, "nobody takes it over then")?;
     }
-    if sentence.words[0].contains("its key on") && sentence.words[0].contains(" was over") {
+    if says("its key on") && says(" was over") {
         let runs_out = words.get(2).is_some_and(|node| runs_out_at(facts, node, free));
         ensure(runs_out, "no key runs out then")?;
     }
-    if sentence.words[0].contains("would have been over") {
+    if says("would have been over") {
         ensure(!is_removed, "something removes the key then")?;
         let is_due = words.get(2).is_some_and(|node| is_due_at(facts, node, free));
         ensure(is_due, "no key was to run out then")?;

@@ -20,7 +20,7 @@ pub struct Row {
     /// What it can act on.
     pub acts_on: ActsOn,
     /// Whether it acts at one instant and needs no heal.
-    pub is_momentary: bool,
+    pub(crate) is_momentary: bool,
     /// What the nodes must have for the verb to have an effect.
     pub needs: Needs,
     /// The property of the world that it strains.

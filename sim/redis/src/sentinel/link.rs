@@ -88,7 +88,11 @@ impl Sentinel {
 
     /// Sends a transaction that makes a node follow another one, or none, and closes its clients'
     /// connections so that they reconnect and learn its role (`sentinelSendSlaveOf`).
-    pub(crate) fn send_slaveof(&mut self, place: &InstanceKey, master: Option<SocketAddrV4>) -> bool {
+    pub(crate) fn send_slaveof(
+        &mut self,
+        place: &InstanceKey,
+        master: Option<SocketAddrV4>,
+    ) -> bool {
         let (host, port) = match master {
             Some(master) => (master.ip().to_string(), master.port().to_string()),
             None => ("NO".to_owned(), "ONE".to_owned()),

@@ -42,7 +42,7 @@ impl EngineKind {
     }
 
     /// An engine without hosts at true time zero.
-    pub fn engine(
+    pub(crate) fn engine(
         self,
         chance: Chance,
         latency: Latency,

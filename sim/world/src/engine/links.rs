@@ -12,35 +12,35 @@ use crate::engine::flow::{Ordinal, SYN_TIMEOUT, Way};
 
 /// What faults add to a link, as a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Disturbance {
+pub(crate) struct Disturbance {
     /// Nanoseconds added to each message.
-    pub extra: i64,
+    pub(crate) extra: i64,
     /// Maximum nanoseconds of a random addition to each message.
-    pub jitter: i64,
+    pub(crate) jitter: i64,
 }
 
 /// A fault that loses tries. Its end is known as it begins: a message that is sent before the end
 /// may be retransmitted after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LossFault {
+pub(crate) struct LossFault {
     /// The number of the fault.
-    pub id: u32,
+    pub(crate) id: u32,
     /// Lost tries per million.
-    pub per_million: u32,
+    pub(crate) per_million: u32,
     /// When it is over.
-    pub until: Nanos,
+    pub(crate) until: Nanos,
 }
 
 /// A directed link between two hosts.
-pub struct Link {
+pub(crate) struct Link {
     /// The latency of an undisturbed message.
-    pub latency: Latency,
+    pub(crate) latency: Latency,
     /// The number of faults that cut it.
-    pub blocked: u32,
+    pub(crate) blocked: u32,
     /// What faults met on it.
-    pub counters: LinkCounters,
+    pub(crate) counters: LinkCounters,
     /// Lost tries per million without any fault.
-    pub loss_per_million: u64,
+    pub(crate) loss_per_million: u64,
     disturbance: Disturbance,
     /// The active faults that lose tries.
     losses: Vec<LossFault>,
@@ -66,13 +66,13 @@ impl Link {
     }
 
     /// The two directions of a new connection along this link: to the server, and back.
-    pub fn dial(&mut self) -> [Way; 2] {
+    pub(crate) fn dial(&mut self) -> [Way; 2] {
         self.dialled += 1;
         [false, true].map(|back| Way { nth: self.dialled, back })
     }
 
     /// Closes the link once more, or opens it once; returns whether it is open now.
-    pub fn block(&mut self, blocked: bool) -> bool {
+    pub(crate) fn block(&mut self, blocked: bool) -> bool {
         if blocked {
             self.blocked += 1;
         } else {
@@ -83,7 +83,7 @@ impl Link {
     }
 
     /// Changes what faults add.
-    pub fn disturb(&mut self, change: Disturbance) {
+    pub(crate) fn disturb(&mut self, change: Disturbance) {
         self.disturbance.extra += change.extra;
         self.disturbance.jitter += change.jitter;
         let Disturbance { extra, jitter } = self.disturbance;
@@ -91,7 +91,7 @@ impl Link {
     }
 
     /// Begins to lose tries, or ends that.
-    pub fn lose(&mut self, loss: LossFault, begin: bool) {
+    pub(crate) fn lose(&mut self, loss: LossFault, begin: bool) {
         if begin {
             self.losses.push(loss);
         } else {
@@ -100,7 +100,7 @@ impl Link {
     }
 
     /// Whether the delay of a message needs a draw.
-    pub fn needs_draw(&self) -> bool {
+    pub(crate) fn needs_draw(&self) -> bool {
         self.latency.constant().is_none()
             || self.disturbance.jitter > 0
             || !self.losses.is_empty()
@@ -109,18 +109,18 @@ impl Link {
 
     /// Whether it delays no message.
     #[cfg(feature = "live")]
-    pub fn is_immediate(&self) -> bool {
+    pub(crate) fn is_immediate(&self) -> bool {
         self.latency.constant() == Some(0) && !self.needs_draw() && self.disturbance.extra <= 0
     }
 
     /// The fixed delay that faults currently add to each message, in nanoseconds.
-    pub fn extra(&self) -> Nanos {
+    pub(crate) fn extra(&self) -> Nanos {
         self.disturbance.extra.max(0).unsigned_abs()
     }
 
     /// The drawn delay of a message sent `now`, including retransmissions of lost tries, and the
     /// draw of its latency. `hosts` are the names of the link's ends.
-    pub fn drawn_latency(
+    pub(crate) fn drawn_latency(
         &mut self,
         chance: &Chance,
         hosts: (&str, &str),
@@ -174,19 +174,19 @@ fn lost_by(losses: &[LossFault], at: Nanos) -> u64 {
 }
 
 /// The links between all hosts.
-pub struct Links {
+pub(crate) struct Links {
     latency: Latency,
     links: Vec<Vec<Link>>,
 }
 
 impl Links {
     /// No links yet; new ones have this latency.
-    pub fn new(latency: Latency) -> Links {
+    pub(crate) fn new(latency: Latency) -> Links {
         Links { latency, links: Vec::new() }
     }
 
     /// Connects a new host to all the others.
-    pub fn add_host(&mut self) {
+    pub(crate) fn add_host(&mut self) {
         self.links.push(Vec::new());
         let hosts = self.links.len();
         for row in &mut self.links {
@@ -195,12 +195,12 @@ impl Links {
     }
 
     /// The counters of each.
-    pub fn counters(&self) -> impl Iterator<Item = LinkCounters> {
+    pub(crate) fn counters(&self) -> impl Iterator<Item = LinkCounters> {
         self.links.iter().flatten().map(|link| link.counters)
     }
 
     /// Whether no fault is active on any link.
-    pub fn are_undisturbed(&self) -> bool {
+    pub(crate) fn are_undisturbed(&self) -> bool {
         let mut links = self.links.iter().flatten();
         links.all(|link| {
             link.blocked == 0
@@ -210,7 +210,7 @@ impl Links {
     }
 
     /// The link from one host to another.
-    pub fn link(&mut self, from: HostId, to: HostId) -> &mut Link {
+    pub(crate) fn link(&mut self, from: HostId, to: HostId) -> &mut Link {
         &mut self.links[usize::from(from.0)][usize::from(to.0)]
     }
 }

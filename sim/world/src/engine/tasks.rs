@@ -3,12 +3,12 @@
 //!
 //! Runtime, true time and connections belong to the engine.
 
-pub mod agenda;
+pub(crate) mod agenda;
 mod gate;
-pub mod life;
+pub(crate) mod life;
 mod process;
-pub mod sleep;
-pub mod supervisor;
+pub(crate) mod sleep;
+pub(crate) mod supervisor;
 
 use std::any::Any;
 use std::cell::{RefCell, RefMut};
@@ -23,30 +23,30 @@ use crate::engine::tasks::agenda::Agenda;
 use crate::engine::tasks::life::Life;
 
 /// The source of true time, where the engine's loop does not advance it.
-pub type TrueTime = Box<dyn Fn() -> Option<Nanos>>;
+pub(crate) type TrueTime = Box<dyn Fn() -> Option<Nanos>>;
 
 /// The state that tasks, timers and the engine share.
-pub struct Tasks {
+pub(crate) struct Tasks {
     /// The parts of the world.
-    pub state: RefCell<State>,
+    pub(crate) state: RefCell<State>,
     /// The times at which the world must act.
-    pub agenda: RefCell<Agenda>,
+    pub(crate) agenda: RefCell<Agenda>,
     /// The process of each machine.
-    pub lives: RefCell<Vec<Life>>,
+    pub(crate) lives: RefCell<Vec<Life>>,
     /// Tasks that wait until the faults of this instant have struck.
-    pub waiting: RefCell<Vec<Waker>>,
+    pub(crate) waiting: RefCell<Vec<Waker>>,
     /// The panic of a task, which tokio would swallow.
-    pub panic: RefCell<Option<Box<dyn Any + Send>>>,
+    pub(crate) panic: RefCell<Option<Box<dyn Any + Send>>>,
     /// The engine's driver, while it waits for work.
-    pub driver: RefCell<Option<Waker>>,
+    pub(crate) driver: RefCell<Option<Waker>>,
     true_time: Option<TrueTime>,
     /// Whether the machine's supervisor resumes a panic.
-    pub fails_in_host: bool,
+    pub(crate) fails_in_host: bool,
 }
 
 impl Tasks {
     /// No machine runs anything yet.
-    pub fn new(state: State, true_time: Option<TrueTime>) -> Tasks {
+    pub(crate) fn new(state: State, true_time: Option<TrueTime>) -> Tasks {
         Tasks {
             state: RefCell::new(state),
             agenda: RefCell::default(),
@@ -61,7 +61,7 @@ impl Tasks {
 
     /// Advances the world's time to the true time. Called before each task runs: no time passes
     /// within one run of a task.
-    pub fn look_at_clock(&self) {
+    pub(crate) fn look_at_clock(&self) {
         if let Some(now) = self.true_time.as_ref().and_then(|true_time| true_time()) {
             let mut state = self.state.borrow_mut();
             state.now = state.now.max(now);
@@ -69,17 +69,17 @@ impl Tasks {
     }
 
     /// The state.
-    pub fn state(&self) -> RefMut<'_, State> {
+    pub(crate) fn state(&self) -> RefMut<'_, State> {
         self.state.borrow_mut()
     }
 
     /// Calls `act` on a machine's process state.
-    pub fn life<T>(&self, host: HostId, act: impl FnOnce(&mut Life) -> T) -> T {
+    pub(crate) fn life<T>(&self, host: HostId, act: impl FnOnce(&mut Life) -> T) -> T {
         act(&mut self.lives.borrow_mut()[usize::from(host.0)])
     }
 
     /// Records an event of a machine, or of the world itself, in the trace.
-    pub fn record(&self, host: Option<HostId>, event: Event) -> Stamp {
+    pub(crate) fn record(&self, host: Option<HostId>, event: Event) -> Stamp {
         let mut state = self.state();
         let (stamp, later) = match host {
             Some(host) => state.record(host, event),
@@ -96,7 +96,7 @@ impl Tasks {
     }
 
     /// Ready when no fault is waiting to strike at this instant.
-    pub fn poll_struck(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_struck(&self, cx: &mut Context<'_>) -> Poll<()> {
         if self.state().strikes.is_empty() {
             return Poll::Ready(());
         }
@@ -105,7 +105,7 @@ impl Tasks {
     }
 
     /// Cancels every waiting anchor and every scheduled strike.
-    pub fn forget_strikes(&self) {
+    pub(crate) fn forget_strikes(&self) {
         let mut state = self.state();
         state.watches.clear();
         state.strikes.clear();
@@ -113,21 +113,21 @@ impl Tasks {
     }
 
     /// Makes the engine's loop check again.
-    pub fn wake_driver(&self) {
+    pub(crate) fn wake_driver(&self) {
         if let Some(driver) = self.driver.take() {
             driver.wake();
         }
     }
 
     /// Wakes the tasks that waited for the faults of this instant.
-    pub fn wake_waiting(&self) {
+    pub(crate) fn wake_waiting(&self) {
         for waker in self.waiting.take() {
             waker.wake();
         }
     }
 
     /// Drops the process of every machine.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.lives.borrow_mut().iter_mut().for_each(Life::clear);
     }
 }

@@ -10,7 +10,7 @@ use crate::world::remains::Strike;
 
 /// See the head of this file.
 #[derive(Default)]
-pub struct Faults {
+pub(crate) struct Faults {
     faults: Vec<Fault>,
     struck: Vec<Struck>,
 }
@@ -26,7 +26,7 @@ struct Struck {
 
 impl Faults {
     /// Arms the faults of a plan: each strikes at its time or when its anchor comes.
-    pub fn new(faults: Vec<Fault>, machines: &Machines) -> Faults {
+    pub(crate) fn new(faults: Vec<Fault>, machines: &Machines) -> Faults {
         for fault in &faults {
             match (&fault.anchor, Watch::of(fault)) {
                 (Anchor::At(at), _) => machines.engine.strike_at(*at, fault.id),
@@ -41,7 +41,7 @@ impl Faults {
     ///
     /// # Panics
     /// If another fault has its number.
-    pub fn add(&mut self, fault: Fault, machines: &mut Machines) {
+    pub(crate) fn add(&mut self, fault: Fault, machines: &mut Machines) {
         let id = fault.id;
         assert!(self.faults.iter().all(|other| other.id != id), "two faults are number {id}");
         let (anchor, watch) = (fault.anchor.clone(), Watch::of(&fault));
@@ -54,7 +54,7 @@ impl Faults {
     }
 
     /// Makes the fault with this number strike now.
-    pub fn strike(&mut self, id: u32, machines: &mut Machines) {
+    pub(crate) fn strike(&mut self, id: u32, machines: &mut Machines) {
         let index = self.faults.iter().position(|fault| fault.id == id);
         let index = index.expect("only the plan's own faults are armed");
         let fault = self.faults[index].clone();
@@ -82,7 +82,7 @@ impl Faults {
     }
 
     /// Ends a fault that has struck, unless it has already ended.
-    pub fn end(&mut self, struck: u32, machines: &mut Machines) {
+    pub(crate) fn end(&mut self, struck: u32, machines: &mut Machines) {
         let place = struck as usize;
         // Marked as ended first: `goes_on` must not count the fault itself.
         if !std::mem::take(&mut self.struck[place].open) {
@@ -106,7 +106,7 @@ impl Faults {
     }
 
     /// The fault of the strike with this index.
-    pub fn fault_of(&self, struck: usize) -> &Fault {
+    pub(crate) fn fault_of(&self, struck: usize) -> &Fault {
         &self.faults[self.struck[struck].index]
     }
 
@@ -141,7 +141,7 @@ impl Faults {
     }
 
     /// Ends every active fault. If `keep_down`, machines that are down stay down.
-    pub fn heal(&mut self, keep_down: bool, machines: &mut Machines) {
+    pub(crate) fn heal(&mut self, keep_down: bool, machines: &mut Machines) {
         // Before any fault ends, because effects of the heal belong to no fault.
         self.count_all_met(machines);
         for index in 0..self.struck.len() {
@@ -153,7 +153,11 @@ impl Faults {
     }
 
     /// Ends the active faults that `which` selects; returns their number.
-    pub fn end_where(&mut self, which: impl Fn(&Fault) -> bool, machines: &mut Machines) -> usize {
+    pub(crate) fn end_where(
+        &mut self,
+        which: impl Fn(&Fault) -> bool,
+        machines: &mut Machines,
+    ) -> usize {
         let open: Vec<usize> = self.open().filter(|place| which(self.fault_of(*place))).collect();
         for place in &open {
             self.end(u32::try_from(*place).expect("faults are counted in u32"), machines);
@@ -162,12 +166,12 @@ impl Faults {
     }
 
     /// The active faults, with the instants at which they struck.
-    pub fn active(&self) -> Vec<(&Fault, Instant)> {
+    pub(crate) fn active(&self) -> Vec<(&Fault, Instant)> {
         self.open().map(|place| (self.fault_of(place), self.struck[place].strike.from)).collect()
     }
 
     /// The faults that have struck, in order.
-    pub fn strikes(&self) -> Vec<Strike> {
+    pub(crate) fn strikes(&self) -> Vec<Strike> {
         self.struck.iter().map(|struck| struck.strike.clone()).collect()
     }
 
@@ -176,7 +180,7 @@ impl Faults {
     }
 
     /// Counts what is known only at the world's end, and stops the engine.
-    pub fn finish(&mut self, machines: &mut Machines) -> Trace {
+    pub(crate) fn finish(&mut self, machines: &mut Machines) -> Trace {
         // Before the engine stops: it drops its tasks, and what they send on closing belongs to no
         // fault.
         self.count_all_met(machines);

@@ -22,27 +22,27 @@ use crate::world::spec::{HostSpec, Part};
 /// The host from which faults that act by command reach nodes.
 const OPERATOR: &str = "operator";
 /// The operator's address.
-pub const OPERATOR_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 9, 1), 0);
+pub(crate) const OPERATOR_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 9, 1), 0);
 /// The latency of the operator's messages; no fault touches its links.
 const OPERATOR_LATENCY: Latency = Latency::Constant(100_000);
 
 /// See the head of this file.
-pub struct Machines {
-    pub engine: Box<dyn Engine>,
-    pub names: HostNames,
+pub(crate) struct Machines {
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) names: HostNames,
     parts: Vec<Part>,
     alive: Vec<bool>,
     /// Whether each host's process has exited on its own since it was started.
     ended: Vec<Rc<Cell<bool>>>,
     /// Every line that a clock followed, in order.
-    pub clocks: Vec<ClockChange>,
+    pub(crate) clocks: Vec<ClockChange>,
     /// The operator's machine.
-    pub desk: Host,
-    pub operator: Option<Operator>,
+    pub(crate) desk: Host,
+    pub(crate) operator: Option<Operator>,
     /// When the world will be healed, if that is known.
-    pub heal_at: Option<Nanos>,
+    pub(crate) heal_at: Option<Nanos>,
     /// The additional names: those of masters, which a failover redirects.
-    pub masters: Vec<String>,
+    pub(crate) masters: Vec<String>,
 }
 
 /// The process, which notes when it has exited on its own.
@@ -62,7 +62,7 @@ impl Machines {
     ///
     /// # Panics
     /// If two of them share a name or an address.
-    pub fn new(
+    pub(crate) fn new(
         mut engine: Box<dyn Engine>,
         hosts: &[HostSpec],
         names: BTreeMap<String, SocketAddrV4>,
@@ -97,7 +97,7 @@ impl Machines {
     }
 
     /// Sets the latency and the loss of links. The operator's links keep their own.
-    pub fn set_up_links(&self, named: &[(String, String, Latency)], loss: u32) {
+    pub(crate) fn set_up_links(&self, named: &[(String, String, Latency)], loss: u32) {
         let desk = self.desk.id();
         for (from, to, latency) in named {
             self.set_latency(self.id(from), self.id(to), *latency);
@@ -116,7 +116,7 @@ impl Machines {
     }
 
     /// Changes what faults add to a directed link.
-    pub fn disturb(&self, from: HostId, to: HostId, change: Disturbance) {
+    pub(crate) fn disturb(&self, from: HostId, to: HostId, change: Disturbance) {
         self.engine.state().links.link(from, to).disturb(change);
     }
 
@@ -130,14 +130,14 @@ impl Machines {
     }
 
     /// Notes the current lines of all clocks.
-    pub fn note_clocks(&mut self) {
+    pub(crate) fn note_clocks(&mut self) {
         for host in self.names.ids() {
             self.note_clocks_of(host);
         }
     }
 
     /// Notes the current lines of a machine's clocks, where they have changed.
-    pub fn note_clocks_of(&mut self, host: HostId) {
+    pub(crate) fn note_clocks_of(&mut self, host: HostId) {
         let from = self.instant();
         for clock in [Clock::Wall, Clock::Monotonic, Clock::Boot] {
             let line = self.engine.state().machine(host).clocks.line(clock);
@@ -150,7 +150,7 @@ impl Machines {
     }
 
     /// Starts the machines that run from the beginning.
-    pub fn start_all(&mut self) {
+    pub(crate) fn start_all(&mut self) {
         for (id, part) in self.all() {
             if part != Part::Late {
                 self.boot(id);
@@ -159,7 +159,7 @@ impl Machines {
     }
 
     /// Starts a new process on a machine, and powers it on if necessary.
-    pub fn boot(&mut self, host: HostId) {
+    pub(crate) fn boot(&mut self, host: HostId) {
         self.engine.start(host);
         self.alive[usize::from(host.0)] = true;
         self.ended[usize::from(host.0)].set(false);
@@ -173,7 +173,7 @@ impl Machines {
     }
 
     /// Kills the process of a machine, or cuts its power.
-    pub fn take_down(&mut self, host: HostId, power: bool) {
+    pub(crate) fn take_down(&mut self, host: HostId, power: bool) {
         // Read before the kill: a fault does not kill a process that has already exited.
         let runs = !self.is_down(host);
         self.engine.state().machine(host).counters.kills += u64::from(runs);
@@ -187,29 +187,29 @@ impl Machines {
     }
 
     /// Whether no fault has taken its process down, even if the process has exited on its own.
-    pub fn is_alive(&self, host: HostId) -> bool {
+    pub(crate) fn is_alive(&self, host: HostId) -> bool {
         self.alive[usize::from(host.0)]
     }
 
     /// Whether it runs no process: a fault took it down, or the process has exited on its own.
-    pub fn is_down(&self, host: HostId) -> bool {
+    pub(crate) fn is_down(&self, host: HostId) -> bool {
         let index = usize::from(host.0);
         !self.alive[index] || self.ended[index].get()
     }
 
     /// Every machine except the operator's, with its part.
-    pub fn all(&self) -> Vec<(HostId, Part)> {
+    pub(crate) fn all(&self) -> Vec<(HostId, Part)> {
         self.names.ids().zip(self.parts.iter().copied()).collect()
     }
 
     /// All nodes except one.
-    pub fn other_nodes(&self, host: HostId) -> impl Iterator<Item = HostId> {
+    pub(crate) fn other_nodes(&self, host: HostId) -> impl Iterator<Item = HostId> {
         let parts = self.names.ids().zip(&self.parts);
         parts.filter(move |(id, part)| **part == Part::Node && *id != host).map(|(id, _)| id)
     }
 
     /// The address of a machine.
-    pub fn address(&self, host: HostId) -> SocketAddrV4 {
+    pub(crate) fn address(&self, host: HostId) -> SocketAddrV4 {
         self.desk.resolve(self.names.name(host)).expect("every host has an address")
     }
 
@@ -217,17 +217,17 @@ impl Machines {
     ///
     /// # Panics
     /// If there is none.
-    pub fn id(&self, name: &str) -> HostId {
+    pub(crate) fn id(&self, name: &str) -> HostId {
         self.names.find(name).unwrap_or_else(|| panic!("a plan names the host '{name}'"))
     }
 
     /// True time.
-    pub fn now(&self) -> Nanos {
+    pub(crate) fn now(&self) -> Nanos {
         self.engine.state().now
     }
 
     /// The position of the next record in the trace.
-    pub fn instant(&self) -> Instant {
+    pub(crate) fn instant(&self) -> Instant {
         let state = self.engine.state();
         state.trace.next_instant(state.now)
     }

@@ -17,7 +17,7 @@ use crate::world::remains::Missed;
 
 /// When it is known what a fault met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
+pub(crate) enum Known {
     /// At once: it acts at one instant.
     AtOnce,
     /// When it ends.
@@ -29,7 +29,7 @@ pub enum Known {
 }
 
 impl Known {
-    pub fn of(verb: &Verb) -> Known {
+    pub(crate) fn of(verb: &Verb) -> Known {
         match verb {
             Verb::CutReply | Verb::Reset | Verb::Restart => Known::AtOnce,
             Verb::ClockStep { .. } => Known::AtTheHeal,
@@ -56,7 +56,7 @@ impl Known {
 
 impl Machines {
     /// The number of messages lost or cut on all links, if the engine counts them.
-    pub fn missed(&self) -> Option<Missed> {
+    pub(crate) fn missed(&self) -> Option<Missed> {
         let state = &*self.engine.state();
         let sum = |sum: Missed, link: LinkCounters| Missed {
             lost: sum.lost + link.lost + link.lost_anyway,
@@ -67,7 +67,7 @@ impl Machines {
     }
 
     /// What faults of this verb have met on this target since the world began.
-    pub fn met_by(&self, fault: &Fault) -> u64 {
+    pub(crate) fn met_by(&self, fault: &Fault) -> u64 {
         let state = &mut *self.engine.state();
         match &fault.target {
             Target::Host(name) => self.on_host(state, &fault.verb, self.id(name)),
@@ -86,7 +86,7 @@ impl Machines {
     }
 
     /// The tasks that wait on a halted machine when a further halt strikes it: it met them too.
-    pub fn held_already(&self, fault: &Fault) -> u64 {
+    pub(crate) fn held_already(&self, fault: &Fault) -> u64 {
         let (Verb::Pause | Verb::Suspend, Target::Host(name)) = (&fault.verb, &fault.target) else {
             return 0;
         };
@@ -131,17 +131,21 @@ fn on_link(state: &mut State, verb: &Verb, from: HostId, to: HostId) -> u64 {
 
 /// The effects of a fault's commands, in order.
 #[derive(Debug, Default)]
-pub struct Effects {
+pub(crate) struct Effects {
     /// On its target: the keys that a command removed, or the node's promotion.
-    pub on_target: Vec<Instant>,
+    pub(crate) on_target: Vec<Instant>,
     /// On other nodes: they follow another master.
-    pub elsewhere: u64,
+    pub(crate) elsewhere: u64,
 }
 
 /// The effects of the commands that an operator sent for a fault to a node. A real server does not
 /// say whose command it executes: there (`is_exact` is false) effects of the fault's kind count
 /// from when the command was sent.
-pub fn by_command(trace: &Trace, fault: &Fault, (node, is_exact): (HostId, bool)) -> Effects {
+pub(crate) fn by_command(
+    trace: &Trace,
+    fault: &Fault,
+    (node, is_exact): (HostId, bool),
+) -> Effects {
     let mut sent: BTreeSet<Connection> = BTreeSet::new();
     // The change of a role that no command has explained yet, of each node.
     let mut roles: BTreeMap<HostId, Instant> = BTreeMap::new();

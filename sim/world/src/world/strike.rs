@@ -14,7 +14,7 @@ use crate::world::machines::Machines;
 
 impl Machines {
     /// Applies the effect of the verb, or undoes it.
-    pub fn apply(&mut self, fault: &Fault, begin: bool) {
+    pub(crate) fn apply(&mut self, fault: &Fault, begin: bool) {
         match &fault.target {
             Target::Host(name) => {
                 let host = self.id(name);

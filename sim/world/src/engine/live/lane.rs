@@ -14,30 +14,30 @@ use crate::engine::flow::{Flow, Way};
 use crate::engine::tasks::Tasks;
 
 /// See the head of this file.
-pub struct Lane {
+pub(crate) struct Lane {
     /// An empty piece is the end of the stream.
     flow: Flow<Bytes>,
     /// Bytes that have arrived and are not consumed yet.
-    pub front: Bytes,
-    pub waiting: usize,
+    pub(crate) front: Bytes,
+    pub(crate) waiting: usize,
     alarm: Option<(Nanos, Pin<Box<Sleep>>)>,
-    pub has_ended: bool,
+    pub(crate) has_ended: bool,
 }
 
 impl Lane {
     /// A direction in which nothing has been sent yet.
-    pub fn new(way: Way) -> Lane {
+    pub(crate) fn new(way: Way) -> Lane {
         let (flow, front) = (Flow::new(way), Bytes::new());
         Lane { flow, front, waiting: 0, alarm: None, has_ended: false }
     }
 
     /// Whether nothing waits in it.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.flow.is_empty() && self.front.is_empty() && !self.has_ended
     }
 
     /// Ready when `front` has bytes, or at the end of the stream.
-    pub fn poll_front(
+    pub(crate) fn poll_front(
         &mut self,
         cx: &mut Context<'_>,
         tasks: &Tasks,
@@ -74,7 +74,7 @@ impl Lane {
     }
 
     /// Sends bytes; an empty piece is the end of the stream.
-    pub fn send(&mut self, bytes: Bytes, tasks: &Tasks, way: (HostId, HostId)) {
+    pub(crate) fn send(&mut self, bytes: Bytes, tasks: &Tasks, way: (HostId, HostId)) {
         let mut state = tasks.state();
         self.waiting += bytes.len();
         let delay = state.delay(way, self.flow.ordinal(0, bytes.len(), false));
@@ -83,13 +83,13 @@ impl Lane {
     }
 
     /// Removes bytes from the front.
-    pub fn consume(&mut self, count: usize) {
+    pub(crate) fn consume(&mut self, count: usize) {
         self.front.advance(count);
         self.waiting -= count;
     }
 
     /// Retries what is held, if nothing blocks it any more.
-    pub fn retry(&mut self, tasks: &Tasks, way: (HostId, HostId)) {
+    pub(crate) fn retry(&mut self, tasks: &Tasks, way: (HostId, HostId)) {
         let mut state = tasks.state();
         if self.flow.is_held() && !state.is_barred(way) && !self.flow.is_empty() {
             let latency = state.delay(way, self.flow.ordinal_again(0));

@@ -24,7 +24,7 @@ use crate::engine::tasks::sleep::sleep;
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// See the head of this file.
-pub struct LiveMachine {
+pub(crate) struct LiveMachine {
     shared: Rc<LiveShared>,
     id: HostId,
     name: String,
@@ -32,7 +32,7 @@ pub struct LiveMachine {
 
 impl LiveMachine {
     /// The host as the processes on host `id` see it.
-    pub fn host(shared: &Rc<LiveShared>, id: HostId) -> Host {
+    pub(crate) fn host(shared: &Rc<LiveShared>, id: HostId) -> Host {
         let name = shared.tasks.state().names.name(id).to_owned();
         Host::new(Rc::new(LiveMachine { shared: Rc::clone(shared), id, name }))
     }

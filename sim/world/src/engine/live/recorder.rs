@@ -13,27 +13,27 @@ use crate::engine::tasks::Tasks;
 const DRAIN_EVERY: usize = 2048;
 
 /// See the head of this file.
-pub struct Recorder {
+pub(crate) struct Recorder {
     tasks: Rc<Tasks>,
     /// Whether many events were recorded since the last call of the world.
-    pub is_full: Cell<bool>,
+    pub(crate) is_full: Cell<bool>,
     /// Pending requests whose words were recorded.
     unanswered: RefCell<BTreeSet<Request>>,
     /// The connection of the request to which the last strike was anchored.
-    pub waited_for: Cell<Option<Connection>>,
+    pub(crate) waited_for: Cell<Option<Connection>>,
     /// Whether every client belongs to this world: then the progress of each request is recorded.
     keeps_all: bool,
 }
 
 impl Recorder {
     /// A recorder without records.
-    pub fn new(tasks: Rc<Tasks>, keeps_all: bool) -> Recorder {
+    pub(crate) fn new(tasks: Rc<Tasks>, keeps_all: bool) -> Recorder {
         let (is_full, waited_for) = (Cell::new(false), Cell::new(None));
         Recorder { tasks, is_full, unanswered: RefCell::default(), waited_for, keeps_all }
     }
 
     /// Records an event of a machine, or of the world itself, in the trace.
-    pub fn record(&self, host: Option<HostId>, event: Event) -> Stamp {
+    pub(crate) fn record(&self, host: Option<HostId>, event: Event) -> Stamp {
         if !self.is_worth_keeping(&event) {
             let mut state = self.tasks.state();
             let readings = host.map(|host| state.readings(host)).unwrap_or_default();

@@ -17,26 +17,26 @@ use crate::engine::live::wire::{Ends, Wire, Wires};
 use crate::engine::tasks::Tasks;
 
 /// See the head of this file.
-pub struct LiveShared {
-    pub tasks: Rc<Tasks>,
-    pub recorder: Rc<Recorder>,
-    pub wires: Rc<Wires>,
-    pub ports: RefCell<Ports>,
+pub(crate) struct LiveShared {
+    pub(crate) tasks: Rc<Tasks>,
+    pub(crate) recorder: Rc<Recorder>,
+    pub(crate) wires: Rc<Wires>,
+    pub(crate) ports: RefCell<Ports>,
     /// The listening address of each machine, as its peers know it.
-    pub addresses: RefCell<BTreeMap<HostId, SocketAddrV4>>,
+    pub(crate) addresses: RefCell<BTreeMap<HostId, SocketAddrV4>>,
     /// Sockets of machines without power: silent until the machine is up again.
-    pub silent: RefCell<BTreeMap<HostId, SilentSockets>>,
-    pub listeners: RefCell<BTreeMap<HostId, Vec<Weak<TcpListener>>>>,
+    pub(crate) silent: RefCell<BTreeMap<HostId, SilentSockets>>,
+    pub(crate) listeners: RefCell<BTreeMap<HostId, Vec<Weak<TcpListener>>>>,
     /// Whether every client belongs to this world: see
     /// [`crate::engine::live::LiveEngine::closed`].
-    pub is_closed: bool,
+    pub(crate) is_closed: bool,
     /// See [`crate::engine::live::LiveEngine::bell`].
-    pub bell: Arc<Notify>,
+    pub(crate) bell: Arc<Notify>,
 }
 
 /// The sockets of a machine without power.
 #[derive(Default)]
-pub struct SilentSockets {
+pub(crate) struct SilentSockets {
     streams: Vec<TcpStream>,
     _listeners: Vec<Rc<TcpListener>>,
 }
@@ -52,7 +52,7 @@ impl Drop for SilentSockets {
 
 impl LiveShared {
     /// A world without machines.
-    pub fn new(tasks: Tasks, ports: Ports, is_closed: bool) -> LiveShared {
+    pub(crate) fn new(tasks: Tasks, ports: Ports, is_closed: bool) -> LiveShared {
         let tasks = Rc::new(tasks);
         LiveShared {
             recorder: Rc::new(Recorder::new(Rc::clone(&tasks), is_closed)),
@@ -68,12 +68,12 @@ impl LiveShared {
     }
 
     /// Wraps an established connection.
-    pub fn open(&self, ends: Ends, connection: Connection, stream: TcpStream) -> Rc<Wire> {
+    pub(crate) fn open(&self, ends: Ends, connection: Connection, stream: TcpStream) -> Rc<Wire> {
         self.wires.open(&self.tasks, &self.recorder, ends, (connection, stream))
     }
 
     /// The IP address from which a machine connects to another.
-    pub fn source(&self, own: HostId, to: SocketAddrV4) -> Ipv4Addr {
+    pub(crate) fn source(&self, own: HostId, to: SocketAddrV4) -> Ipv4Addr {
         let ip = *self.addresses.borrow()[&own].ip();
         match (self.is_closed && ip.is_loopback(), to.ip().is_loopback()) {
             (true, _) => ip,
@@ -83,7 +83,7 @@ impl LiveShared {
     }
 
     /// Keeps the sockets of a machine that loses power: silent until the machine is up again.
-    pub fn silence(&self, host: HostId) {
+    pub(crate) fn silence(&self, host: HostId) {
         let own = |wire: &Rc<Wire>| wire.own == host;
         let streams = self.wires.all().into_iter().filter(own).filter_map(|wire| wire.detach());
         let listeners = self.listeners.borrow_mut().remove(&host).unwrap_or_default();

@@ -21,13 +21,13 @@ use crate::engine::live::wire::{Ends, Wire};
 const REST: Duration = Duration::from_millis(50);
 
 /// One end of a connection; dropping it closes it.
-pub struct LiveSocket {
+pub(crate) struct LiveSocket {
     wire: Rc<Wire>,
 }
 
 impl LiveSocket {
     /// The platform's stream over a wire.
-    pub fn stream(wire: Rc<Wire>) -> Stream {
+    pub(crate) fn stream(wire: Rc<Wire>) -> Stream {
         let connection = wire.connection;
         Stream::new(Box::pin(LiveSocket { wire }), connection)
     }
@@ -72,7 +72,7 @@ impl Drop for LiveSocket {
 }
 
 /// A listening socket; dropping it refuses new connections.
-pub struct LiveAcceptor {
+pub(crate) struct LiveAcceptor {
     shared: Rc<LiveShared>,
     host: HostId,
     known: SocketAddrV4,
@@ -84,7 +84,7 @@ pub struct LiveAcceptor {
 impl LiveAcceptor {
     /// Listens at the address by which peers know the host. If another process has taken the port
     /// while this process was dead, waits for it.
-    pub fn open(
+    pub(crate) fn open(
         shared: &Rc<LiveShared>,
         host: HostId,
         known: SocketAddrV4,
@@ -151,7 +151,7 @@ impl Listen for LiveAcceptor {
 }
 
 /// The address as IPv4.
-pub fn v4(address: SocketAddr) -> io::Result<SocketAddrV4> {
+pub(crate) fn v4(address: SocketAddr) -> io::Result<SocketAddrV4> {
     match address {
         SocketAddr::V4(address) => Ok(address),
         SocketAddr::V6(_) => Err(io::ErrorKind::Unsupported.into()),

@@ -30,25 +30,25 @@ const CHUNK: usize = 16 * 1024;
 
 /// The hosts at the two ends of a connection.
 #[derive(Clone, Copy)]
-pub struct Ends {
+pub(crate) struct Ends {
     /// The host of this end.
-    pub own: HostId,
+    pub(crate) own: HostId,
     /// The host of the other end.
-    pub peer: HostId,
+    pub(crate) peer: HostId,
     /// Whether the inward direction is disturbed here: the other end is outside this world.
-    pub takes_inward: bool,
+    pub(crate) takes_inward: bool,
     /// Whether this end opened the connection.
-    pub dialled: bool,
+    pub(crate) dialled: bool,
 }
 
 /// See the head of this file.
-pub struct Wire {
+pub(crate) struct Wire {
     /// The machine of this end.
-    pub own: HostId,
+    pub(crate) own: HostId,
     /// The machine at the other end.
-    pub peer: HostId,
+    pub(crate) peer: HostId,
     /// The two ends.
-    pub connection: Connection,
+    pub(crate) connection: Connection,
     ends: Ends,
     id: u64,
     tasks: Rc<Tasks>,
@@ -66,16 +66,16 @@ pub struct Wire {
 
 /// The open ends of connections, and which of them machines of this world have opened.
 #[derive(Default)]
-pub struct Wires {
+pub(crate) struct Wires {
     open: RefCell<BTreeMap<u64, Weak<Wire>>>,
     count: Cell<u64>,
     /// Client ends of connections that machines of this world have opened.
-    pub dialled: RefCell<BTreeMap<SocketAddrV4, HostId>>,
+    pub(crate) dialled: RefCell<BTreeMap<SocketAddrV4, HostId>>,
 }
 
 impl Wires {
     /// Wraps an established connection.
-    pub fn open(
+    pub(crate) fn open(
         self: &Rc<Wires>,
         tasks: &Rc<Tasks>,
         recorder: &Rc<Recorder>,
@@ -108,19 +108,19 @@ impl Wires {
     }
 
     /// All ends of open connections.
-    pub fn all(&self) -> Vec<Rc<Wire>> {
+    pub(crate) fn all(&self) -> Vec<Rc<Wire>> {
         self.open.borrow().values().filter_map(Weak::upgrade).collect()
     }
 
     /// Resets the selected connections; returns their number.
-    pub fn reset_where(&self, which: impl Fn(&Wire) -> bool) -> u64 {
+    pub(crate) fn reset_where(&self, which: impl Fn(&Wire) -> bool) -> u64 {
         let wires = self.all();
         let chosen = wires.iter().filter(|wire| which(wire));
         chosen.map(|wire| wire.reset()).count() as u64
     }
 
     /// Retries what was held on the selected wires, where nothing blocks it now.
-    pub fn retry(&self, concerns: impl Fn(&Wire) -> bool) {
+    pub(crate) fn retry(&self, concerns: impl Fn(&Wire) -> bool) {
         for wire in self.all().into_iter().filter(|wire| concerns(wire)) {
             wire.retry();
         }
@@ -130,7 +130,7 @@ impl Wires {
 /// Its lifecycle.
 impl Wire {
     /// Breaks the connection: both ends see it at once, and nothing that waits arrives.
-    pub fn reset(&self) {
+    pub(crate) fn reset(&self) {
         self.was_reset.set(true);
         if let Some(stream) = self.stream.take() {
             let _ = stream.set_zero_linger();
@@ -139,13 +139,13 @@ impl Wire {
     }
 
     /// Takes the socket out, so that the other end receives nothing more.
-    pub fn detach(&self) -> Option<TcpStream> {
+    pub(crate) fn detach(&self) -> Option<TcpStream> {
         self.was_reset.set(true);
         self.stream.take()
     }
 
     /// The process has closed its end. Bytes that wait in the outward direction are still sent.
-    pub fn close(self: &Rc<Wire>) {
+    pub(crate) fn close(self: &Rc<Wire>) {
         if !self.ends.dialled {
             let connection = self.connection;
             self.recorder.record(Some(self.own), Event::Ended { connection });
@@ -159,7 +159,7 @@ impl Wire {
     }
 
     /// Retries what is held.
-    pub fn retry(&self) {
+    pub(crate) fn retry(&self) {
         self.inward.borrow_mut().retry(&self.tasks, (self.peer, self.own));
         self.outward.borrow_mut().retry(&self.tasks, (self.own, self.peer));
         self.wake();
@@ -192,7 +192,11 @@ fn wait(place: &RefCell<Option<Waker>>, cx: &Context<'_>) {
 /// The inward direction.
 impl Wire {
     /// See [`AsyncRead::poll_read`].
-    pub fn poll_read(&self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_read(
+        &self,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         self.broken()?;
         wait(&self.reader, cx);
         let way = (self.peer, self.own);
@@ -240,7 +244,7 @@ impl Wire {
 /// The outward direction.
 impl Wire {
     /// See [`AsyncWrite::poll_write`].
-    pub fn poll_write(
+    pub(crate) fn poll_write(
         self: &Rc<Wire>,
         cx: &mut Context<'_>,
         bytes: &[u8],
@@ -267,7 +271,7 @@ impl Wire {
     }
 
     /// See [`AsyncWrite::poll_shutdown`].
-    pub fn poll_shutdown(self: &Rc<Wire>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_shutdown(self: &Rc<Wire>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.outward.borrow().is_empty() {
             self.send_end();
             return Poll::Ready(Ok(()));

@@ -13,7 +13,7 @@ use crate::engine::tasks::Tasks;
 use crate::engine::tasks::life::{Incarnation, Life};
 
 /// A task behind the gate.
-pub struct Gate {
+pub(crate) struct Gate {
     tasks: Rc<Tasks>,
     host: HostId,
     /// Dropped before the task stops counting as alive.
@@ -24,7 +24,7 @@ pub struct Gate {
 
 impl Gate {
     /// A task of a host's process, or of its kernel, which no pause stops.
-    pub fn new(
+    pub(crate) fn new(
         tasks: Rc<Tasks>,
         host: HostId,
         future: LocalFuture<'static, ()>,
@@ -78,14 +78,14 @@ impl Future for Gate {
 }
 
 /// Counts a task of a process until it is dropped.
-pub struct Alive {
+pub(crate) struct Alive {
     tasks: Rc<Tasks>,
     host: HostId,
     incarnation: Rc<Incarnation>,
 }
 
 impl Alive {
-    pub fn new(tasks: &Rc<Tasks>, host: HostId, incarnation: &Rc<Incarnation>) -> Alive {
+    pub(crate) fn new(tasks: &Rc<Tasks>, host: HostId, incarnation: &Rc<Incarnation>) -> Alive {
         incarnation.alive.set(incarnation.alive.get() + 1);
         Alive { tasks: Rc::clone(tasks), host, incarnation: Rc::clone(incarnation) }
     }

@@ -9,7 +9,7 @@ use crate::engine::tasks::life::Life;
 
 impl Tasks {
     /// See [`crate::engine::interface::Engine::start`]. `platform` is passed to the process.
-    pub fn start(&self, host: HostId, platform: Host) {
+    pub(crate) fn start(&self, host: HostId, platform: Host) {
         self.kill(host);
         let mut state = self.state();
         let machine = state.machine(host);
@@ -28,13 +28,13 @@ impl Tasks {
     }
 
     /// See [`crate::engine::interface::Engine::kill`].
-    pub fn kill(&self, host: HostId) {
+    pub(crate) fn kill(&self, host: HostId) {
         self.state().machine(host).counters.waiting = 0;
         self.life(host, Life::kill);
     }
 
     /// See [`crate::engine::interface::Engine::power_off`].
-    pub fn power_off(&self, host: HostId) {
+    pub(crate) fn power_off(&self, host: HostId) {
         let mut state = self.state();
         let machine = state.machine(host);
         // Powered off before the tasks are dropped: what their sockets send on closing is lost.
@@ -45,7 +45,7 @@ impl Tasks {
     }
 
     /// See [`crate::engine::interface::Engine::pause`].
-    pub fn pause(&self, host: HostId, paused: bool) {
+    pub(crate) fn pause(&self, host: HostId, paused: bool) {
         let mut state = self.state();
         let count = &mut state.machine(host).paused;
         *count = if paused { *count + 1 } else { count.saturating_sub(1) };
@@ -54,7 +54,7 @@ impl Tasks {
     }
 
     /// See [`crate::engine::interface::Engine::suspend`]. Returns whether the machine now runs.
-    pub fn suspend(&self, host: HostId, suspended: bool) -> bool {
+    pub(crate) fn suspend(&self, host: HostId, suspended: bool) -> bool {
         let mut state = self.state();
         let count = &mut state.machine(host).suspended;
         let before = *count;
@@ -69,7 +69,7 @@ impl Tasks {
     }
 
     /// See [`crate::engine::interface::Engine::change_clocks`].
-    pub fn change_clocks(&self, host: HostId, change: impl Fn(&mut HostClocks, Nanos)) {
+    pub(crate) fn change_clocks(&self, host: HostId, change: impl Fn(&mut HostClocks, Nanos)) {
         let mut state = self.state();
         let now = state.now;
         change(&mut state.machine(host).clocks, now);

@@ -10,7 +10,7 @@ use lockstorm_platform::host::Slowness;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::rng::Chance;
 use lockstorm_platform::time::{Clock, ClockSetting, MILLISECOND, Nanos};
-use lockstorm_platform::trace::{Entry, HostId, Trace};
+use lockstorm_platform::trace::{HostId, Trace};
 use turmoil::Sim;
 
 use crate::engine::interface::Process;
@@ -121,10 +121,5 @@ impl Guest {
     /// Makes fsync return without syncing, or work again.
     pub fn lie_about_fsync(&self, lies: bool) {
         self.tasks().state().machine(GUEST).disk.borrow_mut().lies = lies;
-    }
-
-    /// The events recorded so far.
-    pub fn trace(&self) -> Vec<Entry> {
-        self.tasks().state().trace.entries().to_vec()
     }
 }

@@ -22,7 +22,7 @@ use crate::engine::turmoil::shared::TurmoilShared;
 use crate::engine::turmoil::socket::{TurmoilAcceptor, TurmoilSocket};
 
 /// See the head of this file.
-pub struct TurmoilMachine {
+pub(crate) struct TurmoilMachine {
     shared: Rc<TurmoilShared>,
     id: HostId,
     name: String,
@@ -30,7 +30,7 @@ pub struct TurmoilMachine {
 
 impl TurmoilMachine {
     /// The host as the processes on host `id` see it.
-    pub fn host(shared: &Rc<TurmoilShared>, id: HostId) -> Host {
+    pub(crate) fn host(shared: &Rc<TurmoilShared>, id: HostId) -> Host {
         let name = shared.state().names.name(id).to_owned();
         Host::new(Rc::new(TurmoilMachine { shared: Rc::clone(shared), id, name }))
     }

@@ -18,11 +18,11 @@ use crate::engine::flow::Flow;
 use crate::engine::state::State;
 
 /// The side of a connection that connected, and the one that listened.
-pub const CLIENT: usize = 0;
-pub const SERVER: usize = 1;
+pub(crate) const CLIENT: usize = 0;
+pub(crate) const SERVER: usize = 1;
 
 /// A connection, numbered in the order of dialling.
-pub type ConnectionId = usize;
+pub(crate) type ConnectionId = usize;
 
 /// A connection, open or not.
 struct PlannedConnection {
@@ -53,11 +53,11 @@ enum Parcel {
 }
 
 /// A connection that is being opened; its SYN has not been seen on the link yet.
-pub type Dialled = Rc<std::cell::Cell<Option<ConnectionId>>>;
+pub(crate) type Dialled = Rc<std::cell::Cell<Option<ConnectionId>>>;
 
 /// See the head of this file.
 #[derive(Default)]
-pub struct Network {
+pub(crate) struct Network {
     wires: Vec<PlannedConnection>,
     ids: BTreeMap<Connection, ConnectionId>,
     dialling: BTreeMap<(HostId, SocketAddrV4), VecDeque<Dialled>>,
@@ -69,37 +69,37 @@ pub struct Network {
 
 impl Network {
     /// Registers a SYN that is about to be sent.
-    pub fn dial(&mut self, from: HostId, to: SocketAddrV4) -> Dialled {
+    pub(crate) fn dial(&mut self, from: HostId, to: SocketAddrV4) -> Dialled {
         let dialled = Dialled::default();
         self.dialling.entry((from, to)).or_default().push_back(Rc::clone(&dialled));
         dialled
     }
 
     /// The number of a connection.
-    pub fn find(&self, connection: Connection) -> ConnectionId {
+    pub(crate) fn find(&self, connection: Connection) -> ConnectionId {
         *self.ids.get(&connection).expect("a connection begins with a SYN")
     }
 
     /// Sets the operation and attempt that subsequent messages serve.
-    pub fn tag(&mut self, wire: ConnectionId, tag: u32) {
+    pub(crate) fn tag(&mut self, wire: ConnectionId, tag: u32) {
         self.wires[wire].tag = tag;
     }
 
     /// Notes that a side has written a message that will be seen on the link.
-    pub fn wrote(&mut self, wire: ConnectionId, from: usize) {
+    pub(crate) fn wrote(&mut self, wire: ConnectionId, from: usize) {
         let wire = &mut self.wires[wire];
         let tag = wire.tag;
         wire.tags[1 - from].push_back(tag);
     }
 
     /// Notes that the application closes a side, which will be seen on the link.
-    pub fn closes(&mut self, wire: ConnectionId, side: usize) {
+    pub(crate) fn closes(&mut self, wire: ConnectionId, side: usize) {
         self.wires[wire].closed[side] = true;
         self.wrote(wire, side);
     }
 
     /// The error of the connection, if it is broken; otherwise `waker` is woken when it breaks.
-    pub fn poll_broken(
+    pub(crate) fn poll_broken(
         &mut self,
         wire: ConnectionId,
         side: usize,
@@ -116,7 +116,11 @@ impl Network {
     }
 
     /// Whether the client has received the reply to its SYN.
-    pub fn poll_answered(&mut self, wire: ConnectionId, waker: &Waker) -> Poll<io::Result<()>> {
+    pub(crate) fn poll_answered(
+        &mut self,
+        wire: ConnectionId,
+        waker: &Waker,
+    ) -> Poll<io::Result<()>> {
         let answered = self.wires[wire].is_answered;
         match self.poll_broken(wire, CLIENT, waker) {
             Err(broken) => Poll::Ready(Err(broken)),
@@ -126,7 +130,7 @@ impl Network {
     }
 
     /// Sends the reply to a SYN.
-    pub fn answer(&mut self, state: &mut State, wire: ConnectionId) {
+    pub(crate) fn answer(&mut self, state: &mut State, wire: ConnectionId) {
         let tag = self.wires[wire].tag;
         self.send(state, wire, CLIENT, (Parcel::Answer, 1), tag, false);
     }
@@ -154,7 +158,7 @@ impl Network {
     }
 
     /// Resets every connection between two hosts at once, on both sides; how many were alive.
-    pub fn reset_between(&mut self, one: HostId, other: HostId) -> u64 {
+    pub(crate) fn reset_between(&mut self, one: HostId, other: HostId) -> u64 {
         let mut alive = 0;
         for wire in &mut self.wires {
             if wire.hosts != [one, other] && wire.hosts != [other, one] {
@@ -275,14 +279,14 @@ impl Network {
 /// Calls of the engine.
 impl Network {
     /// See [`crate::engine::interface::Engine::block`].
-    pub fn block(&mut self, state: &mut State, from: HostId, to: HostId, blocked: bool) {
+    pub(crate) fn block(&mut self, state: &mut State, from: HostId, to: HostId, blocked: bool) {
         if state.links.link(from, to).block(blocked) {
             self.retry(state, from, to);
         }
     }
 
     /// Retries held messages to and from a host that is up again.
-    pub fn retry_all(&mut self, state: &mut State, host: HostId) {
+    pub(crate) fn retry_all(&mut self, state: &mut State, host: HostId) {
         let others: Vec<HostId> = state.names.ids().collect();
         for other in others {
             self.retry(state, host, other);
@@ -291,7 +295,7 @@ impl Network {
     }
 
     /// A machine loses power: its messages in flight continue, unless they need retransmission.
-    pub fn forget(&mut self, host: HostId) {
+    pub(crate) fn forget(&mut self, host: HostId) {
         for wire in &mut self.wires {
             for side in [CLIENT, SERVER] {
                 if wire.hosts[side] == host {
@@ -303,7 +307,7 @@ impl Network {
     }
 
     /// Makes turmoil deliver all arrived messages in the next tick.
-    pub fn deliver(&mut self, state: &mut State, sim: &Sim<'_>) {
+    pub(crate) fn deliver(&mut self, state: &mut State, sim: &Sim<'_>) {
         let due = self.arrived(state);
         if due.is_empty() {
             return;
@@ -328,7 +332,7 @@ impl Network {
     }
 
     /// Adds the messages that the last tick put on links to the model.
-    pub fn collect(&mut self, state: &mut State, sim: &Sim<'_>) {
+    pub(crate) fn collect(&mut self, state: &mut State, sim: &Sim<'_>) {
         sim.links(|links| {
             for link in links {
                 let pair = link.pair();
@@ -351,7 +355,7 @@ fn bytes_of(sent: &Protocol) -> Option<&[u8]> {
 }
 
 /// Hosts have IPv4 addresses only.
-pub fn v4(address: SocketAddr) -> SocketAddrV4 {
+pub(crate) fn v4(address: SocketAddr) -> SocketAddrV4 {
     match address {
         SocketAddr::V4(address) => address,
         SocketAddr::V6(address) => unreachable!("no host has the address {address}"),

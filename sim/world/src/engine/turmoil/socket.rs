@@ -18,7 +18,7 @@ use crate::engine::turmoil::network::{ConnectionId, Network, SERVER, v4};
 use crate::engine::turmoil::shared::TurmoilShared;
 
 /// One end of a connection; dropping it closes it.
-pub struct TurmoilSocket {
+pub(crate) struct TurmoilSocket {
     shared: Rc<TurmoilShared>,
     /// `None` if the network is the user's own.
     wire: Option<ConnectionId>,
@@ -28,7 +28,7 @@ pub struct TurmoilSocket {
 
 impl TurmoilSocket {
     /// The platform's stream over turmoil's.
-    pub fn stream(shared: &Rc<TurmoilShared>, side: usize, stream: TcpStream) -> Stream {
+    pub(crate) fn stream(shared: &Rc<TurmoilShared>, side: usize, stream: TcpStream) -> Stream {
         let connection = name(&stream, side);
         let wire = shared.network.as_ref().map(|network| network.borrow().find(connection));
         let socket = TurmoilSocket { shared: Rc::clone(shared), wire, side, stream };
@@ -113,13 +113,13 @@ impl Drop for TurmoilSocket {
 
 /// Connections that are established and not yet accepted by the process.
 #[derive(Default)]
-pub struct Backlog {
+pub(crate) struct Backlog {
     streams: VecDeque<TcpStream>,
     waker: Option<Waker>,
 }
 
 /// A listening socket; dropping it refuses new connections and closes those not yet accepted.
-pub struct TurmoilAcceptor {
+pub(crate) struct TurmoilAcceptor {
     shared: Rc<TurmoilShared>,
     host: HostId,
     port: u16,
@@ -130,7 +130,7 @@ pub struct TurmoilAcceptor {
 impl TurmoilAcceptor {
     /// Listens on a free port. The kernel completes connections for a paused process, which turmoil
     /// alone does not do.
-    pub fn open(shared: &Rc<TurmoilShared>, host: HostId, port: u16) -> TurmoilAcceptor {
+    pub(crate) fn open(shared: &Rc<TurmoilShared>, host: HostId, port: u16) -> TurmoilAcceptor {
         let backlog = Rc::<RefCell<Backlog>>::default();
         let accept = accept(Rc::clone(shared), port, Rc::clone(&backlog));
         let kernel =
