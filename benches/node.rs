@@ -75,8 +75,8 @@ fn direct(request: &[u8]) -> f64 {
         requests::request(&mut node, id, &args);
         node.effects.changes.clear();
         let session = node.clients.get_mut(id).expect("it is connected");
-        assert!(session.output.len() > 3);
-        session.output.clear();
+        assert!(session.replies.buffer.len() > 3);
+        session.replies.buffer.clear();
     }
     nanos(start) / f64::from(REQUESTS)
 }

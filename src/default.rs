@@ -1,5 +1,5 @@
-//! Values that files leave out because they are the default. So files of earlier versions keep the
-//! same bytes when a field is added.
+//! Values that files omit because they are the default. So files of earlier versions keep the same
+//! bytes when a field is added.
 
 /// Whether a value is the default of its type.
 pub fn is_default<T: Default + PartialEq>(choice: &T) -> bool {

@@ -124,7 +124,7 @@ pub enum OpKind {
     Extend {
         /// The acquire.
         grant: OpId,
-        /// Whether the lock does so by itself: its caller does not receive the result.
+        /// Whether the lock extends by itself: its caller does not receive the result.
         #[serde(default, skip_serializing_if = "is_default")]
         background: bool,
     },
@@ -214,7 +214,7 @@ pub struct Key {
     pub until_ms: Option<u64>,
     /// The operation that caused it, by whichever path it reached this node.
     pub by: Option<OpId>,
-    /// Whether a start undid only what the node had not replied to: it is as at its last reply.
+    /// Whether a start undid only changes after the node's last reply: the key is as it was then.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unacknowledged: bool,
 }
@@ -230,7 +230,7 @@ pub struct FaultInterval {
     pub target: Target,
     /// When it struck.
     pub from: Instant,
-    /// When it ended: a momentary fault, at `from`; `None` if it lasted to the end of the run.
+    /// When it ended; for a momentary fault, `from`; `None` if it lasted to the end of the run.
     pub to: Option<Instant>,
     /// How many messages, tasks, keys or other things it touched; `None` if not counted.
     #[serde(default)]
@@ -320,7 +320,7 @@ impl Request {
         self.legs.iter().find(|(reached, _)| *reached == leg).map(|(_, at)| *at)
     }
 
-    /// Whether a reply came, if only an error.
+    /// Whether a reply came, even if it was an error.
     pub fn is_answered(&self) -> bool {
         self.at(Leg::Delivered).is_some()
     }
@@ -330,7 +330,7 @@ impl Request {
         matches!(self.command.as_str(), "WAIT" | "WAITAOF")
     }
 
-    /// Whether it may change keys without a command's name that says so.
+    /// Whether it may change keys although the command's name does not say so.
     pub fn is_script(&self) -> bool {
         matches!(self.command.as_str(), "EVAL" | "EVALSHA" | "FCALL" | "EXEC")
     }
@@ -404,7 +404,7 @@ pub const WORDS: [&str; 18] = [
 ];
 
 impl OpKind {
-    /// The grant under which an access to the resource is made, if it is one.
+    /// The grant under which the operation accesses the resource, if it is an access and has one.
     pub fn access_grant(&self) -> Option<OpId> {
         match self {
             OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant } => {

@@ -30,7 +30,7 @@ const OTHER_UNITS: [(&str, &str); 10] = [
     ("µs", "us"),
 ];
 
-/// Parses a length in nanoseconds. Negative ones and those above [`MAX_LENGTH`] are refused.
+/// Parses a length in nanoseconds. Negative lengths and lengths above [`MAX_LENGTH`] are refused.
 pub fn read(text: &str) -> Result<Nanos, Refusal> {
     if let Some(rest) = text.strip_prefix('-') {
         return no(format!("'{text}' is a negative length"), format!("write '{rest}'"));
@@ -68,7 +68,7 @@ pub fn write(length: Nanos) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// One number with its unit, and the rest.
+/// Parses one number with its unit; returns its length and the rest of the text.
 fn first_part<'a>(text: &str, rest: &'a str) -> Result<(Nanos, &'a str), Refusal> {
     let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     let (number, after) = rest.split_at(digits);
@@ -98,7 +98,7 @@ fn first_part<'a>(text: &str, rest: &'a str) -> Result<(Nanos, &'a str), Refusal
     Ok((whole.checked_add(part).ok_or_else(too_long(text))?, after))
 }
 
-/// The nanoseconds of the digits behind a point; `None` if they are no whole number.
+/// The nanoseconds of the digits after a decimal point; `None` if they are not a whole number.
 fn part_of(digits: &str, size: Nanos) -> Option<Nanos> {
     let digits = digits.trim_end_matches('0');
     let scale = 10_u128.checked_pow(u32::try_from(digits.len()).ok()?)?;

@@ -64,7 +64,7 @@ pub fn rounded(exact: Nanos) -> String {
     }
 }
 
-/// The same with a sign: `+8.98 s`, `-12.3 ms`.
+/// A shift rounded to three digits, with its sign: `+8.98 s`, `-12.3 ms`.
 pub fn three_digits(ns: i64) -> String {
     let sign = if ns < 0 { '-' } else { '+' };
     format!("{sign}{}", rounded(ns.unsigned_abs()))
@@ -82,7 +82,8 @@ pub fn figure(figure: &Figure) -> String {
     }
 }
 
-/// The same beside the verb's word, with a sign for the direction: ` +200 ms`, ` +100 ppm`.
+/// The figure of a verb after the verb's word, with a sign for the direction: ` +200 ms`, ` +100
+/// ppm`.
 pub fn mark(of: &Figure) -> String {
     match of {
         Figure::None => String::new(),

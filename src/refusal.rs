@@ -1,7 +1,7 @@
-//! Refused input of a user: the place, what is wrong, and what to write instead.
+//! A refusal of a user's input: the place, what is wrong, and what to write instead.
 //!
-//! One type for lengths, scenarios, plans, orders and command lines. It renders itself and prints
-//! nothing.
+//! One type serves lengths, scenarios, plans, orders and command lines. It renders itself and
+//! prints nothing.
 
 use std::error::Error;
 use std::fmt;
@@ -54,7 +54,7 @@ impl Refusal {
         Refusal::new(what, instead).on(Place::Bytes(span))
     }
 
-    /// A refusal of a word that is none of `words`; `kind` names what it should be.
+    /// A refusal of a word that is not one of `words`; `kind` names what it should be.
     pub fn word(span: Range<usize>, word: &str, kind: &str, words: &[&str]) -> Refusal {
         let instead = match nearest(word, words) {
             Some(near) => format!("did you mean '{near}'?"),

@@ -1,8 +1,8 @@
 //! The only place that joins world and locks: a plan goes in, a history and a trace come out.
 //!
-//! A run has two phases. In the first, the clients work while faults strike. Then all faults are
-//! healed, the clients are stopped, and a probe must acquire the lock. The environment is a
-//! [`Environment`]: simulated nodes in a simulated world, or real servers.
+//! A run has two phases. In the first, the clients work while faults strike. In the second, all
+//! faults are healed, the clients are stopped, and a probe must acquire the lock. An
+//! [`Environment`] has either simulated nodes in a simulated world, or real servers.
 
 pub mod address;
 pub mod contacts;
@@ -66,13 +66,13 @@ pub struct Run {
 pub struct Step {
     /// The host.
     pub host: String,
-    /// The point.
+    /// The name of the point.
     pub label: &'static str,
-    /// When.
+    /// When it was passed.
     pub at: Instant,
 }
 
-/// The environment in which plans run: the engine, and the locks that plans may name.
+/// What plans are run with: the engine, and the locks that plans may name.
 #[derive(Clone, Debug, Default)]
 pub struct Lab {
     /// The engine that drives the worlds.
@@ -89,7 +89,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// The event engine, made comparable with turmoil.
+    /// The event engine in whole milliseconds, comparable with turmoil.
     pub fn event_in_ms() -> Lab {
         Lab { engine: EngineKind::Event, whole_ms: true, ..Lab::default() }
     }
@@ -100,16 +100,16 @@ impl Lab {
         Lab { engine: EngineKind::Turmoil, whole_ms: true, ..Lab::default() }
     }
 
-    /// The lab that runs a plan again to explain it: on the event engine, which is the fast one and
-    /// gives the same result, unless the lock needs a tokio runtime.
+    /// The lab that runs a plan again to explain it. It uses the event engine, which is the fastest
+    /// one and gives the same result, unless the lock needs a tokio runtime.
     pub fn quick(&self, plan: &Plan) -> Lab {
         let needs_tokio = self.locks.find(&plan.lock.algorithm).is_some_and(|lock| lock.runs_tokio);
         let engine = if needs_tokio { self.engine } else { EngineKind::Event };
         Lab { engine, ..self.clone() }
     }
 
-    /// The same lab for experiments with a plan in whose own run these faults struck nothing: what
-    /// is compared with that run must not be called untested for it.
+    /// The same lab for experiments with a plan in whose own run these faults struck nothing. The
+    /// experiments are compared with that run, so these faults must not make them untested.
     #[must_use]
     pub fn excusing(self, faults: BTreeSet<u32>) -> Lab {
         Lab { excused: faults, ..self }
@@ -146,7 +146,7 @@ impl Lab {
         run_in(self, plan, false)
     }
 
-    /// As [`Lab::run`], and keeps a line for every record of the trace.
+    /// Like [`Lab::run`], and keeps a line for every record of the trace.
     pub fn run_whole(&self, plan: &Plan) -> Run {
         run_in(self, plan, true)
     }
@@ -173,7 +173,7 @@ impl Lab {
         self.algorithm(plan).choices(&plan.lock).timeout
     }
 
-    /// The time-out of requests that the lock of a plan has by default, ns.
+    /// The default timeout of requests of a plan's lock, ns.
     pub fn default_timeout(&self, plan: &Plan) -> Nanos {
         let config = LockConfig { timeout: None, ..plan.lock.clone() };
         self.algorithm(plan).choices(&config).timeout
@@ -259,7 +259,7 @@ impl Environment for Simulated {
     }
 
     fn sentinel(&self, plan: &Plan, n: u32) -> Process {
-        let terms = plan.topology.sentinels.expect("who has Sentinels says how they are");
+        let terms = plan.topology.sentinels.expect("a topology with Sentinels has their settings");
         let nodes: Vec<SocketAddrV4> = (1..=plan.topology.nodes).map(node_address).collect();
         let sentinels: Vec<SocketAddrV4> = (1..=terms.count).map(sentinel_address).collect();
         let chance = Chance::new(plan.seed, plan.draws.clone());
@@ -303,6 +303,7 @@ pub fn run_on(environment: &mut dyn Environment, lab: &Lab, plan: &Plan, whole_t
     let spec = spec(environment, lab, plan, &job, whole_trace);
     let mut world = environment.world(spec);
     environment.pass(&mut world, plan.heal_at);
+    // Set before the heal, so that no client begins a round in the phase of the probe.
     stop.set(true);
     let healed = world.heal(plan.topology.keep_down);
     world.start(PROBE);
@@ -408,7 +409,8 @@ fn node_config(plan: &Plan, n: u32) -> NodeConfig {
     }
 }
 
-/// The initial master of a node by configuration; cluster nodes determine theirs on their own.
+/// The initial master of a node by configuration; `None` in a cluster, whose nodes determine it on
+/// their own.
 pub fn master_of(plan: &Plan, n: u32) -> Option<SocketAddrV4> {
     let topology = &plan.topology;
     let is_configured = topology.kind != TopologyKind::Cluster;

@@ -61,7 +61,7 @@ impl ScenarioTest {
         ScenarioTest { lab: self.lab.with_lock(own), ..self }
     }
 
-    /// Runs it on turmoil, in whole milliseconds: slower, and a second opinion.
+    /// Runs it on turmoil, in whole milliseconds: this is slower, and gives a second opinion.
     #[cfg(feature = "turmoil")]
     pub fn on_turmoil(self) -> ScenarioTest {
         let lab = Lab { locks: self.lab.locks, ..Lab::turmoil() };
@@ -81,7 +81,7 @@ impl ScenarioTest {
     /// Runs it.
     ///
     /// # Panics
-    /// If the file is no scenario, or the result is not the expected one.
+    /// If the file is not a scenario, or the result is not the expected one.
     #[track_caller]
     pub fn run(self) {
         let paths = std::slice::from_ref(&self.path);
@@ -159,7 +159,8 @@ impl HuntTest {
         HuntTest { lab: self.lab.with_lock(own), ..self }
     }
 
-    /// Runs the plans on turmoil, in whole milliseconds: slower, and a second opinion.
+    /// Runs the plans on turmoil, in whole milliseconds: this is slower, and gives a second
+    /// opinion.
     #[cfg(feature = "turmoil")]
     pub fn on_turmoil(self) -> HuntTest {
         let lab = Lab { locks: self.lab.locks, ..Lab::turmoil() };
@@ -208,26 +209,26 @@ impl HuntTest {
         self
     }
 
-    /// Whether clients re-enter the lock while they hold it.
+    /// Sets whether clients re-enter the lock while they hold it.
     pub fn reenter(mut self, reenter: bool) -> HuntTest {
         self.quarry.reenter(reenter);
         self
     }
 
-    /// Whether clients check their deadline before each access.
+    /// Sets whether clients check their deadline before each access.
     pub fn check_validity(mut self, check: bool) -> HuntTest {
         self.quarry.check_validity(check);
         self
     }
 
-    /// The plans differ only in their faults and in the number of clients.
+    /// Draws only the faults and the number of clients.
     pub fn as_it_is(mut self) -> HuntTest {
         self.quarry.as_it_is();
         self
     }
 
-    /// The maximum real time of one poll of the lock before the process exits with code 70: the
-    /// lock loops without an await.
+    /// Sets the maximum real time of one poll of the lock. After that the process exits with code
+    /// 70: the lock loops without an await.
     pub fn patience(self, patience: Duration) -> HuntTest {
         HuntTest { patience, ..self }
     }
@@ -271,7 +272,7 @@ impl HuntTest {
         found.finding(&lab, None)
     }
 
-    /// Hunts, and reports the result on standard output: for a `main`. The exit codes are those of
+    /// Hunts, and reports the result on standard output; for a `main`. The exit codes are those of
     /// the command line.
     pub fn report(self) -> ExitCode {
         let is_within = self.quarry.within_assumptions;
@@ -332,7 +333,7 @@ impl ReplayTest {
     /// Runs it, and expects to find nothing.
     ///
     /// # Panics
-    /// If the file is no plan, something is violated, or nothing was tested.
+    /// If the file is not a plan, something is violated, or nothing was tested.
     #[track_caller]
     pub fn holds(self) {
         let read = input::plan_with(&self.lab.locks, &self.path);
@@ -345,7 +346,7 @@ impl ReplayTest {
     }
 }
 
-/// Saves the plan and panics with the whole story.
+/// Saves the plan, and panics with the whole story.
 #[track_caller]
 fn fail(finding: &Finding, expected: &str) -> ! {
     panic!("{}\n{expected}\n{}\n", story(finding), kept(finding));
@@ -355,7 +356,7 @@ fn story(finding: &Finding) -> String {
     text::page(finding, &explain(finding), false)
 }
 
-/// Saves the plan under its hash, so that no other is replaced; returns how to run it again.
+/// Saves the plan under its hash, so that it replaces no other plan; returns how to run it again.
 fn kept(finding: &Finding) -> String {
     let name = format!("{}-{}-{}.plan.json", finding.scenario, finding.seed, finding.plan_hash);
     let place = Path::new(FAILURES).join(&name);

@@ -34,7 +34,7 @@ pub struct Availability {
     /// The grants per minute of the same plan without its faults, if that was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grants_per_minute_without_faults: Option<u32>,
-    /// The longest stretch in which the lock was unavailable; the first of several.
+    /// The longest stretch in which the lock was unavailable; the first of equals.
     pub unavailable: Option<Unavailable>,
     /// How long callers waited.
     pub waits: Waits,
@@ -56,7 +56,7 @@ pub struct Unavailable {
     pub from: Instant,
     /// Its end.
     pub to: Instant,
-    /// Why no caller acquired it, what took most of the callers' time first.
+    /// Why no caller acquired it; the reason that took most of the callers' time comes first.
     pub reasons: Vec<Share>,
 }
 
@@ -89,9 +89,9 @@ pub struct Waits {
 pub struct CallerWaits {
     /// The caller.
     pub caller: String,
-    /// Its longest wait, ns; the first of several.
+    /// Its longest wait, ns.
     pub longest: Nanos,
-    /// When that wait began.
+    /// When that wait began; the first of equals.
     pub from: Instant,
     /// How many of its waits ended with a grant.
     pub grants: u32,
@@ -122,8 +122,8 @@ pub fn measure(case: &Case) -> Availability {
     }
 }
 
-/// The acquires that returned before `until` with such an outcome, in thousandths of all that did,
-/// rounded.
+/// The share of acquires with such an outcome among those that returned before `until`, in
+/// thousandths, rounded.
 fn share(case: &Case, until: Moment, is: fn(&Outcome) -> bool) -> u32 {
     let acquires = clients_acquires(case);
     let acquires = acquires.filter(|op| op.ret.is_some_and(|ret| Moment::from(ret) < until));
@@ -186,6 +186,7 @@ struct DemandChange {
 }
 
 fn unavailable(case: &Case, waits: &[Wait], until: Moment) -> Option<Unavailable> {
+    // `max_by_key` returns the last of equals; reversed, that is the first.
     let stretches = stretches(case, waits, until).into_iter().rev();
     let longest = stretches.max_by_key(|(from, to)| to.at - from.at);
     let (from, to) = longest.filter(|(from, to)| from.at < to.at)?;

@@ -1,7 +1,7 @@
 //! Corruption: the guarded resource's own invariant failed, and the cause of that.
 //!
-//! Judged by the accesses that the resource accepted, in its order; the lock's history only gives
-//! the cause.
+//! The accesses that the resource accepted decide, in its order; the lock's history only gives the
+//! cause.
 
 use crate::check::case::Case;
 use crate::check::terms::Invariant;
@@ -10,7 +10,8 @@ use crate::history::{Access, AccessKind, Op, OpId, OpKind, Outcome};
 use crate::reading::hold::{Hold, HoldEnd};
 use crate::reading::moment::Moment;
 
-/// Every access that broke the invariant; if none did, the end of a run whose sum is wrong.
+/// One violation for each access that broke the invariant. If none did, one at the end of a run
+/// whose sum is wrong.
 pub fn violations(case: &Case) -> Vec<Violation> {
     match case.terms.invariant {
         Invariant::None => Vec::new(),
@@ -40,7 +41,8 @@ fn stepwise(case: &Case, initial: i64, step: i64) -> Vec<Violation> {
     found
 }
 
-/// More updates were confirmed to callers than the resource has, or more sales than items.
+/// A violation if the resource confirmed more updates to callers than it has, or more sales than it
+/// had items.
 fn wrong_sum(case: &Case, initial: i64, last: i64, step: i64) -> Option<Violation> {
     let key = case.terms.lock_key.as_str();
     let acknowledged = case.history.ops.iter().filter(|op| {
@@ -61,8 +63,8 @@ fn wrong_sum(case: &Case, initial: i64, last: i64, step: i64) -> Option<Violatio
     })
 }
 
-/// The writes whose effect the access undid: those since its caller's last read, otherwise the last
-/// write.
+/// The writes whose effect the access undid: those since its caller's last read in the same tenure;
+/// if there is no such read or write, the last write.
 fn overwritten(case: &Case, writes: &[usize], index: usize) -> Vec<usize> {
     let accesses = &case.history.accesses;
     let writer = &accesses[index];

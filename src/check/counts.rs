@@ -23,7 +23,7 @@ pub struct Counts {
     pub unknown: u32,
     /// Faults that struck something.
     pub struck: u32,
-    /// Those of them that began, or went on, while a caller held the lock.
+    /// Those of them that began or lasted while a caller held the lock.
     pub struck_in_hold: u32,
     /// Accesses that reached the resource.
     pub accesses: u32,
@@ -73,7 +73,7 @@ fn number<T>(items: impl IntoIterator<Item = T>) -> u32 {
     u32::try_from(items.into_iter().count()).unwrap_or(u32::MAX)
 }
 
-/// Whether any caller held the lock during a fault; a hold that ended as it began counts.
+/// Whether any caller held the lock during a fault; a hold of zero length counts.
 fn somebody_held(case: &Case, interval: &FaultInterval) -> bool {
     let (from, to) = case.acts(interval);
     let mut holds = case.holds.iter().filter(|hold| !hold.by_probe);

@@ -48,7 +48,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     found
 }
 
-/// The largest number among the grants up to each moment.
+/// The grant with the largest number up to each moment.
 struct Largest<'a>(Vec<(Moment, &'a Numbered)>);
 
 impl<'a> Largest<'a> {
@@ -70,7 +70,8 @@ impl<'a> Largest<'a> {
     }
 }
 
-/// When a grant was known to be released, if no other caller may hold in the meantime.
+/// When a release that ended the grant's tenure first returned as released, if the lock allows only
+/// one holder.
 fn given_back_at(case: &Case, grant: &Numbered) -> Option<Moment> {
     let released = case.releases(grant.op).filter(|op| op.outcome == Outcome::Released);
     let released = released.filter_map(|op| op.ret).map(Moment::from).min();

@@ -1,9 +1,12 @@
 //! Foreign releases and extends: a command of one caller removed, overwrote or extended the key
-//! that another caller's acquire, or an extend of its grant, had created; or a release or an extend
-//! changed it in place while that caller relied on it, and its own acquire had not. An acquire may
-//! set or delete the key of a grant whose lease or caller has ended, and the key of an acquire that
-//! was never granted, on which no caller relies. If several callers may hold, they can share one
-//! key, so it does not show who may change it.
+//! that another caller's acquire, or an extend of its grant, had created. A release or an extend
+//! that changed such a key in place also counts, if the other caller still relied on it and the
+//! acquire of that release or extend had not changed it.
+//!
+//! An acquire may set or delete the key of a grant whose lease or caller has ended. It may do the
+//! same to the key of an acquire that was never granted, because no caller relies on it. If several
+//! callers may hold, nothing is judged: they can share one key, so the key does not show who may
+//! change it.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +54,8 @@ fn harm(case: &Case, change: &Key, (life, victim): (usize, OpId)) -> Option<Kind
     }
 }
 
-/// Whether an acquire changed a key: its caller was let in by another's, as if it were its own.
+/// Whether an acquire of that tenure changed a key: its caller entered by another caller's key as
+/// if it were its own.
 fn has_entered(case: &Case, life: usize, acquire: OpId) -> bool {
     let mut touches = case.lives.touches.iter().filter(|touch| touch.met == life);
     touches.any(|touch| {
@@ -63,9 +67,9 @@ fn has_entered(case: &Case, life: usize, acquire: OpId) -> bool {
     })
 }
 
-/// Whether a change is an acquire that sets or deletes the key of a grant whose lease or caller has
-/// ended, or the key of an acquire that was never granted: this is how a lock is taken over whose
-/// keys contain their own expiry time.
+/// Whether an acquire sets or deletes the key of a grant whose lease or caller has ended, or of an
+/// acquire that was never granted. A lock whose keys contain their own expiry time is taken over in
+/// this way.
 fn takes_over(case: &Case, change: &Key, victim: OpId) -> bool {
     let acquires =
         change.by.and_then(|by| case.op(by)).is_some_and(|op| op.kind == OpKind::Acquire);
@@ -82,6 +86,7 @@ fn same_caller(case: &Case, one: OpId, other: OpId) -> bool {
 fn violation(case: &Case, harm: (Kind, OpId, OpId), mut keys: Vec<usize>) -> Violation {
     let (kind, by, victim) = harm;
     let at = |index: usize| case.history.keys[index].at;
+    // Before `keys` is sorted: its order tells harms from births.
     let (from, to) = (at(keys[1]), at(keys[keys.len() - 1]));
     keys.sort_unstable();
     keys.dedup();

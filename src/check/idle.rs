@@ -1,14 +1,16 @@
 //! Faults that tested nothing: they never struck, struck nothing, or came after all work.
 //!
-//! The world counts what a fault touched, in [`FaultInterval::met`]; if it did not count, the fault
-//! is assumed to have touched something. A process that is halted in a hold is touched even if it
-//! only waited meanwhile: the question was whether the hold outlasts that. Every process reads its
-//! clock, so that count says little of a clock: a step of zero touched nothing, nor did a rate of
-//! zero of a clock that ran true already, nor a fault of a node's clock if the node never had the
-//! lock's key from then on and no node was promoted, for which all nodes of a cluster time their
-//! votes. The lie of a disk has no effect until its machine loses power. All work is
-//! over once every operation of the clients has returned and no caller holds the lock: a later
-//! fault cannot change any outcome.
+//! The world counts what a fault touched, in [`FaultInterval::met`]. Without a count, the fault is
+//! assumed to have touched something. A process that is halted in a hold counts as touched even if
+//! it only waited meanwhile: the question is whether the hold outlasts the halt. Every process
+//! reads its clock, so the count says little about clocks. A clock fault touched nothing if it is a
+//! step of zero, or if it makes a clock run true that already did. A fault of a node's clock
+//! touched nothing if the node never had the lock's key from then on and no node was promoted,
+//! because all nodes of a cluster time their votes by their clocks. A lying disk has no effect
+//! until its machine loses power.
+//!
+//! All work is over once every operation of the clients has returned and no caller holds the lock:
+//! a later fault cannot change any outcome.
 //!
 //! The faults of a scenario are chosen deliberately: each must strike something, otherwise the run
 //! does not answer the question. A hunt draws its faults, and in most plans some of several drawn
@@ -63,11 +65,11 @@ fn reason(case: &Case, fault: u32, over: Option<Moment>) -> Option<String> {
     }
     let late = |found: &FaultInterval| over.is_some_and(|over| case.acts(found).0 > over);
     let all_late = strikes().all(late);
-    all_late.then(|| format!("{name} struck when all work was done"))
+    all_late.then(|| format!("{name} struck after all work was done"))
 }
 
-/// Whether a fault could not do anything, on these nodes of the lock: it touched nothing, its lie
-/// never came out, or it struck the clock of a node without the lock's key.
+/// Whether a fault could have no effect on these nodes of the lock: it touched nothing, its lie had
+/// no effect, or it struck the clock of a node without the lock's key.
 pub fn did_nothing(reading: &Reading, nodes: &[String], interval: &FaultInterval) -> bool {
     touched_nothing(reading, interval)
         || is_a_lie_without_harm(reading, interval)
@@ -81,7 +83,7 @@ fn touched_nothing(reading: &Reading, interval: &FaultInterval) -> bool {
         || interval.met == Some(0) && !halts_a_holder(reading, interval)
 }
 
-/// Whether a fault makes the clock of a host run true that ran true already.
+/// Whether a fault makes only clocks run true that already did.
 fn is_of_a_true_clock(reading: &Reading, interval: &FaultInterval) -> bool {
     let before = |host: &str| {
         let pieces = reading.clocks.pieces(host, Clock::Monotonic);
@@ -102,8 +104,8 @@ fn halts_a_holder(reading: &Reading, interval: &FaultInterval) -> bool {
     interval.verb.halts() && reading.holds.iter().any(is_struck)
 }
 
-/// Whether a fault is of a disk that lies about what it has synced, on a machine that loses no
-/// power from then on.
+/// Whether a fault makes a disk lie about what it has synced, on a machine that does not lose power
+/// afterwards.
 fn is_a_lie_without_harm(reading: &Reading, interval: &FaultInterval) -> bool {
     let mut fault_intervals = reading.history.fault_intervals.iter();
     let loses_power = fault_intervals.any(|other| {
@@ -112,7 +114,8 @@ fn is_a_lie_without_harm(reading: &Reading, interval: &FaultInterval) -> bool {
     interval.verb.lies() && !loses_power
 }
 
-/// Whether a fault is of the clock of a node that never has the lock's key from then on.
+/// Whether a fault disturbs the clocks of nodes that never have the lock's key from then on, while
+/// no node was promoted.
 fn is_of_an_idle_clock(reading: &Reading, nodes: &[String], interval: &FaultInterval) -> bool {
     let hosts = interval.target.hosts();
     let are_nodes = || hosts.iter().all(|host| nodes.iter().any(|node| node == host));

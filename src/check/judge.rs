@@ -22,8 +22,8 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// How much was tested.
     pub counts: Counts,
-    /// The nearest miss, ns, where a hold wrote to the resource and a lease can end. Negative if
-    /// another caller could have been granted the lock before the write.
+    /// The nearest miss, ns, if a hold wrote to the resource and a lease can end. Negative if
+    /// another could have been granted the lock before the write.
     pub nearest_miss: Option<i64>,
     /// The nearest miss with its evidence.
     #[serde(default)]
@@ -86,8 +86,8 @@ fn untested(case: &Case, counts: &Counts) -> Vec<String> {
     why
 }
 
-/// The reason "nobody was granted the lock before the heal", if it is known what the same plan
-/// grants without its faults.
+/// The reason "nobody was granted the lock before the heal", if the number of grants of the same
+/// plan without its faults is known.
 fn nobody_granted(case: &Case) -> Option<String> {
     let without = match case.terms.grants_without_faults? {
         0 => "nor is anybody without faults".to_owned(),

@@ -7,7 +7,8 @@ use crate::reading::moment::Moment;
 
 /// One violation for each tenure that outlived its coverage while its caller ran. The deadline of a
 /// single grant does not matter while another grant covers the caller. A gap that an extend closes
-/// is no loss: the caller has the lock again, and nobody had it in between unless that shows.
+/// is no loss: the caller has the lock again. If another caller had it in between, the overlap
+/// check shows that.
 pub fn violations(case: &Case) -> Vec<Violation> {
     if !case.terms.reports_loss {
         return Vec::new();
@@ -30,11 +31,11 @@ fn violation(case: &Case, hold: &Hold) -> Option<Violation> {
     })
 }
 
-/// That moment, or the end of the pauses of the process that include it.
+/// The moment, or the end of the halts of the process that include it.
 fn running_from(case: &Case, process: &str, moment: Moment) -> Moment {
     let mut from = moment;
-    // Pauses are in order of their beginning, so one pass chains those that overlap. A caller that
-    // stops in that very nanosecond has not run: only here, times decide.
+    // Halts are in order of their beginning, so one pass chains those that overlap. Only times are
+    // compared, not trace positions: a caller that halts in the same nanosecond has not run.
     for halt in case.halts(process) {
         if halt.from.at <= from.at && from.at < halt.to.at {
             from = halt.to;

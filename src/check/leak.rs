@@ -1,8 +1,8 @@
 //! Leaks: keys that no caller owns any more and that made an acquire fail.
 //!
 //! A key is left over if
-//! - its acquire returned refused or unknown, and each release that requested its node to free it
-//!   was over, or
+//! - its acquire returned as refused or unknown, and every release that sent its node a request for
+//!   it was over, or
 //! - it still exists after its owner's release returned as released, or reached the key and
 //!   returned as not mine, or
 //! - an extend set it and its grant was given up: its release returned, or its loss was reported,
@@ -12,36 +12,39 @@
 //! A key is not left over during the tenure in which its acquire was called: the release of an
 //! inner grant may only decrement a counter.
 //!
-//! A key with a time to live is excused if its owner died, or tried to free it: the lock did its
-//! part, and the time to live bounds the rest. So is a key that no caller could request the lock to
-//! free because its caller had dropped the acquire half-way. That excuse ends when the release
-//! reported that it had removed the key, or reached it and reported "not mine", unless the acquire
-//! itself had given up that key before it retried: such a key is excused only while its owner is in
-//! another hold that shares it. A key without a time to live is excused only while its owner is in
-//! a hold; but one over which another acquire set its own was bounded by what its value says, as by
-//! a time to live, and one that a release with an unknown outcome deleted in the end was bounded by
-//! that: such a release may take effect at any time after its call. One of a lock with a lease that
-//! a fault removed before a lease had passed, or one that was released and that nobody requested
-//! after that, may have been bounded by its value: that is not known. A request frees a key only if
-//! it may name it: one that names no key, or other keys alone, does not, once it was answered.
+//! A key with a time to live is excused if its owner died or tried to free it: the lock did its
+//! part, and the time to live bounds the rest. It is also excused if its caller dropped the acquire
+//! half-way: then no caller could release it. The excuse ends when the release reported that it had
+//! removed the key, or reached it and reported "not mine"; from then on the key is excused only
+//! while its owner is in another hold that shares it. The excuse does not end if the acquire itself
+//! had sent a clean-up for the key.
+//!
+//! A key without a time to live is excused only while its owner is in a hold. The rules for a time
+//! to live apply to it if its value may have bounded it: another acquire set its own over it; or a
+//! fault removed the key of a lock with a lease before a lease had passed; or its owner released
+//! it, and no acquire requested it after a lease. They also apply if a release with an unknown
+//! outcome deleted it in the end: such a release may take effect at any time after its call. A
+//! request frees a key only if it may name it: one that names no key, or only other keys, does not
+//! once it was answered.
 //!
 //! While a caller holds the lock within its lease, a key of another tenure, without an owner, that
-//! was set over the holder's keeps nobody else out: the holder's would have.
+//! was set over the holder's key is excused: the holder's key would have kept the others out as
+//! well.
 //!
-//! If several callers may hold the lock, they can share one key: then nothing is judged.
+//! If several callers may hold the lock, they can share one key, so nothing is judged.
 //!
-//! Only another caller's acquire counts, or one of the owner after its release had reported that
+//! Only acquires of other callers count, and those of the owner after its release had reported that
 //! the key was removed.
 //!
 //! A key made an acquire fail if it existed when one of the acquire's tries was applied, and the
-//! reply to that was not lost. A try begins with the first request that names a key and to which
-//! the node did not reply with an error, and whenever a command of the try comes again; one that
-//! went on, and ended with an error, failed because of that, and so did one at a replica; of an
-//! acquire that queries several nodes, only the first try counts. So it does not matter whether an
-//! acquire that had to wait returns as refused, or is granted in the end, unless by taking over
-//! that key. A key that its owner's release set, or changed in place, may say that the lock is
-//! free, or whose it is: it made a try fail only if every request of the try met it, before another
-//! made it its own, and nobody was let in by it.
+//! reply to that try was not lost. A try begins with the first request that names a key and that
+//! the node did not decline, and again whenever a command of the try is repeated. A try that ended
+//! with an error, or that met a replica, failed for that reason. Of an acquire that queries several
+//! nodes, only the first try counts. So it does not matter whether an acquire that had to wait is
+//! refused or granted in the end, unless it is granted by taking over the key. A key that its
+//! owner's release set or changed in place may say that the lock is free, or whose it is. It made a
+//! try fail only if every request of the try met it, before another acquire made it its own, and
+//! nobody was let in by it.
 
 mod excuse;
 mod leftover;
@@ -94,7 +97,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     found.into_values().collect()
 }
 
-/// The acquire whose key was left, and the moment from which on it had no owner.
+/// The acquire whose key was left, and the moment from which on the key had no owner.
 fn left_over_from(case: &Case, requests: &Requests<'_>, key: &KeyLife) -> Option<(OpId, Moment)> {
     let owner = case.leaver(key)?;
     let op = case.op(owner)?;
@@ -120,8 +123,8 @@ fn released_at(case: &Case, key: &KeyLife) -> Option<Moment> {
     Some(by?.ret?.into())
 }
 
-/// When an acquire without a grant was over, and the releases that requested the node to free its
-/// key.
+/// When an acquire without a grant, and the releases that sent the node a request for its key, were
+/// over.
 fn freed_at(
     case: &Case,
     requests: &Requests<'_>,
@@ -157,8 +160,8 @@ pub fn changed_at(case: &Case, life: usize, owner: OpId) -> Option<Moment> {
     changes.find(marks).map(|change| change.at.into())
 }
 
-/// Whether the caller dropped an acquire: a caller that receives unknown from the lock sends a
-/// release to free what may be left.
+/// Whether the caller dropped an acquire half-way: a caller to which the acquire returns unknown
+/// calls a release to free what may be left.
 fn was_dropped(case: &Case, acquire: OpId) -> bool {
     let mut releases = case.ops_of(acquire).filter(|op| matches!(op.kind, OpKind::Release { .. }));
     releases.next().is_none() && case.op(acquire).is_some_and(|op| op.outcome == Outcome::Unknown)
@@ -173,9 +176,8 @@ fn answered_at(case: &Case, requests: &Requests<'_>, key: &KeyLife, owner: OpId)
     answered.or_else(|| queried_nobody(case, requests, (owner, key.node)))
 }
 
-/// When a release returned, unknown or not mine, without a request that concerns the key, though no
-/// fault had disturbed its connection: no node received a request to free the key. It returned at once,
-/// or with a reply to each request that it did send.
+/// When a release returned as unknown or not mine, had sent no request that may free the key, and
+/// no fault had disturbed its connection. It returned at once, or with a reply to every request.
 fn queried_nobody(
     case: &Case,
     requests: &Requests<'_>,
@@ -198,10 +200,10 @@ fn queried_nobody(
 }
 
 /// When a release first reported that it removed the key of its grant, or that there was none
-/// although it had reached the key. With several nodes, the outcome is about a majority, so only
-/// about the nodes that the release reached while they had the key, or about all if fewer nodes
-/// than a quorum had replied. It says nothing of a key that was set later, for example by a
-/// re-entry that was delayed.
+/// although it had reached the key. With several nodes, the outcome is about a majority. So it
+/// counts for the nodes that the release reached while they had the key, or for all if fewer than a
+/// quorum replied. It says nothing about a key that was set later, for example by a delayed
+/// re-entry.
 fn denied_from(case: &Case, requests: &Requests<'_>, key: &KeyLife, owner: OpId) -> Option<Moment> {
     let of_all = |release: &Op| {
         let is_certain = case.terms.queries_one_node() || !is_confirmed(case, requests, release);
@@ -214,7 +216,7 @@ fn denied_from(case: &Case, requests: &Requests<'_>, key: &KeyLife, owner: OpId)
     })
 }
 
-/// Whether a quorum of nodes replied to a release without an error, or nothing is known of them.
+/// Whether a quorum of nodes replied to a release without an error, or no requests are recorded.
 fn is_confirmed(case: &Case, requests: &Requests<'_>, release: &Op) -> bool {
     let own = requests.of_op(release.id).iter();
     let replied = own.filter(|request| request.is_answered() && !request.declined);
@@ -222,7 +224,7 @@ fn is_confirmed(case: &Case, requests: &Requests<'_>, release: &Op) -> bool {
     requests.all.is_empty() || nodes.len() >= case.terms.site.quorum as usize
 }
 
-/// The earlier lives of a key that a restart put back.
+/// The earlier lives of a key that a restart restored.
 fn restored<'c, 'a>(
     case: &'c Case<'a>,
     requests: &Requests<'_>,
@@ -243,7 +245,7 @@ fn was_set_by_command(requests: &Requests<'_>, key: &KeyLife) -> bool {
 }
 
 /// When a release that gave up an acquire's key first returned as released or not mine, among those
-/// that refer to a key.
+/// that `speaks` selects.
 fn first_answer(case: &Case, owner: OpId, speaks: impl Fn(&Op) -> bool) -> Option<Moment> {
     // "Not mine" is correct if another acquire of the tenure has set the key.
     let own = OpKind::Release { grant: owner };
@@ -256,7 +258,7 @@ fn first_answer(case: &Case, owner: OpId, speaks: impl Fn(&Op) -> bool) -> Optio
 }
 
 /// Whether a command set a key after a release had returned or had reached its node. A key that a
-/// restart restored was set earlier; one that an extend set is not one that the lock still wanted.
+/// restart restored was set earlier. A key that an extend set does not count.
 fn was_missed(case: &Case, requests: &Requests<'_>, key: &KeyLife, release: &Op) -> bool {
     let setter = key.by.and_then(|by| case.op(by));
     if setter.is_some_and(|op| matches!(op.kind, OpKind::Extend { .. })) {
@@ -354,7 +356,7 @@ fn tried(request: &Request) -> Option<Instant> {
 }
 
 /// The leftovers without which the acquire would have reached its quorum with one of its tries, and
-/// how that met each.
+/// how that try met each of them.
 fn blocking<'a>(
     case: &Case,
     leftovers: &'a [Leftover<'a>],
@@ -391,8 +393,8 @@ fn blocking<'a>(
     blocking
 }
 
-/// When the tries of an acquire met the leftover and failed; any moment of a refused acquire if no
-/// requests are known at all.
+/// When the tries of an acquire met the leftover and failed. If no requests are recorded, any
+/// moment of a refused acquire counts.
 fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> Vec<Met> {
     let (from, to) = (leftover.from, leftover.key.to);
     let is_marked = |at: Moment| leftover.marked.is_some_and(|marked| marked <= at);
@@ -404,7 +406,7 @@ fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> Vec<
         let meets = is_refused && is_met && moment < to && moment <= returned;
         return meets.then_some(Met { at: moment, was_last: true }).into_iter().collect();
     }
-    // It took the key over; but not one that its release had reported as removed.
+    // Taking a key over is no failure, unless a release had reported the key as removed.
     let is_wrong = leftover.denied.is_some() && leftover.marked.is_none();
     if leftover.key.ended.is_some_and(|end| end.by == Some(op.id)) && !is_wrong {
         return Vec::new();
@@ -430,7 +432,7 @@ fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> Vec<
         }
         let mut applied = attempt.iter().filter_map(|request| request.at(Leg::Applied));
         let is_over = applied.any(|at| Moment::from(at) >= to);
-        // What a connection sends again after the acquire has returned made no acquire fail.
+        // A request that is sent again after the acquire has returned made no acquire fail.
         let moment = Moment::from(first.at(Leg::Applied)?);
         let is_met = !(is_marked(moment) && (is_over || is_let_in(case, leftover, op, moment)));
         let meets = is_met && from <= moment && moment < to && moment <= returned;
@@ -439,8 +441,8 @@ fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> Vec<
     tries.into_iter().enumerate().filter_map(meets).collect()
 }
 
-/// Whether another acquire was granted the lock while a key was there that a release had set or
-/// changed, and had it at that moment, or was on its way to it: a lock may be handed on.
+/// Whether another acquire got the lock by a key that a release had set or changed, and had it at
+/// that moment or was on its way to it: a lock may be handed on.
 fn is_let_in(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
     let mut holds = case.holds.iter().filter(|hold| ![leftover.owner, op.id].contains(&hold.grant));
     // An acquire whose outcome is unknown may have made the key its own, too.
@@ -470,7 +472,7 @@ fn is_let_in(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool 
         })
 }
 
-/// From the victim's call to its return as refused; to the try that failed if another followed.
+/// From the victim's call to its refusal, or to the try that failed if another try followed.
 fn violation(case: &Case, blocking: &[(&Leftover, Met)], victim: &Op) -> Violation {
     let ops = blocking.iter().map(|(leftover, _)| leftover.owner).chain([victim.id]);
     let mut ops = ops.collect::<Vec<_>>();

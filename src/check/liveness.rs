@@ -57,9 +57,9 @@ fn free_from(case: &Case, healed: Moment) -> Option<Moment> {
     Some(free)
 }
 
-/// When the last request that was sent before a moment was applied after it: until then it may set
-/// a key, or occupy its node. One that a slow node never came to is still to be applied at the end,
-/// unless the node died with it.
+/// When the last request that was sent before a moment was applied, if that is after the moment:
+/// until then it may set a key or occupy its node. A request that a slow node had not executed by
+/// the end counts as applied at the end, unless the node died before.
 fn last_arrival(case: &Case, moment: Moment) -> Option<Moment> {
     let late = case.history.requests.iter().filter_map(|request| {
         let (leg, sent) = request.legs.first()?;
@@ -78,7 +78,7 @@ fn last_arrival(case: &Case, moment: Moment) -> Option<Moment> {
     late.max()
 }
 
-/// Whether the commands of a node took longer at some time between two.
+/// Whether a fault slowed the commands of a node at some time between two moments.
 fn was_slow(case: &Case, node: &str, from: Instant, to: Moment) -> bool {
     case.history.fault_intervals.iter().any(|interval| {
         let is_slow = interval.verb.slows();
@@ -100,7 +100,7 @@ fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -
         return Liveness::default();
     }
     if case.history.end.at < limit {
-        let why = "the run ended before the probe's time was over".to_owned();
+        let why = "the run ended before the probe's time limit".to_owned();
         return Liveness { unknown: Some(why), ..Liveness::default() };
     }
     let ops = [probes.first(), probes.last()].into_iter().flatten().map(|op| op.id);
@@ -111,8 +111,8 @@ fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -
     Liveness { violations: vec![stuck], unknown: None }
 }
 
-/// When the last lease ends that a caller knew of before it died: until then its key has to
-/// stay, however long the lock makes its leases. The caller's clock counts as it ran at the call:
+/// The end of the last lease that a caller knew of before it died: until then its key has to stay,
+/// however long the lock makes its leases. The caller's clock counts as it ran at the call, because
 /// a later step of it moves no key.
 fn promised_to_the_dead(case: &Case) -> Nanos {
     let died = case.holds.iter().filter(|hold| matches!(hold.ended, HoldEnd::Died(_)));
@@ -130,7 +130,7 @@ fn promised_to_the_dead(case: &Case) -> Nanos {
     ends.max().unwrap_or(0)
 }
 
-/// How long after a moment there was no master.
+/// For how long there was no master after a moment.
 fn leaderless_after(case: &Case, moment: Moment) -> Nanos {
     let gaps = leaders::leaderless(case, case.terms.site.quorum).into_iter();
     gaps.map(|(from, to)| to.at.saturating_sub(from.at.max(moment.at))).sum()

@@ -1,16 +1,17 @@
 //! Lost early: the key of a covered hold was lost before its lease had expired, though no other
 //! caller acquired the lock.
 //!
-//! The lease is what the holder may rely on, by its grants' deadlines on its own clock; the keys
-//! live on their nodes, by the clocks of those. Re-entries keep the same keys, so a tenure is
-//! judged as one. A loss counts from the first moment, within the coverage and since each of its
-//! grants was called, at which enough keys are gone for another caller to reach its quorum. A key
-//! that was gone before the grant returned is lost at that return. A breach in the ledger that can
-//! end a key, or shift a deadline, excuses the loss: the environment exceeded what the lock
-//! tolerates. What the owner ended with an acquire or an extend, or shortened with the last change
-//! of the expiry, is no loss unless the same operation promised more; a release within the tenure
-//! ends no key that the tenure still covers. What another caller's command ended is foreign, and if
-//! another caller did acquire the lock, that is the violation.
+//! The holder relies on its lease, by its grants' deadlines on its own clock; the keys expire by
+//! the clocks of their nodes. Re-entries keep the same keys, so a tenure is judged as one. A loss
+//! counts from the first moment, within the coverage and since each of its grants was called, at
+//! which enough keys are gone for another caller to reach its quorum. A key that was gone before
+//! the grant returned is lost at that return. A breach in the ledger that can end a key, or shift a
+//! deadline, excuses the loss: the environment exceeded what the lock tolerates.
+//!
+//! A key that the owner ended with an acquire or an extend, or shortened with the last change of
+//! its expiry, is not lost unless the same operation promised more. A release within the tenure
+//! must not end a key that the tenure still covers. A key that another caller's command ended is
+//! judged as foreign. If another caller did acquire the lock, that is the violation.
 //!
 //! A master and its replicas count once, by the key of the current master: a copy on a replica
 //! keeps no caller out. Clocks excuse a loss only as far as their error explains it: corrected by
@@ -53,8 +54,8 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         found.retain(|(tenure, loss)| {
             let hosts = concerned(case, leaders, tenure);
             let by_clock = explained_by_clocks(case, leaders, tenure, loss);
-            // A monotonic clock stands still while its machine is suspended, and so does a lease
-            // on it; in a pause it goes on.
+            // A monotonic clock stands still while its machine is suspended, and so does a lease on
+            // it; in a pause it keeps running.
             let stood = holder_behind(case, tenure, loss) > 0;
             let counts = |breach: &&Breach| match breach.what {
                 Bounded::ClientPause => by_clock && stood,
@@ -136,8 +137,8 @@ fn explained_by_clocks(case: &Case, leaders: &Leaders, tenure: &Tenure, loss: &V
 /// Expiry times of keys have a resolution of milliseconds.
 const ROUNDING: Nanos = MILLISECOND;
 
-/// By how much the clock of the lease fell behind during the lease, ns: its end is late by this
-/// much. Without a deadline it counts as true.
+/// By how much the clock of the lease fell behind during the lease, ns: the lease ends late by this
+/// much. A lease without a deadline has no error.
 fn holder_behind(case: &Case, tenure: &Tenure, loss: &Violation) -> i128 {
     let op = case.op(covering(case, tenure, loss.from.into()));
     let deadline = op.and_then(|op| match op.outcome {
@@ -157,8 +158,8 @@ fn ahead(case: &Case, host: &str, clock: Clock, (from, to): (Moment, Moment)) ->
 }
 
 /// Whether a failover can explain the loss of a key of a tenure: a node of the group had been
-/// promoted by then. Keys that were all set on the node promoted last, after its promotion, were
-/// lost to something else while it leads.
+/// promoted by then. If all keys were set on the node that was promoted last, after its promotion,
+/// they were lost to something else while it leads.
 fn failed_over(case: &Case, (tenure, loss): (&Tenure, &Violation), hosts: &BTreeSet<&str>) -> bool {
     let promoted = leaders::promoted(case);
     let mut before = promoted.iter().filter(|led| led.at.at <= loss.from.at);
@@ -172,7 +173,8 @@ fn failed_over(case: &Case, (tenure, loss): (&Tenure, &Violation), hosts: &BTree
     !set.all(is_new) || follows(&last.by, loss.from)
 }
 
-/// Whether keys were taken away by no fault, in time to explain the loss of a key.
+/// Whether keys were removed without an operation, or a node exited on its own, in time to explain
+/// the loss of a key.
 fn was_taken(case: &Case, loss: &Violation) -> bool {
     let requested = requested_at(case, loss);
     let is_within = |at: Instant| requested <= at.into() && at.at <= loss.from.at;
@@ -186,12 +188,12 @@ fn was_taken(case: &Case, loss: &Violation) -> bool {
         || exits.any(|exit| is_within(exit.at))
 }
 
-/// Whether a fault that takes keys had ended before the holder requested its own.
+/// Whether a fault that removes keys had ended before the holder requested its own.
 fn is_over(case: &Case, fault: &FaultInterval, breach: &Breach, loss: &Violation) -> bool {
     takes_keys(breach.what) && case.acts(fault).1 < requested_at(case, loss)
 }
 
-/// Whether a breach of this assumption takes the existing keys, and none that are set later.
+/// Whether a breach of this assumption removes existing keys, and none that are set later.
 fn takes_keys(what: Bounded) -> bool {
     matches!(what, Bounded::AmnesiacRestart | Bounded::KeyRemoval)
 }
@@ -221,8 +223,8 @@ fn ends_keys(what: Bounded) -> bool {
 }
 
 fn violations_of(case: &Case, leaders: &Leaders, tenure: &Tenure) -> Vec<Violation> {
-    // The key of an earlier acquire of the same caller, that comes late, keeps others out as well,
-    // and so does one of which a release of the caller's leaves a part.
+    // A key of an earlier acquire of the same caller that arrives late keeps others out as well,
+    // and so does a key of which a release of that caller leaves a part.
     let keeps = |key: &KeyLife| {
         let in_place = case.history.keys[key.born].change == KeyChange::Changed;
         let left = key.by.filter(|_| in_place);
@@ -267,9 +269,9 @@ fn covering(case: &Case, tenure: &Tenure, moment: Moment) -> OpId {
     holds.find(covers).map_or(tenure.whole.grant, |hold| hold.grant)
 }
 
-/// The key whose end for the first time since the call of a grant would have given another caller
-/// its quorum, and when. An end while nothing covers the tenure, as in the clean-up of a failed
-/// try, loses nothing that exists again when the grant returns.
+/// The first key, since the call of a grant, whose end would have given another caller its quorum,
+/// and when. A key that ended while nothing covered the tenure, as in the clean-up of a failed try,
+/// is not lost if it exists again when the grant returns.
 fn lost_at(
     case: &Case,
     leaders: &Leaders,
@@ -313,8 +315,8 @@ fn spare(case: &Case) -> usize {
     case.terms.site.queried.saturating_sub(case.terms.site.quorum) as usize
 }
 
-/// Whether an operation ended the key: one of its tenure, unless that promised a lease that was
-/// still running, or was the release of an inner grant; or another caller's, which is foreign.
+/// Whether an operation whose effect is no loss ended the key: one of its tenure that is no release
+/// and promised no lease that was still running, or another caller's, which is foreign.
 fn is_taken(case: &Case, key: &KeyLife, tenure: &Tenure, at: Moment) -> bool {
     let by = key.ended.filter(|end| end.change != KeyChange::Expired).and_then(|end| end.by);
     let Some(op) = by.and_then(|by| case.op(by)) else { return false };
@@ -324,8 +326,8 @@ fn is_taken(case: &Case, key: &KeyLife, tenure: &Tenure, at: Moment) -> bool {
     case.caller(op.id) != tenure.whole.owner || is_own
 }
 
-/// Whether the last change of the key's expiry was one of the owner's that shortened it, and by the
-/// moment of the loss that operation promised no more than that.
+/// Whether the last change of the key's expiry was an operation of the owner that shortened it, and
+/// that operation promised no lease that was still running at the moment of the loss.
 fn is_shortened(case: &Case, key: &KeyLife, tenure: &Tenure, gone: Moment) -> bool {
     let changes = case.history.keys[key.born..].iter();
     let life = changes.take_while(|change| Moment::from(change.at) < key.to);

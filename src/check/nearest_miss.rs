@@ -1,20 +1,22 @@
-//! How close a run came to a violation, or how far it went past one. For each tenure that wrote:
-//! the time from its last guarded write to the next instant at which another caller could have
-//! acquired the lock. If one already could at that write, the time since it could, negative. A
-//! write that was on its way when its tenure was released is no such write: nothing guards it any
-//! longer, and how late it came is judged by what it overwrote.
+//! How close a run came to a violation, or how far it went past one. The figure of a tenure that
+//! wrote is the time from its last guarded write to the next instant at which another caller could
+//! have acquired the lock. If another caller already could at that write, the figure is negative:
+//! the time since it could. A write that was in flight when its tenure was released does not count:
+//! nothing guards it any longer, and how late it came is judged by what it overwrote.
 //!
 //! Another caller can acquire the lock if a quorum of seats is free. A seat is a single node, or a
-//! group of nodes that replicate each other. It is free while its master (of several, the most
-//! recently promoted one) runs and has no such key: one that is halted lets nobody in. So a
-//! replica's keys count from its promotion on, and not earlier. A key counts until its lease
-//! expires by its node's wall clock, as if its owner had not sent the release that ended its hold.
-//! A key that anything else ended counts until that end: another caller's command, a flush, a
-//! restart, an eviction, an acquire that gives up a try, the release of a grant inside a longer
-//! hold. So does a key from before the grant that is not the tenure's own, whoever set it, and
-//! though a start put it back: while it exists, nobody can be let in. If its own caller's next
-//! acquire takes a key over, or an older release of it counts it down, it counts on. What is free
-//! for no time at all lets nobody in.
+//! group of nodes that replicate each other. It is free while its master (of several, the one that
+//! was promoted last) runs and has no key that counts; a halted master lets nobody in. So a
+//! replica's keys count only from its promotion on. A seat that is free for no time at all lets
+//! nobody in.
+//!
+//! A key of the tenure counts until its lease expires by its node's wall clock, as if its owner had
+//! not sent the release that ended its hold. A key that anything else ended counts until that end:
+//! another caller's command, a flush, a restart, an eviction, an acquire that gives up a try, the
+//! release of a grant inside a longer hold. If the next acquire of its own caller takes it over, or
+//! an older release counts it down, it continues to count. A key from before the grant that is not
+//! the tenure's own counts until its end, whoever set it and even if a start restored it: while it
+//! exists, nobody can acquire the lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +48,7 @@ pub struct NearestMiss {
     /// The change that created the key whose end made that node free, if it was one.
     #[serde(default, skip_serializing_if = "is_default")]
     pub key: Option<usize>,
-    /// Whether that node had stood still until then.
+    /// Whether that node had been halted until then.
     #[serde(default, skip_serializing_if = "is_default")]
     pub resumed: bool,
 }
@@ -69,7 +71,7 @@ struct Seated<'a> {
 /// The nearest miss of the run, over the tenures that wrote. `None` if no tenure wrote, or none of
 /// their keys expires.
 pub fn nearest(case: &Case) -> Option<NearestMiss> {
-    // Several holders may share a key: no end of it lets somebody in.
+    // Several holders may share a key, so its end does not let another caller in.
     if case.terms.holders > 1 {
         return None;
     }
@@ -96,8 +98,8 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
     misses.min_by_key(|miss| miss.by)
 }
 
-/// Where a tenure's key was there: also as that of its own caller's next acquire, or of an older
-/// release that counted it down.
+/// The stretches in which a tenure's key existed, also after its own caller's next acquire took it
+/// over or an older release counted it down.
 fn own<'a>(case: &Case<'a>, (life, key): (usize, &KeyLife<'a>), owner: OpId) -> Vec<Presence<'a>> {
     let mut found = presences(case, key, gone_at(case, (life, key), owner));
     let by = key.ended.and_then(|end| case.op(end.by?));
@@ -138,7 +140,8 @@ fn presences<'a>(case: &Case, key: &KeyLife<'a>, gone: Moment) -> Vec<Presence<'
     stretches.map(|(from, to)| Presence { node, born, from, to }).collect()
 }
 
-/// The last accepted change in each tenure, before its release, by the acquire that represents it.
+/// The last accepted change in each tenure before its release, keyed by the acquire that represents
+/// the tenure.
 fn last_writes(case: &Case) -> BTreeMap<OpId, (usize, Moment)> {
     let accesses = case.history.accesses.iter().enumerate();
     let writes = accesses.filter(|(_, access)| access.accepted && access.kind != AccessKind::Read);
@@ -163,7 +166,8 @@ fn releases<'c>(case: &'c Case, owner: OpId) -> impl Iterator<Item = &'c Op> {
     })
 }
 
-/// The seats that an acquire queries. If one is enough: that of the nodes that had the lock's key.
+/// The seats that an acquire queries. If it queries one node, the nodes that had the lock's key
+/// form one seat, together with their groups.
 fn seats<'a>(case: &Case<'a>) -> Vec<Vec<Seated<'a>>> {
     let had = case.lives.lives.iter().map(|key| key.node).collect::<BTreeSet<_>>();
     let groups = leaders::groups(case);
@@ -203,9 +207,10 @@ fn contacted_nodes<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
     queried
 }
 
-/// Since when enough seats had been free at a tenure's last write for another caller to reach its
-/// quorum, or else when they next were; the last of those nodes to become free, and the key whose
-/// end made it so, if one did. No node if that was so from the grant on.
+/// The moment since which enough seats were free, at a tenure's last write, for another caller to
+/// reach its quorum; if too few were, the moment at which enough next were. With it, the last of
+/// those nodes to become free, and the key whose end freed it, if one did. No node if enough were
+/// free from the grant on.
 fn free_at<'a>(
     case: &Case,
     grant: OpId,
@@ -231,7 +236,8 @@ fn free_at<'a>(
     let is_enough = |at: Moment| free(at).count() >= (case.terms.site.quorum as usize).max(1);
     let moments: Vec<Moment> =
         moments.into_iter().filter(|at| start <= *at && *at < Moment::NEVER).collect();
-    // A start leads before it has put its keys back, at the same time: nobody comes in between.
+    // A started node leads before its keys are restored, at the same time: nobody can acquire in
+    // between.
     let is_free = |at: Moment| {
         let later = moments.partition_point(|other| *other < at);
         let mut then = moments[later..].iter().take_while(|other| other.at == at.at);
@@ -252,7 +258,7 @@ fn free_at<'a>(
     Some((found, node, gone(node).map(|key| key.born)))
 }
 
-/// Whether a node that had stood still runs again from a moment on.
+/// Whether a node resumes from a halt at a moment.
 fn resumes(case: &Case, node: &str, at: Moment) -> bool {
     case.halts(node).any(|halt| halt.to == at)
 }
@@ -273,12 +279,12 @@ fn leader<'a>(seat: &[Seated<'a>], at: Moment) -> Option<(Moment, &'a str)> {
 fn gone_at(case: &Case, (life, key): (usize, &KeyLife), owner: OpId) -> Moment {
     let by_time = case.passes(key);
     let Some(end) = key.ended else { return by_time };
-    // A flush deletes by nobody's operation.
+    // A flush deletes without an operation.
     let by_release = end.by.is_some_and(|by| releases(case, owner).any(|op| op.id == by));
     match end.change {
         KeyChange::Expired => by_time,
         KeyChange::Deleted | KeyChange::Set if by_release => by_time,
-        // Its release had said that it is free.
+        // Its owner's release had marked it as free.
         KeyChange::Changed if leak::changed_at(case, life, owner).is_some() => by_time,
         _ => by_time.min(key.to),
     }

@@ -1,11 +1,12 @@
 //! Double grants and stale holders: stretches in which more callers hold than the lock allows.
 //!
-//! A caller counts once for each of its tenures: nested grants are one tenure, permits are not. A
-//! stretch is as long as possible. It is a double grant if more than the allowed number of holds
-//! are covered at some instant of it, or if one of its grants was dead on arrival while nothing
-//! else covered its caller. Otherwise at least one holder is past its deadline: stale. Neither
-//! assigns blame. A stretch of zero length is ignored: no caller can have done anything in it. The
-//! probe does nothing in its hold, so its whole hold counts if its grant was alive.
+//! A caller counts once for each of its tenures: nested grants are one tenure, permits are not.
+//! Stretches are maximal. A stretch is a double grant if more than the allowed number of holds are
+//! covered at some instant of it, or if one of its grants was dead on arrival while nothing else
+//! covered its caller. Otherwise at least one holder is past its deadline: stale. Neither assigns
+//! blame. A stretch of zero length is ignored, because no caller can have done anything in it,
+//! unless it contains a whole hold of the probe, which does nothing in its hold, and that grant was
+//! alive.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +52,8 @@ fn violation(case: &Case, overlap: &Overlap) -> Violation {
     Violation { ops, ..Violation::new(kind, from, to) }
 }
 
-/// A change of what is held or covered. At one moment, ends sort before beginnings.
+/// A change of what is held or covered. At one moment, ends sort before beginnings, because
+/// intervals are half-open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Edge {
     EndOfCover(usize),

@@ -1,16 +1,17 @@
 //! Renewals after the release, and renewals that set the key again.
 //!
 //! Only effects count: what an extend's own request changed on the node to which it was sent. A
-//! renewal that finds no key of its owner does nothing, however late it arrives; what a replica
-//! applies late was done in time. An effect is a violation if
+//! renewal that finds no key of its owner does nothing, however late it arrives. What a replica
+//! applies late was done in time by its master. An effect is a violation if
 //! - the extend was invoked after a release of its tenure had returned, with any outcome, or
 //! - it occurs after a release had returned as released or not mine, and the lock queries one node:
-//!   with several, such an outcome says nothing of the one node that the extend reached late, or
+//!   with several, such an outcome proves nothing about a node that the extend reached late, or
 //! - the extend creates the key although fewer nodes than grant the lock still had it.
 //!
-//! While a tenure lasts, a release of one of its grants makes nothing late. Keys of other callers
-//! are not checked here: an extend of another caller's key is a foreign extend. One that prolongs
-//! the key of its own caller's later tenure does no harm; one that sets the key over that is late.
+//! While a tenure lasts, a release of one of its grants makes no extend late. Keys of other callers
+//! are not checked here: an extend of another caller's key is a foreign extend. An extend that
+//! prolongs the key of its own caller's later tenure does no harm; one that overwrites that key is
+//! late.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,7 +75,7 @@ fn is_of_caller(case: &Case, life: usize, grant: OpId) -> bool {
 }
 
 /// Whether the operation's own request can have made a change, rather than a restart of the node
-/// that restored it. Assumed if no requests are known at all.
+/// that restored it. Assumed if no requests are recorded.
 fn made_by_request(case: &Case, op: &Op, change: &Key) -> bool {
     let mut applied = case.commands(op.id, &change.node).map(Moment::from);
     case.history.requests.is_empty()

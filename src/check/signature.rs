@@ -36,14 +36,15 @@ impl Signature {
         Signature { kinds, ..Signature::default() }
     }
 
-    /// Whether shrinking has kept this signature of another run: everything but the place.
+    /// Whether this equals the signature of another run in everything but the place: shrinking must
+    /// keep that.
     pub fn keeps(&self, other: &Signature) -> bool {
         let nowhere = |signature: &Signature| Signature { steps: Vec::new(), ..signature.clone() };
         nowhere(self) == nowhere(other)
     }
 
-    /// Whether this is the same violation with less behind it: the same kinds in the same class,
-    /// and no other broken assumption. The mechanism may be another.
+    /// Whether this is the same violation with no more behind it: the same kinds in the same class,
+    /// and no broken assumption that the other lacks. The mechanism may differ.
     pub fn simplifies(&self, other: &Signature) -> bool {
         let same = |signature: &Signature| {
             (signature.kinds.clone(), signature.class.clone(), signature.in_model.clone())

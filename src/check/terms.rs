@@ -40,7 +40,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Whether one node decides, so that its reply is true of the lock.
+    /// Whether one node decides, so that its reply is true of the whole lock.
     pub fn queries_one_node(&self) -> bool {
         self.site.queried <= 1
     }

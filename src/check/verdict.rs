@@ -23,7 +23,8 @@ pub enum Verdict {
 pub enum Kind {
     /// The lock did something that its contract with the harness forbids.
     BrokenContract,
-    /// More holders than allowed, all covered, or with a grant that was dead on arrival.
+    /// More holders than allowed, with too many covered at once or a grant that was dead on
+    /// arrival.
     DoubleGrant,
     /// More holders than allowed, at least one of them past its deadline.
     StaleHolder,

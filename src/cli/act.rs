@@ -1,4 +1,4 @@
-//! The interface between the command line and the laboratory: results of plans, reports, hunts.
+//! What the command line uses of the laboratory: results of plans, reports, hunts.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub const SHOWCASES: [&str; 8] = [
     "setnx-holder-crashes",
 ];
 
-/// The endings of the names of the pages about one scenario.
+/// The endings of the names of one scenario's pages.
 const ENDINGS: [&str; 4] = [".md", ".svg", ".json", ".plan.json"];
 /// The page that links all others.
 pub const CONTENTS: &str = "README.md";
@@ -76,10 +76,10 @@ pub fn report_names(scenario: &str) -> impl Iterator<Item = String> {
 
 /// The index pages for the folder of all reports.
 ///
-/// `README.md` links every report. If it is written by the main job for this project's own
-/// scenarios, it is committed, but of the reports only the showcases are: then it links only those,
-/// so that the repository has no dead links, and `INDEX.md`, which is not committed, links every
-/// report.
+/// `README.md` links every report, except if the main job writes it for this project's own
+/// scenarios. That file is committed, but of the reports only the showcases are. So it links only
+/// those, and the repository has no dead links; `INDEX.md`, which is not committed, then links
+/// every report.
 pub fn contents(findings: &[&Finding], is_main_job: bool) -> Vec<Page> {
     let entries: Vec<index::Entry> =
         findings.iter().map(|finding| index::Entry::of(finding)).collect();
@@ -137,7 +137,8 @@ pub fn divergence(lab: &Lab, plan: &Plan) -> Option<String> {
     Some(format!("two runs of '{name}' differ, first here:\n  {one}\n  {other}\n"))
 }
 
-/// A finding in short: the sentence, how it became possible, what made the difference, thresholds.
+/// A finding in short: the sentence, how the violation became possible, what made the difference,
+/// thresholds.
 pub fn in_short(finding: &Finding) -> Vec<String> {
     text::short(finding, &explain(finding))
 }
@@ -150,7 +151,7 @@ pub enum ThresholdReport {
     Lines(Vec<String>),
 }
 
-/// The threshold of one figure of a plan, or of all its figures. The valid names if there is no
+/// The thresholds of one figure of a plan, or of all its figures; the valid names if there is no
 /// such figure.
 pub fn thresholds(
     lab: &Lab,
@@ -175,7 +176,7 @@ pub fn thresholds(
     })
 }
 
-/// A line for each threshold of a figure, or one that says that it makes no difference.
+/// A line for each threshold of a figure, or one line that it makes no difference.
 fn words((name, found): &(String, Located)) -> Vec<String> {
     match found {
         Located::Thresholds(found) => found
@@ -188,13 +189,13 @@ fn words((name, found): &(String, Located)) -> Vec<String> {
     }
 }
 
-/// How far two engines agree about a plan.
+/// To what extent two engines agree about a plan.
 pub fn agreement(one: &Finding, other: &Finding) -> EngineAgreement {
     agree::agreement(one, other)
 }
 
-/// Hunts with this many parallel plans; explaining the result may take the budget. `progress`
-/// receives each step.
+/// Hunts with this many parallel plans. The explanation of the result may take the budget.
+/// `progress` receives each step.
 pub fn hunt(
     hunt: &Hunt,
     jobs: Option<u16>,

@@ -1,4 +1,5 @@
-//! What can be typed. The words are those of scenarios; wrong ones are refused by the parser.
+//! The arguments of the command line. Their words are those of scenarios; the parser refuses
+//! others.
 
 #[cfg(feature = "live")]
 use std::net::Ipv4Addr;
@@ -52,7 +53,7 @@ pub enum Command {
     Replay(ReplayArguments),
     /// Explain why a plan or a scenario is violated: mechanism, causes, thresholds
     Explain(ExplainArguments),
-    /// Find the values of figures from which on a plan or a scenario is violated, to a millisecond
+    /// Find the values of figures at which a plan or a scenario changes its verdict, to 1 ms
     Threshold(ThresholdArguments),
     /// Search seeded random plans for a violation, and shrink the first one
     Hunt(HuntArguments),
@@ -102,8 +103,7 @@ pub struct RunArguments {
 }
 
 impl RunArguments {
-    /// The arguments that `lockstorm` alone stands for. Its reports are whole, however long they
-    /// take.
+    /// The arguments of `lockstorm` alone. Its explanations are complete, however long they take.
     pub fn main_job(engine: EngineChoice) -> RunArguments {
         let report = (engine == EngineChoice::Event).then(|| REPORTS.into());
         let inputs = vec![SCENARIOS.into()];

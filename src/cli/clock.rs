@@ -1,4 +1,4 @@
-//! Real time, for what a user waits for. No world reads it.
+//! Real time, for work that a user waits for. No world reads it.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ pub fn budget(length: Nanos) -> Option<Budget> {
     Some(Budget { report: progress::explaining, ..silent(length) })
 }
 
-/// The same for one of several explanations at a time: the terminal shows how many are done.
+/// The same for one of several parallel explanations: the terminal shows how many are done.
 pub fn silent(length: Nanos) -> Budget {
     Budget { length: Duration::from_nanos(length), clock: passed, report: |_| {} }
 }

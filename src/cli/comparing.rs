@@ -29,8 +29,9 @@ struct Compared {
     agreement: EngineAgreement,
 }
 
-/// Runs the plans on both engines, in whole milliseconds. A difference is a bug in lockstorm. A
-/// result that differs from the one in nanoseconds is none: it is reported, and fails nothing.
+/// Runs the plans on both engines, in whole milliseconds. A difference between them is a bug in
+/// lockstorm. A difference from the result in nanoseconds is not: it is reported, and fails
+/// nothing.
 pub fn compare(arguments: &RunArguments) -> Result<Exit, Refusal> {
     let scenarios = input::scenarios(&arguments.inputs)?;
     let plans = plans(&scenarios, arguments)?;

@@ -43,7 +43,7 @@ struct Subject {
     reasons: Vec<String>,
     /// The command that confirms it again.
     again: String,
-    /// Whether it was named itself, not through its folder.
+    /// Whether the user named it, and not its folder.
     is_named: bool,
 }
 
@@ -151,8 +151,8 @@ fn plans(subjects: &[Subject]) -> BTreeMap<String, &Plan> {
     plans.map(|plan| (plan.digest(), plan)).collect()
 }
 
-/// Every plan once in the simulation and several times on real servers, many in parallel. Runs that
-/// a busy machine disturbed are repeated, a few in parallel.
+/// Runs every plan once in the simulation and several times on real servers, many in parallel. Runs
+/// that a busy machine disturbed are repeated, only a few in parallel.
 fn run(
     arguments: &ConfirmArguments,
     plans: &BTreeMap<String, &Plan>,
@@ -173,7 +173,7 @@ fn run(
             real.retain(|run| !run.as_ref().is_ok_and(busy));
             runs.extend((real.len()..arguments.runs as usize).map(|_| *plan));
         }
-        // The longest first: runs of one group then end at about the same time.
+        // The longest come first, so that the runs of one group end at about the same time.
         runs.sort_by_key(|plan| std::cmp::Reverse(plan.until));
         let bar = progress::bar(runs.len().try_into().unwrap_or(u64::MAX), "confirming");
         for together in runs.chunks(side_by_side) {
@@ -192,8 +192,8 @@ fn run(
     outcomes
 }
 
-/// Runs plans in parallel. Time begins for each plan when the servers of all plans are up, and for
-/// one after the other, since the beginning is the busiest part.
+/// Runs plans in parallel. Time begins when the servers of all plans are up, for one plan after the
+/// other, since the beginning is the busiest part.
 #[expect(clippy::disallowed_methods, reason = "no world has begun yet")]
 fn at_once(lab: &Lab, plans: &[&Plan]) -> Vec<Result<Attempt, String>> {
     let started = Barrier::new(plans.len());
@@ -214,7 +214,7 @@ fn at_once(lab: &Lab, plans: &[&Plan]) -> Vec<Result<Attempt, String>> {
     })
 }
 
-/// A report of every real run, `NAME-real-1`, and one of all together, `confirmed.md`.
+/// Writes a report of every real run, `NAME-real-1`, and one of all together, `confirmed.md`.
 fn write(
     arguments: &ConfirmArguments,
     subjects: &[Subject],

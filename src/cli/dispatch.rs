@@ -25,7 +25,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Exit::Refused
         }),
         Err(usage) => {
-            // A broken pipe is no reason to fail.
+            // A broken pipe is not a failure.
             let _ = usage.print();
             if usage.use_stderr() { Exit::Refused } else { Exit::Held }
         }

@@ -1,4 +1,4 @@
-//! `explain` and `threshold`: why one plan is violated, and from which value on.
+//! `explain` and `threshold`: why one plan is violated, and from which value of a figure.
 
 use std::path::Path;
 
@@ -46,7 +46,8 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Exit, Refusal> {
     Ok(ending(&finding))
 }
 
-/// The value from which on a plan is violated. A threshold is a result, not a failure.
+/// Prints the values of figures from which a plan is violated. A threshold is a result, not a
+/// failure.
 pub fn threshold(arguments: &ThresholdArguments) -> Result<Exit, Refusal> {
     let lab = watched(OneEngine::Event.lab());
     let plan = plan(&arguments.input, arguments.seed)?;
@@ -126,7 +127,7 @@ fn own_seed(seed: Option<u64>) -> Result<(), Refusal> {
     }
 }
 
-/// The exit code by the expectation, if there is one, as for `run`.
+/// The exit code: according to the expectation, as for `run`, or to the verdict if there is none.
 fn ending(finding: &Finding) -> Exit {
     let met = finding.expected.as_ref().map(|expected| expected.met);
     match (met, &finding.judgement.verdict) {

@@ -1,8 +1,9 @@
 //! The experiments of earlier runs of the same build, stored with the reports: a plan that is
 //! explained there is not explained again.
 //!
-//! A build is identified by the hash of its executable, so results of other code are not trusted; a
-//! plan by its digest and the engine that ran it. An unreadable file counts as absent.
+//! A build is identified by the hash of its executable, so that results of other code are not
+//! trusted. A plan is identified by its digest and the engine that ran it. An unreadable file
+//! counts as absent.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +18,7 @@ use crate::explain::finding::Finding;
 use crate::plan::Plan;
 use crate::report::mark::WRITTEN_BY;
 
-/// Its name in the report folder.
+/// The file's name in the report folder.
 pub const NAME: &str = "experiments.json";
 
 /// See the module documentation.
@@ -26,7 +27,7 @@ pub const NAME: &str = "experiments.json";
 pub struct Kept {
     written_by: String,
     build: String,
-    /// By engine and digest of the plan.
+    /// The experiments by engine and digest of the plan.
     experiments: BTreeMap<String, Experiments>,
 }
 

@@ -1,4 +1,4 @@
-//! The progress display on standard error; nothing in a pipe or in CI.
+//! The progress display on standard error. It shows nothing in a pipe or in CI.
 
 use std::io::IsTerminal;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// The current display: there is one line for all work.
 static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// A bar with this many steps; hidden if standard error is no terminal.
+/// A bar with this many steps; hidden if standard error is not a terminal.
 pub fn bar(steps: u64, what: &str) -> ProgressBar {
     let bar = look(ProgressBar::new(steps), "{msg} [{bar:40}] {pos}/{len}, {eta} left");
     bar.set_message(what.to_owned());

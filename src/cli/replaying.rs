@@ -1,4 +1,4 @@
-//! `replay`: a saved plan is run again, and its trace compared.
+//! `replay`: runs a saved plan again, and compares its trace.
 
 use crate::check::verdict::Verdict;
 use crate::cli::act;
@@ -10,8 +10,8 @@ use crate::edge::input;
 use crate::edge::terminal::{complain, say};
 use crate::refusal::Refusal;
 
-/// Runs a plan again. A trace that differs from the given hash is reported as a violation; one that
-/// differs from that of a second run is a bug in lockstorm.
+/// Runs a plan again. A trace that differs from the given hash is reported as a violation. A trace
+/// that differs from that of a second run is a bug in lockstorm.
 pub fn replay(arguments: &ReplayArguments) -> Result<Exit, Refusal> {
     let (lab, plan) = (watched(arguments.engine.lab()), input::plan(&arguments.plan)?);
     let what = format!("seed {}, plan {}", plan.seed, plan.digest());
@@ -19,7 +19,8 @@ pub fn replay(arguments: &ReplayArguments) -> Result<Exit, Refusal> {
     let finding = act::judge_plan(&lab, &plan);
     say(&format!("{}: {}", plan.name, found(&finding)));
     let trace = finding.trace_hash;
-    // First, because a trace that differs from run to run cannot be compared with the given one.
+    // Checked first, because a trace that differs from run to run cannot be compared with the given
+    // one.
     if let Some(difference) = act::divergence(&lab, &plan) {
         complain(&difference);
         return Ok(Exit::Diverged);

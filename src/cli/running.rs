@@ -1,4 +1,4 @@
-//! `run`, and the main job: scenarios are run on their seeds and reported in a table and pages.
+//! `run`, and the main job: runs scenarios on their seeds, and reports them in a table and pages.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ use crate::scenario::expectation::Fulfilled;
 /// The maximum number of plans of one run.
 const MAX_PLANS: usize = 100_000;
 
-/// The maximum number of plans that are named to be explained.
+/// The maximum number of plans for which the command that explains them is shown.
 const MAX_HINTS: usize = 10;
 
 /// What is kept of a finished plan.
@@ -42,7 +42,7 @@ struct Ran<'a> {
     finding: Option<Finding>,
 }
 
-/// Runs the given inputs. The first seed of each scenario is run again: a trace that differs is a
+/// Runs the given inputs. The first seed of each scenario is run twice: a trace that differs is a
 /// bug in lockstorm.
 pub fn run(lab: &Lab, arguments: &RunArguments) -> Result<Exit, Refusal> {
     let scenarios = input::scenarios(&arguments.inputs)?;
@@ -97,7 +97,8 @@ pub struct Planned<'a> {
     first: bool,
 }
 
-/// Runs a plan; a first one is explained, if requested: within a budget, and with what is known.
+/// Runs a plan. The plan of a first seed is explained, if requested, within a budget and with the
+/// stored results.
 fn run_one<'a>(
     lab: &Lab,
     planned: &'a Planned,
@@ -160,7 +161,8 @@ pub fn headline(plans: &[Planned]) -> String {
     format!("{word} {}, {hash}", seeds_of(first, last))
 }
 
-/// How to have the plans explained that are not as expected: each scenario's first.
+/// The commands that explain the plans whose results are not as expected: the first of each
+/// scenario.
 fn unexpected(ran: &[Ran]) -> Vec<String> {
     let mut named = BTreeSet::new();
     let unexpected = ran.iter().filter(|ran| ran.met != Fulfilled::Yes);
@@ -221,7 +223,7 @@ pub fn found(finding: &Finding) -> String {
         Verdict::Holds => match finding.judgement.nearest_miss {
             Some(miss) if miss < 0 => {
                 let by = rounded(miss.unsigned_abs());
-                format!("holds, though a write came {by} after another could have been let in")
+                format!("holds, though a write came {by} after another could have got the lock")
             }
             Some(miss) => format!("holds (nearest miss {})", three_digits(miss)),
             None => "holds".to_owned(),
@@ -230,7 +232,7 @@ pub fn found(finding: &Finding) -> String {
             let kinds: BTreeSet<Kind> = violations.iter().map(|violation| violation.kind).collect();
             let kinds: Vec<&str> = kinds.into_iter().map(Kind::word).collect();
             let class = word(finding).map_or(String::new(), |class| class.word().to_owned());
-            // Some kinds of a run may be the lock's fault, and others not.
+            // Some kinds of a run may be in-model, and others not.
             let some = finding
                 .class
                 .as_ref()
@@ -254,7 +256,7 @@ fn look_ahead(arguments: &RunArguments, scenarios: &[Scenario]) -> Result<(), Re
     output::refuse_foreign(folder, reports.chain(contents))
 }
 
-/// The report of each scenario's first seed, and the index.
+/// Writes the report of each scenario's first seed, and the index.
 fn write(arguments: &RunArguments, ran: &[Ran], kept: Kept) -> Result<(), Refusal> {
     let Some(folder) = &arguments.report else { return Ok(()) };
     let findings: Vec<&Finding> = ran.iter().filter_map(|ran| ran.finding.as_ref()).collect();

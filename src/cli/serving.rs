@@ -67,7 +67,7 @@ struct ServedHistory<'a> {
 
 impl ServedHistory<'_> {
     fn create(path: &Path) -> Result<ServedHistory<'_>, Refusal> {
-        // An empty file loses nothing.
+        // An empty file may be replaced: nothing is lost.
         if path.metadata().is_ok_and(|there| there.len() > 0) {
             let what = format!("{} is there already, and would be replaced", path.display());
             let instead = "name another file with --history, or move it away";
@@ -141,7 +141,7 @@ fn setup(arguments: &ServeArguments) -> Result<Setup, Refusal> {
     }))
 }
 
-/// Binds every port before anything starts: an occupied one is refused.
+/// Binds every port before anything starts: an occupied port is refused.
 fn bind(
     arguments: &ServeArguments,
     setup: &Setup,
@@ -202,7 +202,7 @@ fn greet(setup: &Setup, addresses: &Addresses) {
     setup.left_out.iter().for_each(|line| say(line));
 }
 
-/// Typed lines, as they arrive. The end of input stops nothing.
+/// The typed lines, as they arrive. The end of input stops nothing.
 #[expect(clippy::disallowed_methods, reason = "reading a terminal blocks: it has its own thread")]
 fn keyboard() -> Receiver<String> {
     let (send, typed) = channel();

@@ -14,16 +14,16 @@ use crate::explore::trial::Trial;
 use crate::plan::Plan;
 use crate::run::Lab;
 
-/// Kinds whose checks depend on which request changed which key: after a gap in the servers'
-/// reports, these are not compared.
+/// Kinds whose checks depend on which request changed which key: these are not compared after a gap
+/// in the servers' reports.
 const BY_KEYS: [Kind; 4] =
     [Kind::ForeignRelease, Kind::ForeignExtend, Kind::Leak, Kind::RenewalAfterRelease];
 
 /// A notification within this time counts as immediate: real code takes time to run.
 const AT_ONCE: Nanos = 50 * MILLISECOND;
 
-/// A machine that acts later than this after the scheduled time was too busy: a verdict that
-/// differs is then unknown.
+/// A machine that acts later than this after the scheduled time was too busy: if its verdict
+/// differs, the result is unknown.
 const TOO_LATE: Nanos = 25 * MILLISECOND;
 
 /// One real run.
@@ -36,15 +36,16 @@ pub struct Attempt {
     pub latest: Nanos,
 }
 
-/// Runs a plan once on real servers. `begin` is called when the servers are up; time begins only
-/// after it returns.
+/// Runs a plan once on real servers. `begin` is called when the servers are up; time begins when it
+/// returns.
 ///
 /// # Errors
-/// In words: what cannot be started, or that the run was interrupted.
+/// A text: what cannot be started, or that the run was interrupted.
 pub fn attempt(lab: &Lab, plan: &Plan, begin: impl FnOnce()) -> Result<Attempt, String> {
     let lab = Lab { engine: EngineKind::Live, ..lab.clone() };
     let environment = RealEnvironment::prepare(plan);
-    // Called even if a server could not be started: the other runs wait for this one at a barrier.
+    // Called even if a server could not be started, because the other runs wait for this one at a
+    // barrier.
     begin();
     let RealRun { run, unmatched, latest } = environment?.run(&lab, plan)?;
     let mut judgement = judge(&run.history, &lab.terms(plan));
@@ -54,13 +55,14 @@ pub fn attempt(lab: &Lab, plan: &Plan, begin: impl FnOnce()) -> Result<Attempt, 
             judgement.verdict = Verdict::Holds;
         }
     }
-    // Nothing is classified here: the breaches of the simulated run are reported with its finding.
+    // Nothing is classified here, because the breaches are reported with the finding of the
+    // simulated run.
     let trial = Trial { run, judgement, breaches: Vec::new() };
     let finding = examine::once(&lab, plan, trial);
     Ok(Attempt { finding, unmatched, latest })
 }
 
-/// How the real runs of one plan agree with the simulated one.
+/// Whether the real runs of one plan agree with the simulated one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServerAgreement {
     /// Every real run reached the simulated verdict.
@@ -83,7 +85,7 @@ pub fn count(simulated: &Finding, real: &[&Attempt]) -> usize {
     real.iter().filter(same).count()
 }
 
-/// Whether a run with another verdict came from a machine too busy for it to count.
+/// Whether a run has another verdict on a machine that was too busy for it to count.
 pub fn was_too_busy(simulated: &Finding, real: &Attempt) -> bool {
     real.latest > TOO_LATE && one(&simulated.judgement.verdict, real) != ServerAgreement::Same
 }

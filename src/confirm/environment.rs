@@ -1,8 +1,8 @@
 //! The environment of a plan on real servers: machines on loopback addresses, a redis-server behind
-//! each node, real time.
+//! each node, and real time.
 //!
-//! Each machine has an IP address of its own, as in the simulated world, and each run a network of
-//! its own: while a server is down, no other run can be given its port.
+//! Each machine has its own IP address, as in the simulated world, and each run has its own
+//! network: while a server is down, no other run can receive its port.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -34,14 +34,14 @@ use crate::run::{self, Environment, Lab, process};
 /// How long the world runs between two updates of the servers' state (stopped or running) and
 /// clocks.
 const BEAT: Nanos = 10 * MILLISECOND;
-/// How often a server that exits at once is started.
+/// How often a server that exits at once is started, including the first time.
 const MAX_TRIES: u32 = 5;
 /// The host that waits for an interrupt of the whole program.
 const WATCHMAN: &str = "watchman";
 /// Its address in the simulated world. It has no connections.
 const WATCHMAN_ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 0, 9, 2), 0);
 
-/// Why an interrupted run has no result.
+/// The reason why an interrupted run has no result.
 pub const ENDED: &str = "it was ended before it was over";
 
 /// See the module documentation.
@@ -73,7 +73,8 @@ impl Started {
 pub struct RealRun {
     /// The run.
     pub run: run::Run,
-    /// How often a server may have failed to report something: gaps in the evidence.
+    /// The number of gaps in the evidence: times at which a server may have failed to report
+    /// something.
     pub unmatched: u32,
     /// The longest delay of the world behind its schedule, ns: how busy the machine was.
     pub latest: Nanos,
@@ -84,7 +85,7 @@ impl RealEnvironment {
     ///
     /// # Errors
     ///
-    /// In words: what cannot be bound or started.
+    /// A text: what cannot be bound or started.
     pub fn prepare(plan: &Plan) -> Result<RealEnvironment, String> {
         let network = next_network();
         let mut ports = Ports::default();
@@ -117,7 +118,8 @@ impl RealEnvironment {
         for ((name, at), mut started) in servers.iter().zip(started) {
             let mut tries = 1;
             while let Err(error) = started.wait() {
-                // Another process took the port between the choice of a free port and the bind.
+                // A broken pipe means that another process took the port between its choice and the
+                // bind.
                 if error.kind() != io::ErrorKind::BrokenPipe || tries == MAX_TRIES {
                     return Err(format!("{name} does not answer: {error}"));
                 }
@@ -156,7 +158,8 @@ impl RealEnvironment {
         };
         let home = Home::new()?;
         home.set_clock(0)?;
-        // Sentinels start once the nodes run, or they would take time to reconnect to them.
+        // Sentinels start later, once the nodes run: otherwise they would take time to reconnect to
+        // them.
         let server = match setup.watch {
             None => Some(Server::start(&setup, &home)?),
             Some(_) => None,
@@ -164,7 +167,7 @@ impl RealEnvironment {
         Ok(Started { setup, server, home })
     }
 
-    /// What a Sentinel has in its file, as in the simulated world.
+    /// The content of a Sentinel's file, as in the simulated world.
     fn known_to(&self, plan: &Plan, name: &str, nodes: &[SocketAddrV4]) -> Known {
         let names = plan.sentinels();
         let n = (1..).zip(&names).find(|(_, other)| *other == name).map_or(0, |(n, _)| n);
@@ -178,7 +181,7 @@ impl RealEnvironment {
     ///
     /// # Errors
     ///
-    /// In words: that the run was interrupted.
+    /// A text: that the run was interrupted.
     pub fn run(mut self, lab: &Lab, plan: &Plan) -> Result<RealRun, String> {
         let run = run::run_on(&mut self, lab, plan, false);
         if self.is_interrupted.get() {
@@ -243,7 +246,7 @@ impl Environment for RealEnvironment {
         spec.hosts.push(HostSpec::new(WATCHMAN, at, Part::Other, watch));
         let chance = Chance::new(spec.seed, spec.draws.clone());
         let state = State::new(chance, spec.latency, Trace::unhashed(), 1);
-        let ports = self.ports.take().expect("a ground has one world");
+        let ports = self.ports.take().expect("an environment has one world");
         World::on(Box::new(LiveEngine::closed(state, ports)), spec)
     }
 
@@ -258,14 +261,14 @@ impl Environment for RealEnvironment {
     }
 }
 
-/// The address 127.`network`.x.y, with a port of the system's choice, of a machine that has
+/// The address 127.`network`.x.y, with a port that the system chooses, of a machine that has
 /// 10.0.x.y in the simulated world.
 fn on_loopback(network: u8, simulated: SocketAddrV4) -> SocketAddrV4 {
     let [.., net, n] = simulated.ip().octets();
     SocketAddrV4::new(Ipv4Addr::new(127, network, net, n), 0)
 }
 
-/// The networks 127.1 to 127.254 in turn. Another process begins elsewhere.
+/// The networks 127.1 to 127.254 in turn. Another process begins at another one.
 fn next_network() -> u8 {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let nth = RUNS.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id());

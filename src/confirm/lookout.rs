@@ -1,5 +1,5 @@
-//! What real nodes become and see of each other: polled or subscribed to, on a separate connection
-//! that no client knows of.
+//! Records the roles of real nodes, and what they see of each other: it polls or subscribes, on a
+//! separate connection that no client knows of.
 
 use std::cell::Cell;
 use std::io;
@@ -18,7 +18,7 @@ use crate::confirm::pending::PendingRequests;
 /// The interval between two polls.
 const AGAIN: Nanos = 20 * MILLISECOND;
 
-/// The master that a server follows, as far as known.
+/// The master that a server follows, if it is known.
 pub type Followed = Cell<Option<SocketAddrV4>>;
 
 /// Records what a Sentinel publishes about masters, until it closes the connection.
@@ -43,7 +43,7 @@ async fn listen(host: &Host, server: SocketAddrV4) -> io::Result<()> {
 
 /// Records which master a node follows and, in a cluster, which masters it has marked as failed,
 /// until the connection breaks. A node that begins to follow a master takes over its data set
-/// without reporting the changes: a gap.
+/// without a report of the changes: a gap.
 pub async fn of_node(
     host: Host,
     server: SocketAddrV4,

@@ -1,4 +1,5 @@
-//! `confirm`: runs a plan on real redis-servers, in real time, to compare their behaviour.
+//! `confirm`: runs a plan on real redis-servers, in real time, and compares their behaviour with
+//! the simulation.
 //!
 //! Clients, resource, probe, clocks and links are those of every run, on the live engine. A node is
 //! a host whose process starts a redis-server and relays to it: the world controls the node's
@@ -6,9 +7,9 @@
 //!
 //! - [`possible`]: which plans can run on real servers, and why others cannot
 //! - [`processes`]: redis-servers; the only place for processes and signals
-//! - [`tap`]: reads what a server reports about commands and effects
+//! - [`tap_event`]: parses what a server reports about commands and effects
 //! - [`pending`]: the requests sent to a server, to join reports with their causes
-//! - [`tap`]: the tap; turns a server's reports into evidence in the trace
+//! - [`tap`]: turns a server's reports into evidence in the trace
 //! - [`lookout`]: roles of nodes, and what Sentinels and cluster nodes see of masters
 //! - [`relay`]: the process of a node
 //! - [`environment`]: the environment of a real run

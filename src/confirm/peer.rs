@@ -14,8 +14,8 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Classifies an address: nodes are in 127.n.0.0/24, Sentinels in 127.n.3.0/24, all other
-    /// machines of the plan in other parts of the run's network, and the operator in 127.0.
+    /// Classifies an address. The run has network 127.n: nodes are in 127.n.0.0/24, Sentinels in
+    /// 127.n.3.0/24, and all other machines of the plan elsewhere in it. The operator is in 127.0.
     pub fn of(address: SocketAddrV4) -> Peer {
         match address.ip().octets() {
             [127, 1..=255, 0 | 3, _] => Peer::Server,

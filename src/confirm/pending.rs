@@ -1,5 +1,5 @@
-//! The requests sent to a server on each connection, so that what the tap reports about a
-//! connection can be joined to the request that caused it.
+//! The requests sent to a server on each connection. They join what the tap reports about a
+//! connection to the request that caused it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -26,7 +26,7 @@ pub struct PendingRequests {
 struct PendingConnection {
     /// Requests that were not reported yet, with their commands.
     waiting: VecDeque<(Request, String)>,
-    /// The number after that of the last reported request.
+    /// The number that follows that of the last reported request.
     past: u32,
 }
 
@@ -37,8 +37,8 @@ impl PendingRequests {
         lines.entry(by).or_default().waiting.push_back((request, command));
     }
 
-    /// The request of a command that the server has reported. Previous pending requests were
-    /// refused without being executed.
+    /// The request of a command that the server has reported. Earlier pending requests were refused
+    /// without being executed.
     pub fn reported(&self, by: SocketAddrV4, command: &str) -> Option<Request> {
         let mut lines = self.lines.borrow_mut();
         let line = lines.get_mut(&by)?;
@@ -53,7 +53,7 @@ impl PendingRequests {
         self.reported.raise();
     }
 
-    /// Waits until the effects of a request with a reply are in the trace.
+    /// Waits until the effects of a request, whose reply has come, are in the trace.
     pub async fn until_reported(&self, host: &Host, by: SocketAddrV4, request: Request) {
         let is_reported =
             || self.lines.borrow().get(&by).is_some_and(|line| line.past > request.nth);

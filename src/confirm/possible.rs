@@ -1,5 +1,5 @@
-//! Which plans can run on real servers in real time. The reasons against a plan follow rules: no
-//! scenario is named here.
+//! Which plans can run on real servers in real time. The reasons against a plan follow from rules,
+//! and no scenario is named here.
 
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
@@ -45,7 +45,7 @@ pub fn reasons(plan: &Plan, means: Means) -> Vec<String> {
     reasons
 }
 
-/// Whether the host is a real server in a real run: a node, or a Sentinel. Clients and the resource
+/// Whether the host is a real server in a real run: a node or a Sentinel. Clients and the resource
 /// run on simulated machines, which can suffer every fault.
 fn is_server(plan: &Plan, host: &str) -> bool {
     is_node(plan, host) || plan.sentinels().iter().any(|sentinel| sentinel == host)

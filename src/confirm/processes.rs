@@ -1,6 +1,6 @@
 //! Real redis-servers: setup, start, SIGSTOP and SIGCONT, kill.
 //!
-//! The only place that starts processes and sends signals. A server lives as long as its
+//! This is the only place that starts processes and sends signals. A server lives as long as its
 //! [`Server`], its files as long as its [`Home`]: both are dropped when a run ends, however it
 //! ends. Its clock is the machine's, unless libfaketime is preloaded.
 
@@ -25,8 +25,8 @@ use crate::run::contacts::WATCHED;
 const PROGRAM: &str = "redis-server";
 /// The file in a home where a Sentinel keeps its state.
 const SENTINEL_FILE: &str = "sentinel.conf";
-/// `cluster-node-timeout` of a server that starts, ms: until the world begins, the bus is not
-/// carried between the nodes, and no node may mark another as failed by then.
+/// `cluster-node-timeout` of a server that starts, ms. Until the world begins, nothing carries the
+/// bus between the nodes, and no node may mark another as failed in that time.
 const PATIENT_MS: u64 = 60_000;
 /// The number of polls of a starting server, and the interval between them.
 const LOOKS: u32 = 2_000;
@@ -76,7 +76,7 @@ pub struct Membership {
 pub struct Watch {
     /// The address of the initial master.
     pub master: SocketAddrV4,
-    /// When a majority considers it down, and what follows.
+    /// When a majority considers the master down, and how the failover proceeds.
     pub terms: Sentinels,
     /// What the Sentinel has learned by the time the run begins.
     pub known: Known,
@@ -193,8 +193,8 @@ impl Home {
     /// Those of the system.
     pub fn set_clock(&self, ahead_ms: i64) -> io::Result<()> {
         let (sign, ms) = (if ahead_ms < 0 { '-' } else { '+' }, ahead_ms.unsigned_abs());
-        // Written to another file and renamed, because the server reads it at each look at the
-        // clock.
+        // Written to another file and renamed, because the server reads the file whenever it reads
+        // the clock.
         let (new, clock) = (self.0.path().join("clock.new"), self.0.path().join(CLOCK));
         fs::write(&new, format!("{sign}{}.{:03}\n", ms / 1_000, ms % 1_000))?;
         fs::rename(new, clock)

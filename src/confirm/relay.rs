@@ -33,7 +33,7 @@ use crate::confirm::tap::Tap;
 /// The interval between two polls of a starting server.
 const AGAIN: Nanos = 2 * MILLISECOND;
 /// The delay before a Sentinel starts, and before a cluster's timeout is set: by then the replicas
-/// have found their master, and the nodes of a cluster each other.
+/// have found their master, and the nodes of a cluster have found each other.
 const SETTLING: Nanos = 500 * MILLISECOND;
 
 /// A node, shared by the world and the environment.
@@ -46,7 +46,7 @@ pub struct RelayNode {
     pub pending: Rc<PendingRequests>,
     /// The master that its server follows.
     followed: Rc<Followed>,
-    /// Dropped before its files are.
+    /// The running server. It is dropped before its files.
     server: RefCell<Option<Server>>,
     home: Home,
     is_halted: Cell<bool>,
@@ -97,6 +97,7 @@ struct RunningRelay(Rc<RelayNode>);
 impl Drop for RunningRelay {
     fn drop(&mut self) {
         self.0.server.take();
+        // The next server starts running, so `follow` has to halt it again.
         self.0.is_halted.set(false);
     }
 }
@@ -144,12 +145,12 @@ pub async fn run(host: Host, node: Rc<RelayNode>) {
     drop(running);
 }
 
-/// Runs the tap as long as the process lives: a change of its role makes a server close its
-/// connections, so the tap reconnects.
+/// Runs the tap as long as the process lives. A server closes its connections when its role
+/// changes, so the tap reconnects.
 async fn listen(host: Host, node: Rc<RelayNode>, mut tap: Tap) {
     loop {
         tap.listen().await;
-        // What happened between the two connections was not reported.
+        // The server reported nothing of what happened between the two connections.
         node.pending.miss();
         tap = node.tap(&host).await;
     }
@@ -217,7 +218,7 @@ async fn carry(host: Host, node: Rc<RelayNode>, mut client: Stream) -> io::Resul
 struct Exchange {
     host: Host,
     pending: Rc<PendingRequests>,
-    /// Whether replies wait for their effects: an operator's replies do not.
+    /// Whether replies wait for the reports of their effects; an operator's replies do not.
     waits: bool,
     client: Stream,
     server: Stream,
@@ -247,7 +248,8 @@ impl Exchange {
         }
     }
 
-    /// A server executes what it received from a client that has left, and then notices the end.
+    /// Ends the connection of a client that has left: the server still executes what it received,
+    /// and then notices the end.
     async fn finish(mut self) -> io::Result<()> {
         self.server.shutdown().await?;
         while self.server.read_buf(&mut self.output).await? > 0 {
@@ -303,8 +305,10 @@ impl Exchange {
             if let Some(word) = frame::error_word(&bytes) {
                 self.host.record(Event::Declined { request, word });
             }
+            // Marked before the write: a fault that is anchored here strikes while the client has
+            // no reply.
             self.mark(request, Leg::Applied, command).await;
-            // Reading tells whether the client has left.
+            // An error is ignored, because the next read shows whether the client has left.
             let _ = self.client.write_all(&bytes).await;
             self.mark(request, Leg::Replied, command).await;
         }

@@ -1,5 +1,5 @@
-//! The confirmation by real servers, as Markdown for a pull request: the verdicts, and the steps of
-//! their failovers.
+//! The confirmation on real servers, as Markdown for a pull request: the verdicts, and the steps of
+//! the failovers.
 
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
@@ -14,7 +14,7 @@ pub struct ConfirmRow<'a> {
     pub simulated: &'a Finding,
     /// The findings on real servers.
     pub real: Vec<&'a Attempt>,
-    /// The remedies, which are claimed to withstand the same faults.
+    /// The remedies, which should withstand the same faults.
     pub remedies: Vec<ConfirmRow<'a>>,
 }
 
@@ -122,7 +122,7 @@ mod tests {
         examine::unexplained_plan(&Lab::default(), &scenario.plan(seed))
     }
 
-    /// Other seeds stand for real runs.
+    /// Runs on other seeds, in place of real runs.
     fn real(name: &str) -> [Attempt; 2] {
         [1, 2].map(|seed| Attempt { finding: finding(name, seed), unmatched: 0, latest: 0 })
     }

@@ -1,8 +1,9 @@
-//! The tap: turns a real server's reports into evidence in the trace, as changes of keys with their
-//! causes, in the form that simulated nodes record.
+//! The tap: turns a real server's reports into evidence in the trace. It records changes of keys
+//! with their causes, in the form that simulated nodes record.
 //!
-//! The server does not report a key's expiry, so it is queried after each change. It does not
-//! report stream offsets either, so a replica's change is joined to its cause by key and value.
+//! The server does not report a key's expiry, so the tap queries it after each change. The server
+//! does not report stream offsets either, so the tap joins a replica's change to its cause by key
+//! and value.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -48,7 +49,7 @@ pub struct Tap {
     speaker: Speaker,
 }
 
-/// The party for which a command was executed.
+/// The party for which the server executed a command.
 #[derive(Clone, Copy)]
 enum Speaker {
     /// A client.
@@ -161,7 +162,7 @@ impl Tap {
             let request = self.pending.reported(by, &name);
             self.speaker = request.map_or(Speaker::Other, Speaker::Client);
         }
-        // Redis reports no effect on single keys for a flush.
+        // For a flush Redis reports no effect on single keys.
         if matches!(name.as_str(), "FLUSHALL" | "FLUSHDB") {
             let keys = self.living.keys().cloned();
             self.effects.extend(keys.map(|key| ("del".to_owned(), key)));
@@ -169,7 +170,7 @@ impl Tap {
         self.take_effects().await
     }
 
-    /// Records the effects of one command: a set and its expiry at once are one change.
+    /// Records the effects of one command. A set together with its expiry is one change.
     async fn take_effects(&mut self) -> io::Result<()> {
         let effects = std::mem::take(&mut self.effects);
         for (place, (what, key)) in effects.iter().enumerate() {
@@ -238,7 +239,7 @@ fn text(reply: &Reply) -> Option<Bytes> {
     }
 }
 
-/// The change of a key that the server's word for an effect stands for.
+/// The change of a key that the server names with this word.
 fn kind(what: &str, lives: bool) -> KeyChange {
     match what {
         "set" | "rename_to" | "restore" | "copy_to" => KeyChange::Set,

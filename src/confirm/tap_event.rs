@@ -2,8 +2,8 @@
 //! for each effect on a key (keyspace events), on one connection and so in their true order.
 //!
 //! The effects of a command come before its line; those of a script's commands come between the
-//! script's line and their own. So an effect belongs to the next line, and a script's line to the
-//! previous line.
+//! script's line and their own lines. So an effect belongs to the next line, and the lines of a
+//! script's commands belong to the script's line before them.
 
 use std::net::SocketAddrV4;
 
@@ -87,7 +87,8 @@ mod tests {
 
     fn check(text: &str, wanted: &[&str]) {
         let mut reader = TapReader::default();
-        // Bytes arrive one at a time: the reports must not depend on where they are cut.
+        // The bytes arrive one at a time, because the reports must not depend on where they are
+        // cut.
         let (mut buffer, mut events) = (BytesMut::new(), Vec::new());
         for byte in text.bytes() {
             buffer.extend_from_slice(&[byte]);

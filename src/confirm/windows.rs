@@ -53,7 +53,7 @@ fn until_harm(finding: &Finding) -> Option<Nanos> {
     harm.checked_sub(*grants(&finding.history).first()?)
 }
 
-/// The longest interval between grants up to the heal; the start and the heal are its outer bounds.
+/// The longest interval between grants, from the start to the heal.
 fn longest_drought(finding: &Finding) -> Option<Nanos> {
     let healed = finding.history.healed?.at;
     let mut marks = grants(&finding.history);
@@ -128,14 +128,15 @@ fn until_written(finding: &Finding) -> Option<Nanos> {
     writes(&finding.history, new).find(|at| *at >= fault)?.checked_sub(fault)
 }
 
-/// Time to the last write that the old master accepted, if it accepted any after the fault.
+/// Time from the fault to the last write that the old master accepted, if it accepted any after the
+/// fault.
 fn goes_on(finding: &Finding) -> Option<Nanos> {
     let Failover { fault, old, .. } = failover(finding)?;
     writes(&finding.history, old).last()?.checked_sub(fault)
 }
 
-/// When a node changed a key because a client had sent the request to this very node, and not while
-/// the node was a replica.
+/// When a node changed a key because a client had sent the request to this very node, while the
+/// node was not a replica.
 fn writes<'a>(history: &'a History, node: &'a str) -> impl Iterator<Item = Nanos> + 'a {
     let reached =
         move |op| history.requests.iter().any(|request| request.op == op && request.to == node);

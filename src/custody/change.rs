@@ -1,4 +1,5 @@
-//! What a change of a key means for its owner: taken, extended, released, or harmed by another.
+//! What a change of a key means for its owner: the key is taken, extended, released, or harmed by
+//! another client.
 
 use bytes::Bytes;
 use lockstorm_platform::time::Nanos;
@@ -34,7 +35,7 @@ impl Custody {
         let (mut by, mut value) = (None, None);
         let is_living = book.living.contains_key(&change.key);
         if let (Origin::Request(request), true) = (change.origin, is_living) {
-            // Only a plain `SET key value` has no recorded words.
+            // A request without recorded words is a plain `SET key value`.
             by = Some(Requester { request, command: "SET".to_owned() });
         }
         if let (Origin::Request(request), Some(present)) = (change.origin, &mut book.present)
@@ -126,6 +127,7 @@ impl Custody {
         if flushes(words) {
             return self.end(*host, change, CustodyEnd::Flushed);
         }
+        // Judged before the life ends, because the finding shows that life.
         let end = match self.foreign(*host, key, by, words, false) {
             None => CustodyEnd::Released,
             Some(certainty) => {
@@ -140,7 +142,7 @@ impl Custody {
         self.end(*host, change, end);
     }
 
-    /// How certain it is that a request does not come from the owner of a living key; `None`: it
+    /// How certain it is that a request does not come from the owner of a living key; `None` if it
     /// may well be the owner's.
     fn foreign(
         &mut self,
@@ -155,7 +157,7 @@ impl Custody {
         let same = life.connection() == Some(by.request.connection);
         if let Some(token) = &life.token {
             if carries(words, token) {
-                // One owner, two open connections: connections prove nothing here.
+                // One owner has two open connections, so connections prove nothing here.
                 self.is_pooled |= !same && !life.is_alone && life.by.is_some();
                 return None;
             }

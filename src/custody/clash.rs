@@ -1,8 +1,8 @@
 //! Leases of one key that run at the same time.
 //!
-//! With a quorum of one, a key's life clashes with any earlier one whose lease still runs although
-//! it was not released: the key was lost, dropped, overwritten, or expired on a clock that stepped.
-//! With a larger quorum, two tokens clash if each had a majority.
+//! With a quorum of one, a key's life clashes with any earlier life whose lease still runs without
+//! a release: the key was lost, dropped, overwritten, or expired on a clock that stepped. With a
+//! larger quorum, two tokens clash if each had a majority.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::custody::state::Custody;
 use crate::length;
 
 impl Custody {
-    /// Called when the creator of a life has just received its reply: does another lease run?
+    /// Checks whether another lease runs when the creator of a life has just received its reply.
     pub(super) fn look_for_clash(
         &mut self,
         host: HostId,
@@ -73,7 +73,7 @@ impl Custody {
             lives.iter().map(|life| &life.node).collect::<std::collections::BTreeSet<_>>().len()
         };
         let mine = by_token.remove(&token).unwrap_or_default();
-        // Equal and not more: a majority that grows further was checked when it was reached.
+        // Equal to the quorum and not above it: a majority that grows further was already checked.
         if nodes(&mine) != quorum {
             return;
         }
@@ -107,7 +107,8 @@ fn clashes(earlier: &CustodyLife, later: &CustodyLife) -> bool {
         && earlier.connection() != later.connection()
 }
 
-/// Different tokens prove it; equal tokens only if they come from two open connections.
+/// Different tokens prove a clash; equal tokens prove it only if they come from two open
+/// connections.
 fn certainty(earlier: &CustodyLife, later: &CustodyLife) -> Certainty {
     let rests_on_connection = matches!(earlier.end, Some((_, CustodyEnd::ForeignRelease)));
     let differ = earlier.token.is_some() && later.token.is_some() && earlier.token != later.token;

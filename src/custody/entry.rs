@@ -1,4 +1,4 @@
-//! Updates the ledger with each entry of the trace: requests, connections, loads.
+//! Updates what is known of the nodes with each entry of the trace: requests, connections, loads.
 
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_platform::trace::{
@@ -14,7 +14,7 @@ use crate::reading::provenance;
 impl Custody {
     /// Processes the next entry of the trace.
     pub fn take(&mut self, entry: Entry) {
-        // First, because a copied change below takes its cause from it.
+        // The provenance comes first, because a copied change below takes its cause from it.
         let joined = self.provenance.take(&entry, Some);
         let Entry { stamp, host, event } = entry;
         match event {
@@ -74,7 +74,8 @@ impl Custody {
             self.pending.remove(&request.connection);
         }
         for (_, host, key) in answered {
-            // Noted first: a majority consists of lives whose creators have the reply.
+            // The reply is noted first, because a majority consists of lives whose creators have
+            // the reply.
             self.set_reply(host, &key, request, ReplyState::Yes);
             self.look_for_clash(host, &key, request, at);
         }
@@ -99,7 +100,7 @@ impl Custody {
         }
     }
 
-    /// A change that a replica applied from its master, on behalf of `by`.
+    /// Processes a change that a replica applied from its master, on behalf of `by`.
     fn copy(&mut self, change: &CustodyChange, by: Option<Request>) {
         let CustodyChange { host, at, key, left, .. } = change;
         let book = self.nodes.get_mut(host).expect("it is a node");
@@ -115,7 +116,7 @@ impl Custody {
         }
     }
 
-    /// A node has adopted what a request had created elsewhere, or earlier: that life continues
+    /// A node has adopted a key that a request created elsewhere or earlier: that life continues
     /// here. A key whose owner is unknown there has no owner here either.
     fn adopt(&mut self, host: HostId, key: &KeyName, birth: Option<Request>) {
         let elsewhere = self.nodes.values().filter_map(|book| book.living.get(key));
@@ -130,8 +131,8 @@ impl Custody {
         }
     }
 
-    /// A node has started, or was filled by a master: the keys that it lost and received. The lease
-    /// of a key that still exists is the one that its owner requested last.
+    /// A node has started, or has received a master's data set: processes the keys that it lost and
+    /// received. The lease of a key that still exists is the one that its owner requested last.
     fn load(&mut self, host: HostId, at: Nanos, joined: &[provenance::CausedChange<Request>]) {
         self.nodes.get_mut(&host).expect("it is a node").present = None;
         for change in joined {

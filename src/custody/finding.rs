@@ -20,7 +20,7 @@ pub enum CustodyKind {
 }
 
 impl CustodyKind {
-    /// Its word.
+    /// The name of the kind.
     pub fn word(self) -> &'static str {
         match self {
             CustodyKind::DoubleGrant => "double-grant",
@@ -37,9 +37,9 @@ impl CustodyKind {
 pub enum Certainty {
     /// The evidence allows no other explanation.
     Proven,
-    /// True if every owner uses only one connection.
+    /// The finding is true if every owner uses only one connection.
     ByConnection,
-    /// It may be innocent.
+    /// The request may be innocent.
     Unproven,
 }
 

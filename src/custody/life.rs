@@ -26,7 +26,7 @@ pub struct CustodyLife {
     pub by: Option<Requester>,
     /// The creation, in nanoseconds of true time.
     pub from: Nanos,
-    /// The end of its lease, if it has one; from true time and the requested length.
+    /// The end of its lease, if it has one, according to true time and the requested length.
     pub lease_until: Option<Nanos>,
     /// The last requested length.
     pub ttl: Option<Nanos>,
@@ -58,7 +58,7 @@ pub enum ReplyState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CustodyEnd {
-    /// A request removed it that carries the token or came from the creator's connection.
+    /// A request removed it and carries the token, or came from the creator's connection.
     Released,
     /// A request removed it, and its sender is unknown.
     Removed,
@@ -72,18 +72,18 @@ pub enum CustodyEnd {
     Evicted,
     /// A flush dropped every key.
     Flushed,
-    /// It did not exist after the node's start.
+    /// The key did not exist after the node's start.
     LostAtRestart,
-    /// It did not exist after the node had followed another master.
+    /// The key did not exist after the node had followed another master.
     LostAtFailover,
 }
 
 impl CustodyEnd {
-    /// In words.
+    /// The end in words.
     pub fn words(self) -> &'static str {
         match self {
             CustodyEnd::Released => "released",
-            CustodyEnd::Removed => "removed by who knows whom",
+            CustodyEnd::Removed => "removed by an unknown client",
             CustodyEnd::ForeignRelease => "released by another",
             CustodyEnd::Overwritten => "overwritten",
             CustodyEnd::Expired => "expired",
@@ -117,7 +117,7 @@ impl CustodyLife {
         self.left(at).is_none_or(|left| left > 0)
     }
 
-    /// Renews the lease: `ttl` from `at` on, or without an expiry.
+    /// Renews the lease: it lasts `ttl` from `at`, or has no expiry.
     pub fn prolong(&mut self, at: Nanos, ttl: Option<Nanos>) {
         self.ttl = ttl;
         self.lease_until = ttl.map(|ttl| at.saturating_add(ttl));

@@ -6,7 +6,7 @@
 //!
 //! - [`requester`]: what a request reveals about its sender
 //! - [`life`]: one life of a key, with its owner
-//! - [`custody`]: what is known of every node
+//! - [`state`]: what is known of every node
 //! - [`change`]: what a change of a key means for its owner
 //! - [`clash`]: leases that overlap
 //! - [`finding`]: what was wrong, and the verdict

@@ -4,7 +4,8 @@
 use bytes::Bytes;
 use lockstorm_platform::trace::Request;
 
-/// A shorter token may occur in a script's text by chance.
+/// The minimum length of a token that is searched for in a script's text: a shorter one may occur
+/// there by chance.
 const TELLING: usize = 8;
 
 /// The sender of a request.

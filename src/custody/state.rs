@@ -14,7 +14,7 @@ use crate::custody::life::{CustodyLife, ReplyState, Tokens};
 use crate::reading::provenance::Provenance;
 use crate::reading::provenance::recent::Bounds;
 
-/// The maximum number of findings that are kept; of further ones only the number.
+/// The maximum number of findings that are kept; further ones are only counted.
 const MAX_FINDINGS: usize = 1_000;
 /// The maximum number of keys for which more than their current life is kept.
 const MAX_PASTS: usize = 10_000;
@@ -74,7 +74,7 @@ pub(super) struct Past {
 }
 
 impl Custody {
-    /// A ledger before the first entry.
+    /// What is known before the first entry: nothing.
     pub fn new(terms: CustodyTerms) -> Custody {
         let book = |name: &str| CustodyBook { name: name.to_owned(), ..CustodyBook::default() };
         let nodes = terms.nodes.iter().map(|(host, name, _)| (*host, book(name))).collect();
@@ -127,7 +127,8 @@ impl Custody {
         }
     }
 
-    /// What is kept of a key beyond its current life; only for the keys added last.
+    /// What is known of a key beyond its current life. It is kept only for the most recently added
+    /// keys.
     pub(super) fn past(&mut self, key: &KeyName) -> &mut Past {
         if !self.pasts.contains_key(key) {
             self.order.push_back(key.clone());

@@ -51,7 +51,7 @@ impl CustodySketch {
         self
     }
 
-    /// A client's request that changes `lock`, or changes nothing; without a reply.
+    /// A client's request that changes `lock` or nothing, without a reply.
     fn unanswered(
         mut self,
         (client, node): (u16, u16),
@@ -77,7 +77,7 @@ impl CustodySketch {
         self
     }
 
-    /// As [`CustodySketch::unanswered`], and the reply is written.
+    /// Like [`CustodySketch::unanswered`], and the reply is written.
     fn request(
         self,
         who: (u16, u16),
@@ -344,7 +344,7 @@ fn a_promoted_replica_without_the_key_grants_it_twice() {
     held().wait(1_000).takes_on((2, 1), "b", 1_000).holds();
 }
 
-/// The copy on n2 belongs to the request behind its offset in the history that it follows: the
+/// The copy on n2 belongs to the request at its offset in the history that n2 follows: the
 /// restarted master has reached the same offset in another history.
 #[test]
 fn a_replica_copies_from_its_history_and_not_from_its_master() {

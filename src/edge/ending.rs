@@ -16,7 +16,7 @@ pub enum Exit {
     /// Bad input or usage.
     Refused = 3,
     /// Two runs of one plan differ, which is a bug in lockstorm, or a poll of a lock does not
-    /// return: no verdict is reliable.
+    /// return. No verdict is reliable.
     Diverged = 70,
 }
 

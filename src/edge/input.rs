@@ -1,4 +1,4 @@
-//! Files and folders that the user names: read, sorted, or refused.
+//! Reads, sorts or refuses the files and folders that the user names.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ pub fn scenarios(inputs: &[PathBuf]) -> Result<Vec<Scenario>, Refusal> {
     scenarios_with(&Locks::default(), inputs)
 }
 
-/// As [`scenarios`]; they may name each of `locks`.
+/// Like [`scenarios`]; they may name each of `locks`.
 pub fn scenarios_with(locks: &Locks, inputs: &[PathBuf]) -> Result<Vec<Scenario>, Refusal> {
     let mut read = Vec::new();
     let mut names: BTreeMap<String, String> = BTreeMap::new();
@@ -36,8 +36,8 @@ pub fn scenarios_with(locks: &Locks, inputs: &[PathBuf]) -> Result<Vec<Scenario>
     Ok(read)
 }
 
-/// The scenarios and the remedies that they name in the same folder. If such a file is missing, all
-/// scenarios of that folder: one of them may be meant.
+/// The scenarios, and the remedies that they name in the same folder. If a file of a remedy is
+/// missing, all scenarios of that folder: the name may be misspelt.
 fn with_remedies(locks: &Locks, read: &[Scenario]) -> Result<Vec<Scenario>, Refusal> {
     let mut known = read.to_vec();
     for scenario in read {
@@ -66,7 +66,7 @@ pub fn plan(path: &Path) -> Result<Plan, Refusal> {
     plan_with(&Locks::default(), path)
 }
 
-/// As [`plan`]; it may name each of `locks`.
+/// Like [`plan`]; it may name each of `locks`.
 pub fn plan_with(locks: &Locks, path: &Path) -> Result<Plan, Refusal> {
     Plan::from_json_with(locks, &path.display().to_string(), &text(path)?)
 }

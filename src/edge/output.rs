@@ -1,4 +1,4 @@
-//! The report folder. Files that lockstorm wrote are replaced; foreign files are not: they are
+//! The report folder. Files that lockstorm wrote are replaced. Foreign files are not: they are
 //! refused, all at once and before anything is written.
 
 use std::fs::File;
@@ -21,7 +21,7 @@ pub fn write(folder: &Path, pages: &[Page]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Replaces a file atomically: on a full disk the old one stays.
+/// Replaces a file atomically: if the disk is full, the old file stays.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let (new, mut file) = beside(path)?;
     let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&new, path));

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::sync::OnceLock;
 
-/// Why standard output lost a line, the first time.
+/// Why standard output first lost a line.
 static LOST: OnceLock<String> = OnceLock::new();
 
 /// Writes a line to standard output. A closed pipe is no error; [`lost`] reports any other loss.
@@ -16,7 +16,7 @@ pub fn say(line: &str) {
     }
 }
 
-/// Why a line could not be written to standard output, if one could not: a full disk.
+/// Why a line could not be written to standard output, if that happened: for example a full disk.
 pub fn lost() -> Option<&'static str> {
     LOST.get().map(String::as_str)
 }

@@ -1,4 +1,4 @@
-//! Watches runs from outside, in real time: a lock that loops without an await blocks the one
+//! Watches runs from outside, in real time: a lock that loops without an await blocks the only
 //! thread of its world, and nothing inside can stop it.
 //!
 //! The limit applies to one poll of the lock that does not return. How long a plan takes does not
@@ -22,8 +22,8 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// The number of checks within this time.
 const LOOKS: u32 = 20;
 
-/// The same lab with a watchdog, which exits the process with code 70 when a poll takes longer than
-/// `patience`, and first writes the plan into `folder`. It stops with the lab.
+/// The same lab with a watchdog. When a poll takes longer than `patience`, the watchdog writes the
+/// plan into `folder` and exits the process with code 70. It stops with the lab.
 #[expect(clippy::disallowed_methods, reason = "it looks at runs from outside, in real time")]
 pub fn over(lab: Lab, folder: &Path, patience: Duration) -> Lab {
     let (progress, board) = RunProgress::new();

@@ -1,7 +1,8 @@
 //! Why no order of the operations is legal, in words.
 //!
-//! The check has searched and gives, for each grant, when its turn at the lock must have begun and
-//! when it can end; this file only turns that into sentences. Each states one inequality.
+//! The check has already searched. For each grant it gives the time by which the turn at the lock
+//! must have begun, and the time from which it can end. This file only turns these times into
+//! sentences; each states one inequality.
 
 use lockstorm_platform::time::{Instant, Nanos, SECOND};
 
@@ -60,7 +61,7 @@ fn clash(history: &History, first: &Turn, second: &Turn) -> Option<String> {
         let (never, had) = (never(history, first), had(history, second, moment)?);
         return Some(format!(" {one} cannot come first: {never}, and {other} has begun {had}."));
     };
-    // To the millisecond, unless that would make two times look equal.
+    // Both times are shown to the millisecond, unless two different times would then look equal.
     let is_near = moment(free.at) == moment(second.had_by.at) && free.at != second.had_by.at;
     let figure = if is_near { exact_moment } else { moment };
     Some(format!(
@@ -72,7 +73,7 @@ fn clash(history: &History, first: &Turn, second: &Turn) -> Option<String> {
     ))
 }
 
-/// When a turn must have begun, and how long it lasts.
+/// By when a turn must have begun, and until when it lasts.
 fn stay(history: &History, turn: &Turn) -> Option<String> {
     let (one, had) = (grant(history, turn)?, had(history, turn, moment)?);
     Some(match (turn.free_from, turn.end) {
@@ -93,13 +94,13 @@ fn exact_moment(at: Nanos) -> String {
     format!("{}.{:09} s", at / SECOND, at % SECOND)
 }
 
-/// A grant as text, by its caller and its call.
+/// The turn of a grant as text: its caller, and when the acquire was called.
 fn grant(history: &History, turn: &Turn) -> Option<String> {
     op(history, turn.grant)
         .map(|op| format!("{}'s turn requested at {}", op.caller, moment(op.call.at)))
 }
 
-/// When a caller certainly had the lock, and what proves it.
+/// By when a caller certainly had the lock, and which operation proves it.
 fn had(history: &History, turn: &Turn, figure: fn(Nanos) -> String) -> Option<String> {
     let shown = op(history, turn.shown_by)?;
     let by = figure(turn.had_by.at);
@@ -109,7 +110,7 @@ fn had(history: &History, turn: &Turn, figure: fn(Nanos) -> String) -> Option<St
     })
 }
 
-/// What ends a turn, as text up to the figure.
+/// What ends a turn, as text that the time of that end completes.
 fn lasts(history: &History, turn: &Turn) -> Option<String> {
     let vain = vain(history, turn.grant);
     Some(match turn.end {
@@ -128,7 +129,8 @@ fn never(history: &History, turn: &Turn) -> String {
     format!("{}nothing ends it", vain(history, turn.grant))
 }
 
-/// A release that returned "not mine", so had no effect.
+/// The release of a grant that returned "not mine", as the beginning of a sentence. Empty if there
+/// is none.
 fn vain(history: &History, grant: OpId) -> String {
     let mut ops = history.ops.iter();
     let release =

@@ -58,7 +58,7 @@ fn needed(plan: &Plan, causes: &Causes) -> Option<String> {
     })
 }
 
-/// What is violated without a necessary part, which is not the headline violation.
+/// What is still violated without a necessary part: kinds other than the headline violation.
 fn still(plan: &Plan, causes: &Causes) -> Vec<String> {
     let without = |part: &Part| {
         let change = PlanChange::Without(*part);
@@ -70,11 +70,11 @@ fn still(plan: &Plan, causes: &Causes) -> Vec<String> {
     causes.necessary.iter().filter_map(without).collect()
 }
 
-/// Faults that do it by themselves once all others are gone.
+/// The faults that cause the violation alone once all other faults are removed.
 fn alone(plan: &Plan, causes: &Causes) -> Option<String> {
     let alone = names(plan, &causes.alone);
     (!alone.is_empty())
-        .then(|| format!("Once all other faults are gone, {} does it too.", row(&alone, "or")))
+        .then(|| format!("With all other faults removed, {} causes it as well.", row(&alone, "or")))
 }
 
 fn enough(plan: &Plan, causes: &Causes) -> Option<String> {
@@ -96,7 +96,7 @@ fn enough(plan: &Plan, causes: &Causes) -> Option<String> {
     })
 }
 
-/// What makes no difference to the headline violation. It may make one to another kind.
+/// The parts that make no difference to the headline violation; they may make one to other kinds.
 fn idle(finding: &Finding, plan: &Plan, causes: &Causes) -> Option<String> {
     let idle = names(plan, &causes.idle);
     let kinds: Vec<Kind> = violations(&finding.judgement.verdict).iter().map(|v| v.kind).collect();
@@ -158,8 +158,8 @@ fn untested(plan: &Plan, causes: &Causes) -> Option<String> {
 }
 
 /// A part of a plan in words, and what replaces it if it is not just removed: `c1's pause of 15 s`,
-/// `work of 9.9 s instead of 8.97 s`. The lengths of faults should be those that count: see
-/// [`lasting`].
+/// `work of 9.9 s instead of 8.97 s`. The plan should come from [`lasting`], so that each fault has
+/// the length that it had in the run.
 pub fn part_words(plan: &Plan, part: Part) -> String {
     let instead = instead(plan, part).map(|instead| format!(" instead of {instead}"));
     subject(plan, part) + &instead.unwrap_or_default()
@@ -213,7 +213,7 @@ pub fn subject(plan: &Plan, part: Part) -> String {
     }
 }
 
-/// What replaces a part in a run without it, if something does and its words do not say it.
+/// What replaces a part in a run without it; `None` if nothing does or the part's words say it.
 fn instead(plan: &Plan, part: Part) -> Option<String> {
     match part {
         Part::Work(bound) if bound > 0 => {
@@ -230,7 +230,7 @@ fn instead(plan: &Plan, part: Part) -> Option<String> {
     }
 }
 
-/// The settings in place of these parts, that leave time of the lease for work.
+/// The settings that replace these parts and leave time of the lease for work, in words.
 pub fn leaves_time(plan: &Plan, parts: &[Part]) -> Vec<String> {
     let set = |part: &Part| {
         let takes = instead(plan, *part).unwrap_or_default();
@@ -337,7 +337,7 @@ pub fn amount(unit: Unit, value: i64) -> String {
     match unit {
         Unit::Length => length(value.unsigned_abs()),
         Unit::Shift => signed(value),
-        // A threshold is found to one part per million.
+        // The search finds a share to one part per million, so no digit is dropped.
         Unit::Share => format!("{} %", ten_thousandths(value.unsigned_abs())),
         Unit::Rate => format!("{value:+} ppm"),
     }
@@ -346,7 +346,7 @@ pub fn amount(unit: Unit, value: i64) -> String {
 /// The threshold of a figure: `9.974 s holds, 9.975 s breaks`.
 pub fn threshold_words(threshold: &Threshold) -> String {
     let amount = |value| amount(threshold.unit, value);
-    // A crash that lasts no time still is one: for a fault, zero stands for its absence.
+    // A crash that lasts no time is still a crash, so zero stands for the absence of a fault.
     let subject = |value| match value {
         0 if threshold.of.starts_with("fault:") => "without the fault it".to_owned(),
         _ => amount(value),
@@ -366,7 +366,7 @@ pub fn threshold_words(threshold: &Threshold) -> String {
             }
             few => list(&few.iter().map(|figure| amount(*figure)).collect::<Vec<_>>()),
         };
-        format!("; of those looked at on to {}, {word} again at {at}", amount(far))
+        format!("; of the values tried on to {}, {word} again at {at}", amount(far))
     };
     let (low, high) = threshold.looked;
     let more = again("holds", &threshold.holds_again, high)
@@ -380,7 +380,7 @@ pub fn threshold_words(threshold: &Threshold) -> String {
         ),
         None => String::new(),
     };
-    // A reader quotes the first figure: none that was tried broke beyond it.
+    // A reader quotes the first figure, so it is the farthest one tried that breaks.
     let sooner = match (threshold.breaks_again.iter(), is_least) {
         (again, true) => again.max_by_key(|value| value.abs()).map(|value| (value, "still")),
         (again, false) => again.min_by_key(|value| value.abs()).map(|value| (value, "already")),
@@ -396,8 +396,8 @@ pub fn threshold_words(threshold: &Threshold) -> String {
     format!("{sooner}{holds} {tests}, {breaks} breaks{way}{later}{more}{bound}")
 }
 
-/// What is so with every value of a figure that makes no difference: `something is violated from
-/// 100 ms to 60 s`. One value is no range.
+/// The result that all tried values of a figure have in common: `something is violated with every
+/// value tried from 100 ms to 60 s`. A single value is not called a range.
 pub fn range_words(steady: &Steady) -> String {
     let (what, each) = match steady.is_violated {
         true => ("something", "every"),

@@ -35,7 +35,7 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
         deeds = outages(deeds);
     }
     match (broken.what, broken.bound) {
-        // What leaves no time is one thing, whichever settings would change it.
+        // A lease without time for work is stated once, whichever settings would change that.
         (Bounded::Work, 0) => deeds.push(no_time(finding, broken)),
         _ => deeds.extend(broken.initial.iter().filter_map(|part| match part {
             Part::Clocks => Some("clocks ran at a wrong rate from the start".to_owned()),
@@ -53,7 +53,7 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
     let adds_up = matches!(broken.what, Bounded::ClientPause | Bounded::AccessDelay);
     match deeds.len() {
         0 => amount(broken.what, broken.actual),
-        // One fault makes several accesses late.
+        // One fault may delay several accesses, so the sentence gives the sum.
         1 if broken.what == Bounded::AccessDelay => {
             format!("{}, {} in one hold", deeds.remove(0), length(broken.actual))
         }
@@ -63,7 +63,7 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
     }
 }
 
-/// Outages of one node that overlap are one, of several faults.
+/// Merges the equal texts of overlapping outages into one, with the number of faults.
 fn outages(deeds: Vec<String>) -> Vec<String> {
     let runs = deeds.chunk_by(|one, other| one == other).map(|same| match same {
         [one] => one.clone(),
@@ -80,8 +80,8 @@ fn no_time(finding: &Finding, broken: &BrokenAssumption) -> String {
     })
 }
 
-/// Why no request is answered in time without any fault, if that is so: the work does not matter
-/// then.
+/// Why no request is answered in time even without a fault: the work does not matter then. `None`
+/// if requests are answered in time.
 fn unanswered(finding: &Finding) -> Option<String> {
     let (plan, timeout) = (&finding.plan, finding.timeout);
     let reply = work(plan).reply;
@@ -100,8 +100,9 @@ fn unanswered(finding: &Finding) -> Option<String> {
     Some(format!("{takes}, and the time-out is {}", length(timeout)))
 }
 
-/// A fault that breached the assumption, in the past tense: how long it lasted for its target, its
-/// number, if several of its kind struck its target, and how many of any kind did.
+/// A fault that breached the assumption, in the past tense. `lasted` is how long it lasted for its
+/// target, `which` is its number if several of its kind struck that target, and `strikes` is the
+/// number of faults of any kind that did.
 fn deed(
     broken: &BrokenAssumption,
     (interval, lasted): (&FaultInterval, Option<Nanos>),
@@ -113,7 +114,7 @@ fn deed(
         Bounded::ClientPause if matches!(who, Target::Links { .. }) => format!("{word} on {who}"),
         Bounded::ClientPause => {
             let (lasted, most) = (lasted.unwrap_or(broken.actual), length(broken.actual));
-            // The end of its process ends a pause, too.
+            // A pause also ends when its process dies, which may be before the interval ends.
             let lasted = match interval.verb {
                 Verb::Pause => lasted.min(broken.actual),
                 _ => lasted,
@@ -144,7 +145,7 @@ fn deed(
             let lasted = lasted.filter(|_| strikes == 1).unwrap_or(broken.actual);
             format!("{who} was back after {}", length(lasted))
         }
-        // It promoted nobody here: in a run without others it does.
+        // It promoted nobody in this run, but it may in a trial without other faults.
         Bounded::Failover if interval.verb == Verb::Failover && interval.done.is_empty() => {
             format!("{who} received the order to become master{which}")
         }

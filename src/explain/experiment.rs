@@ -12,10 +12,11 @@
 //!   parts are removed so that no known set is left, and if the violation still occurs, the rest is
 //!   made smaller. If the limits of that search end it, the report says that there may be others.
 //! - A fault that is necessary or in such a set does it **alone** if the violation occurs with it
-//!   as the only fault: one may do what another undoes, and so need a third beside that.
+//!   as the only fault. If a second fault undoes the effect of the first and a third one undoes the
+//!   second, the third is necessary, and the first still does it alone.
 //! - A part that is neither necessary nor in a minimal set made no difference.
-//! - A run in which nobody is granted the lock tests nothing: a part whose removal leads to one is
-//!   none of these.
+//! - A run in which nobody is granted the lock tests nothing: a part whose removal leads to such a
+//!   run is none of these.
 //!
 //! Two pauses that each outlast the lease show why both words are needed: neither is necessary,
 //! since the other does the same, and each suffices.
@@ -69,7 +70,7 @@ pub struct Causes {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_be_more: bool,
     /// Faults, necessary or in a set of several, with which the violation occurs if all other
-    /// faults are removed: what another does together with some of them, such a one does by itself.
+    /// faults are removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alone: Vec<Part>,
     /// Parts that made no difference.
@@ -101,8 +102,8 @@ pub struct OtherEffect {
     pub fault: u32,
     /// The signature of the violation without it.
     pub without: Signature,
-    /// The faults that strike in the plan's own run, and wait without it for an event that never
-    /// occurs, by number.
+    /// The faults, by number, that strike in the plan's own run but never without this fault: their
+    /// anchor does not occur then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<u32>,
 }
@@ -117,7 +118,8 @@ pub struct Changed {
     pub kinds: Vec<Kind>,
     /// Whether the headline violation still occurs.
     pub stays: bool,
-    /// The later heal that the change needs; the headline violation occurs with it alone.
+    /// The later heal that the change needs. With that heal as the only change, the headline
+    /// violation still occurs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub later: Option<LaterHeal>,
     /// Whether that run tested nothing, because nobody was granted the lock.
@@ -141,8 +143,8 @@ pub enum PlanChange {
     Later(u32, Nanos),
 }
 
-/// A heal that is later than in the plan, since it would cut a longer fault short, and the end of
-/// the run that goes with it.
+/// A heal that is later than the plan's, which would cut a longer fault short, and the end of the
+/// run that goes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaterHeal {
@@ -153,7 +155,7 @@ pub struct LaterHeal {
 }
 
 impl LaterHeal {
-    /// Of `with`, if its heal is not that of the plan.
+    /// The heal and the end of `with`, if its heal differs from that of `plan`.
     pub fn of(plan: &Plan, with: &Plan) -> Option<LaterHeal> {
         let is_later = with.heal_at != plan.heal_at;
         is_later.then_some(LaterHeal { heal_at: with.heal_at, until: with.until })
@@ -168,15 +170,15 @@ pub struct Threshold {
     pub of: String,
     /// Its unit.
     pub unit: Unit,
-    /// Its value in the plan; of a fault that the heal cuts short, how long it lasts.
+    /// Its value in the plan; for a fault that the heal cuts short, its actual length.
     pub own: i64,
     /// The value next to `breaks` with which nothing is violated.
     pub holds: i64,
     /// Whether nothing was tested with that value: such a short fault strikes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_untested: bool,
-    /// With that value: how long another caller could have been let in already when a holder made
-    /// its last write, ns. Nothing is violated then, since nobody was let in.
+    /// With that value: for how long another could have been granted the lock when a holder
+    /// made its last write, ns. Nothing is violated, since no caller was granted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub was_open: Option<Nanos>,
     /// The value with which something is violated.
@@ -186,8 +188,8 @@ pub struct Threshold {
     /// The tried values beyond `breaks` with which nothing is violated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds_again: Vec<i64>,
-    /// The tried values beyond `holds` with which something is violated, and the last one towards
-    /// the end of the range: that is searched.
+    /// The tried values beyond `holds` with which something is violated, and the last such value
+    /// towards the end of the range, which a search finds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breaks_again: Vec<i64>,
     /// What is violated with `breaks`, or by which mechanism, if that differs from the plan.
@@ -197,8 +199,8 @@ pub struct Threshold {
     /// for a down time the minimum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<i64>,
-    /// The later heal with which all of these values were run, if the plan's own would cut such a
-    /// fault short. With it, the plan's own value has the same result as in the plan.
+    /// The later heal with which all of these values were run, if the plan's own heal would cut so
+    /// long a fault short. With it, the plan's own value has the same result as in the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub later: Option<LaterHeal>,
 }
@@ -218,7 +220,8 @@ pub struct Steady {
     /// Whether something is violated in this range, or nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_violated: bool,
-    /// The value beyond which the heal was as much later as the fault was longer, if some were.
+    /// The value beyond which each run had a heal that was later by as much as the fault was
+    /// longer, if there were such runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<i64>,
 }
@@ -278,9 +281,9 @@ impl Fresh {
         self.runs.saturating_sub(self.unknown).into()
     }
 
-    /// Whether a remedy cures a plan with these results: with it every run with a verdict holds,
-    /// and there are so many of them that, were they violated as often as without it, one of them
-    /// would be in 19 of 20 cases (three expected violations).
+    /// Whether a remedy cures a plan with these results. With the remedy, every run with a verdict
+    /// must hold. There must also be enough of these runs to expect three violations at the rate
+    /// without the remedy: a remedy without effect would then show none in only 1 of 20 cases.
     pub fn is_cured_by(self, with: Fresh) -> bool {
         let violated = self.decided().saturating_sub(self.held.into());
         let holds = with.decided() > 0 && u64::from(with.held) == with.decided();

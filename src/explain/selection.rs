@@ -17,13 +17,13 @@ use crate::explain::witness::Witness;
 /// The maximum number of lines of a story.
 pub const MAX_LINES: usize = 9;
 
-/// Selects the story of a finding; events of `proof`, on which its mechanism rests, are part of it.
+/// Selects the story of a finding. `proof` has the events that prove its mechanism.
 pub fn select(witness: &Witness<'_>, proof: &[Evidence]) -> Story {
     let mut beats = match witness.finding.judgement.verdict {
         Verdict::Violated(_) => violated(witness),
         Verdict::Holds | Verdict::Unknown(_) => calm::beats(witness),
     };
-    // Events that prove the mechanism are part of the story. Grants have weights of their own.
+    // The story must show the events that prove the mechanism. Grants have weights of their own.
     let is_link = |event: &Evidence| {
         matches!(event, Evidence::FaultInterval(_) | Evidence::Sighting(_) | Evidence::Key(_))
     };
@@ -31,6 +31,7 @@ pub fn select(witness: &Witness<'_>, proof: &[Evidence]) -> Story {
     for beat in beats.iter_mut().filter(|beat| beat.line.evidence.iter().any(proves)) {
         beat.weight = Weight::Crux;
     }
+    // `once` keeps the first of two beats that show one event: the more important one comes first.
     beats.sort_by_key(|beat| (beat.weight, beat.line.at));
     let mut lines = once(witness, beats);
     let folded = lines.split_off(MAX_LINES.min(lines.len()));
@@ -43,8 +44,8 @@ fn in_order(beats: Vec<Beat>) -> Vec<StoryLine> {
     lines
 }
 
-/// Drops beats with the time and text of an earlier one, or about an end of a key that an earlier
-/// one shows.
+/// Drops each beat that has the time and the text of an earlier one, or that shows an end of a key
+/// that an earlier one shows.
 fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
     let (mut said, mut events) = (BTreeSet::new(), BTreeSet::new());
     let mut lines = Vec::new();
@@ -61,7 +62,7 @@ fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
     lines
 }
 
-/// Whether only one line may show an event.
+/// Whether only one line may show an event: the end of a key.
 fn is_shown_once(witness: &Witness<'_>, event: Evidence) -> bool {
     match event {
         Evidence::Key(index) => witness.history().keys.get(index).is_some_and(|key| {

@@ -29,7 +29,8 @@ pub fn verdict(witness: &Witness<'_>) -> String {
                 let by = rounded(miss.unsigned_abs());
                 match miss < 0 {
                     true => format!(
-                        "; a write came {by} after another could have been let in, and nobody was"
+                        "; a write came {by} after another could have been granted the lock, and \
+                         nobody was"
                     ),
                     false => format!("; the nearest miss was {by}"),
                 }
@@ -61,8 +62,8 @@ pub fn assumptions(finding: &Finding) -> Vec<String> {
     }
 }
 
-/// A sentence if the mechanism breaches another assumption than those that made the difference:
-/// these led to the same violation in another way.
+/// A sentence for the assumption that the mechanism breaches, if it is none of those that made the
+/// difference. `None` otherwise.
 pub fn other_way(finding: &Finding, how: How) -> Option<String> {
     let class = finding.class.as_ref().filter(|class| class.in_model.is_empty())?;
     let strained = how.strains();
@@ -111,7 +112,7 @@ fn words(kinds: &[Kind]) -> String {
     kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
 }
 
-/// The lock's assumptions, one sentence each, and whether a run that held exceeded them.
+/// The lock's assumptions, one sentence each, with a remark if a run that held exceeded them.
 pub fn ledger(finding: &Finding) -> Vec<String> {
     let holds = finding.judgement.verdict == Verdict::Holds;
     let assumes = finding.promise.assumes.iter();
@@ -119,12 +120,12 @@ pub fn ledger(finding: &Finding) -> Vec<String> {
         let said = bound(assumption.what, assumption.bound);
         let is_broken = finding.breaches.iter().any(|breach| breach.what == assumption.what);
         match holds && is_broken {
-            true => format!("{said}: this run went beyond it, and came to no harm."),
+            true => format!("{said}: this run exceeded it without harm."),
             false => format!("{said}."),
         }
     };
     let mut sentences: Vec<String> = assumes.map(sentence).collect();
-    // What every lock assumes of its topology is named where a run went beyond it.
+    // Assumptions of every lock about its topology are listed only if the run exceeded them.
     let beyond = beyond(finding).into_iter();
     let others: Vec<String> = beyond.filter(|said| !sentences.contains(said)).collect();
     sentences.extend(others);
@@ -136,7 +137,7 @@ pub fn beyond(finding: &Finding) -> Vec<String> {
     let holds = finding.judgement.verdict == Verdict::Holds;
     let beyond = finding.breaches.iter().filter(|_| holds).map(|breach| {
         let said = bound(breach.what, breach.bound);
-        format!("{said}: this run went beyond it, and came to no harm.")
+        format!("{said}: this run exceeded it without harm.")
     });
     let mut sentences: Vec<String> = beyond.collect();
     sentences.dedup();
@@ -227,7 +228,8 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
     }
 }
 
-/// The simultaneous holders. For more than needed it does not claim that all of them held.
+/// The simultaneous holders. If there are more callers than a violation needs, the text does not
+/// claim that all of them held the lock at once.
 fn at_once(who: &[String], holders: u32) -> String {
     let needed = holders as usize + 1;
     match who.len() {
@@ -267,7 +269,7 @@ fn thief<'a>(witness: &Witness<'a>, violation: &Violation) -> Option<&'a str> {
     witness.caller(by)
 }
 
-/// The caller that left the key which blocks all others.
+/// That nobody could get the lock, with the caller whose leftover key was the reason, if one was.
 fn stuck(witness: &Witness<'_>) -> String {
     let nobody = "nobody held the lock, and nobody could get it";
     match witness.left().next() {
@@ -337,7 +339,7 @@ pub fn callers(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
 }
 
 fn broken_sentence(finding: &Finding, broken: &BrokenAssumption) -> String {
-    // Of several, one may be enough: the trial was without all.
+    // The trial removed all of them at once, so the sentence does not claim that each is needed.
     let all = if broken.faults.len() + broken.initial.len() > 1 { "all of this" } else { "this" };
     let away = match (broken.what, broken.bound) {
         (Bounded::Work, 0) => {
@@ -396,7 +398,7 @@ fn either_sentence(finding: &Finding, class: &Class, either: &Either) -> String 
     format!("{head}{each}; {enough}{what}.")
 }
 
-/// The assumption itself.
+/// An assumption with its bound, in words.
 pub fn bound(what: Bounded, bound: u64) -> String {
     let most = amount(what, bound);
     match (what, bound) {
@@ -457,7 +459,7 @@ pub fn verdict_words(verdict: &Verdict) -> String {
     }
 }
 
-/// Whose fault it is, in words.
+/// The class of a finding, in words.
 pub fn class_words(finding: &Finding) -> String {
     let Some(class) = &finding.class else { return String::new() };
     let own = kinds(&finding.judgement.verdict);

@@ -43,7 +43,7 @@ pub enum Evidence {
     Sighting(usize),
 }
 
-/// The importance of a line; lighter ones are left out first.
+/// The importance of a line, the most important first. Less important lines are folded away first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
     /// Essential to the story.

@@ -1,6 +1,6 @@
-//! What the trials showed about the faults of a run: which made the difference.
+//! What the trials showed about the faults of a run: which of them made the difference.
 //!
-//! Without trials every question has the answer that excludes nothing.
+//! Without trials, every function gives the answer that excludes nothing.
 
 use crate::explain::finding::Finding;
 use crate::history::FaultInterval;
@@ -15,7 +15,8 @@ pub fn acts(finding: &Finding, interval: &FaultInterval) -> Option<bool> {
     is_idle(finding, |other| *other == part).then_some(false)
 }
 
-/// Whether these faults are all that one way to the violation needs, and no way does without them.
+/// Whether one of the sets that suffice contains only these faults, and each of those sets contains
+/// at least one of them.
 pub fn suffice(finding: &Finding, faults: &[&FaultInterval]) -> bool {
     let is_of = |part: &Part| faults.iter().any(|fault| part.fault() == Some(fault.fault));
     let tried = finding.experiments.as_ref().map(|tried| &tried.causes.sufficient);
@@ -25,7 +26,7 @@ pub fn suffice(finding: &Finding, faults: &[&FaultInterval]) -> bool {
     })
 }
 
-/// Whether nothing made a difference that disturbs the clocks of a host, if that was tried.
+/// Whether trials found that no part that disturbs the clocks of a host made a difference.
 pub fn is_clock_idle(finding: &Finding, host: &str) -> bool {
     let disturbs = |part: &Part| {
         let mut own = finding.history.fault_intervals.iter().filter(|c| c.strikes(host));
@@ -39,7 +40,7 @@ pub fn is_clock_idle(finding: &Finding, host: &str) -> bool {
     is_idle(finding, disturbs)
 }
 
-/// Whether no start of a node and no disk that forgets made a difference, if that was tried.
+/// Whether trials found that no kill of a process and no setting of persistence made a difference.
 pub fn is_forgetting_idle(finding: &Finding) -> bool {
     is_idle(finding, |part| {
         let mut faults = finding.plan.faults.iter();
@@ -48,13 +49,13 @@ pub fn is_forgetting_idle(finding: &Finding) -> bool {
     })
 }
 
-/// Whether the length of the work was tried, and made no difference.
+/// Whether trials found that the length of the work made no difference.
 pub fn is_work_idle(finding: &Finding) -> bool {
     let is_work = |part: &Part| matches!(part, Part::Work(_));
     finding.experiments.as_ref().is_some_and(|tried| tried.causes.idle.iter().any(is_work))
 }
 
-/// Whether of these parts each was tried and none made a difference.
+/// Whether each of these parts was tried and none of them made a difference.
 fn is_idle(finding: &Finding, are_these: impl Fn(&Part) -> bool) -> bool {
     let Some(tried) = &finding.experiments else { return false };
     let causes = &tried.causes;

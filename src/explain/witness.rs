@@ -84,7 +84,7 @@ impl<'a> Witness<'a> {
         self.actors.iter().any(|actor| actor.id == grant)
     }
 
-    /// The actors, preceded by the grants under which a caller ended an actor's key.
+    /// The actors and the grants under which an actor's key was ended before the harm, by number.
     pub fn cast(&self) -> Vec<&'a Op> {
         let ended = self.lives.iter().filter(|life| life.owner.is_some_and(|o| self.is_actor(o)));
         let begun = self.primary.map_or_else(Instant::default, |primary| primary.from);
@@ -104,7 +104,7 @@ impl<'a> Witness<'a> {
         self.holds.iter().find(|hold| hold.grant.id == grant)
     }
 
-    /// Whether a caller that lost the lock learned of it at all.
+    /// Whether a caller that lost the lock was notified of the loss at all.
     pub fn is_notified(&self, violation: &Violation) -> bool {
         let mut holds = violation.ops.iter().filter_map(|id| self.hold(*id));
         holds.any(|hold| matches!(hold.end, HoldEnd::Lost(_)))
@@ -186,8 +186,8 @@ impl<'a> Witness<'a> {
         self.of_kind(Kind::Corruption).find(|harm| harm.from >= begun)
     }
 
-    /// The access that spoilt the resource, by its index, if it came after its hold: one that was
-    /// undone, if all that were had come into the hold of the last, or else the last, or else any.
+    /// The index of the late access that spoilt the resource: one that was undone, if all undone
+    /// ones fell into the hold of the last access; or else the last; or else any undone one.
     pub fn late_access(&self, violation: &Violation) -> Option<usize> {
         if violation.cause != Some(Cause::InFlight) {
             return None;
@@ -211,12 +211,12 @@ impl<'a> Witness<'a> {
     }
 
     /// The lives of the key that block others though no caller holds the lock, with their owners:
-    /// those that a leak names, and those that exist until the probe's time is over, from the heal
-    /// on or since a start after it put them back. The keys that the probe met come first.
+    /// those that a leak names, and those that exist at the end of the probe's time and existed at
+    /// the heal or were restored by a start. The keys that the probe met come first.
     pub fn left(&self) -> impl Iterator<Item = (&StoryLife, &'a Op)> {
         let named: Vec<usize> =
             self.of_kind(Kind::Leak).flat_map(|leak| leak.keys.iter().copied()).collect();
-        // No key keeps out whom no node answers.
+        // If no node replies to the probe, a key is not what keeps it out.
         let is_reached = !self.is_unreached();
         let stuck = self.of_kind(Kind::Stuck).next().filter(|_| is_reached).map(|stuck| stuck.to);
         let lives = self.lives.iter().filter(move |life| {
@@ -255,25 +255,25 @@ impl<'a> Witness<'a> {
         follows(self.healed()) && follows(self.history().end)
     }
 
-    /// The acquire to which a key belongs, also one whose release set it.
+    /// The acquire to which a key belongs, even if the key was set by the release of that acquire.
     fn owner_of(&self, life: &StoryLife) -> Option<OpId> {
         self.reading.leaver(self.life(life)?)
     }
 
-    /// A key as the reading has it.
+    /// The same life in the reading.
     pub fn life(&self, life: &StoryLife) -> Option<&KeyLife<'a>> {
         self.reading.lives.lives.iter().find(|own| own.born == life.born)
     }
 
-    /// The earlier key of the same acquire that a start put back on its node as this one: no
-    /// command set it then.
+    /// The earlier key of the same acquire that a start restored as this one on its node, without
+    /// a command.
     pub fn put_back(&self, life: &StoryLife) -> Option<&StoryLife> {
         let follows = leaders::follows(self.history(), &life.node, life.from);
         self.came_back(life).filter(|_| !follows)
     }
 
     /// The earlier key of the same acquire that came back on its node as this one without a
-    /// command: a start put it back, or the node has it from one that did.
+    /// command: a start restored it, or the node replicated it from a node that had it.
     pub fn came_back(&self, life: &StoryLife) -> Option<&StoryLife> {
         let born = &self.history().keys[life.born];
         let had = |earlier: &&StoryLife| {
@@ -291,8 +291,8 @@ impl<'a> Witness<'a> {
         matches!(by.kind, OpKind::Release { .. }).then_some(by)
     }
 
-    /// The change by which a release that its caller had called before counted a key down, and the
-    /// release, if another operation removed the key.
+    /// The change by which an older release of the same caller counted a key down, and that
+    /// release, if another operation ended the key.
     pub fn counted_down(&self, life: &StoryLife) -> Option<(usize, &'a Op)> {
         let keys = self.history().keys.iter().enumerate();
         let inside = keys.filter(|(_, key)| {
@@ -310,14 +310,14 @@ impl<'a> Witness<'a> {
         })
     }
 
-    /// Whether the caller of a key had called an operation before the acquire to which it belongs.
+    /// Whether a key's own caller called an operation before the acquire to which the key belongs.
     pub fn is_older(&self, of: &Op, life: &StoryLife) -> bool {
         let Some(owner) = life.owner.and_then(|owner| self.reading.op(owner)) else { return false };
         of.caller == owner.caller && of.call.instant() < owner.call.instant()
     }
 
-    /// How many nodes have to grant: with several independent nodes, of those that one acquire
-    /// queried. A node and the one that took its place are one of them.
+    /// How many nodes must grant the lock. With independent nodes it is the plan's quorum, or the
+    /// majority of the groups that one acquire queried: a node and its replacement are one group.
     pub fn quorum(&self) -> u32 {
         let plan = &self.finding.plan;
         if plan.topology.kind != TopologyKind::Independent {
@@ -346,7 +346,7 @@ impl<'a> Witness<'a> {
         let wall_ms = line.map(|line| line.at(at.at) / MILLISECOND);
         let is_past = life.until_ms.zip(wall_ms).is_some_and(|(until, now)| until < now);
         let is_removed = life.end.is_some() && life.until <= at;
-        // The heal starts nodes at its own instant, and they keep what they do not lose then.
+        // The heal starts nodes at its own instant: a key that is not lost then exists at the heal.
         let outlasts = life.end.is_none() || life.until.at > at.at;
         let then = Moment { at: at.at, seq: if outlasts { u64::MAX } else { at.seq } };
         let is_dead = leaders::is_dead(self.history(), &life.node, then);
@@ -370,7 +370,7 @@ impl<'a> Witness<'a> {
             && !requests.any(|request| is_by_client(request) && is_under_way(request))
     }
 
-    /// Whether an acquire that tried again had deleted a key itself before, in the try that set it.
+    /// Whether the acquire that set a key deleted it in the same try, and then tried again.
     pub fn is_given_back(&self, life: &StoryLife) -> bool {
         let keys = &self.history().keys;
         let Some(end) = life.end.map(|end| &keys[end]) else { return false };
@@ -406,7 +406,7 @@ impl<'a> Witness<'a> {
         release.is_some_and(is_inside)
     }
 
-    /// What of an operation was answered, if only with errors.
+    /// Which requests of an operation got a reply. An error is a reply.
     pub fn answers(&self, op: &Op) -> Answers<'a> {
         let requests = &self.reading.history.requests;
         let own = || requests.iter().filter(|request| request.op == op.id);
@@ -455,17 +455,17 @@ impl<'a> Witness<'a> {
     }
 }
 
-/// What of an operation's requests was answered.
+/// Which requests of an operation got a reply.
 pub enum Answers<'a> {
     /// Every request.
     All,
     /// No request.
     None,
-    /// No request was sent: no connection came about.
+    /// No request was sent, because no connection was established.
     Unsent,
-    /// Each node answered, but not every request: the last one without an answer.
+    /// Each node replied, but not to every request: the command of the last one without a reply.
     NotTo(&'a str),
-    /// Some nodes answered none.
+    /// These nodes replied to no request.
     NotOf(Vec<String>),
 }
 

@@ -1,12 +1,12 @@
 //! Whether two engines agree about a plan. A verdict from one engine alone is one opinion.
 //!
-//! Verdict, kinds and class must be equal, the nearest misses within [`SLACK`] of each other, and
-//! the operations on the lock equal with their outcomes. Two operations that are further apart than
-//! [`SLACK`] on both engines must have the same order. If two requests reach a node at the same
-//! time, each engine breaks the tie in its own way, and the runs may differ from there on: then
-//! only the verdicts are compared. The same applies from the first fault on if nodes talk to each
-//! other: each engine splits that traffic into messages in its own way, and which node requests
-//! votes first, or which replica has acknowledged more, depends on a millisecond of it.
+//! Verdict, kinds and class must be equal, the nearest misses must be within [`SLACK`] of each
+//! other, and the operations on the lock must have the same outcomes. Two operations that are
+//! further apart than [`SLACK`] on both engines must have the same order. If two requests reach a
+//! node at the same time, each engine breaks the tie in its own way, and the runs may differ from
+//! there on: then only the verdicts are compared. If nodes talk to each other, the same applies
+//! from the first fault on: each engine splits that traffic into messages in its own way, and a
+//! millisecond decides which node requests votes first, or which replica has acknowledged more.
 
 use std::collections::BTreeMap;
 
@@ -27,16 +27,17 @@ type Mark<'a> = (&'a str, usize, bool);
 /// Requests closer together than this may be executed in any order.
 const TIE: Nanos = 2 * MILLISECOND;
 
-/// How far two findings of one plan agree.
+/// To what extent two findings of one plan agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineAgreement {
-    /// In everything that must be equal.
+    /// They agree in everything that must be equal.
     Whole,
-    /// Up to a tie at this true time, and in the verdict.
+    /// They agree up to a tie at this true time, and in the verdict.
     UntilTie(Nanos),
-    /// Up to the first fault, at this true time, and in the verdict: nodes talk to each other.
+    /// They agree up to the first fault, at this true time, and in the verdict: nodes talk to each
+    /// other.
     UntilFault(Nanos),
-    /// They differ, as described.
+    /// They differ; the text says how.
     Not(String),
 }
 
@@ -94,7 +95,7 @@ fn of_operations(
     }
 }
 
-/// The same for operations in the same order.
+/// Whether their outcomes are the same; the operations have the same order.
 fn of_outcomes(
     parting: Option<&Parting>,
     tie: Option<Nanos>,
@@ -167,8 +168,8 @@ fn parting<'a>([one, other]: &[BTreeMap<(&'a str, usize), &'a Op>; 2]) -> Option
     partings.min_by_key(Parting::at)
 }
 
-/// When another client's request last reached a node together with one of this operation's, on
-/// either engine.
+/// The last time at which a request of this operation and one of another client reached a node
+/// together, on either engine.
 fn tie(histories: [&History; 2], ops: [Option<&Op>; 2]) -> Option<Nanos> {
     histories.into_iter().zip(ops).find_map(|(history, op)| rivalled(history, op?))
 }
@@ -185,9 +186,9 @@ fn rivalled(history: &History, op: &Op) -> Option<Nanos> {
 
 /// Two ends of operations whose order differs on the other engine.
 struct Swap<'a> {
-    /// The first one here.
+    /// The end that comes first on this engine.
     early: Mark<'a>,
-    /// The first one there.
+    /// The end that comes first on the other engine.
     late: Mark<'a>,
 }
 

@@ -40,7 +40,7 @@ pub fn base_plan(lock: &str, topology: TopologyKind) -> Plan {
     plan(lock, catalogue::find(lock).is_some_and(|algorithm| algorithm.needs_ttl), topology)
 }
 
-/// As [`base_plan`], for a lock of the user's own.
+/// Like [`base_plan`], for a user's own lock.
 pub fn base_plan_of(lock: &Algorithm, topology: TopologyKind) -> Plan {
     plan(lock.name, lock.needs_ttl, topology)
 }

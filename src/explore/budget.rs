@@ -1,5 +1,5 @@
-//! The time budget of explaining one violation, by a clock that the caller provides: no world knows
-//! it, and whatever is skipped is reported.
+//! The time budget for the explanation of one violation. The caller provides the clock: no world
+//! knows it. Whatever is skipped is reported.
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! What made the difference to a violation, by trial: the plan is run again with parts removed,
-//! alone and together, and with the rest halved, doubled and moved. [`crate::explain::experiment`]
-//! defines the words.
+//! What made the difference to a violation, found by trial: the plan is run again without single
+//! parts and without several together, and with the remaining faults halved, doubled and moved.
+//! [`crate::explain::experiment`] defines the words.
 
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Anchor, Fault};
@@ -16,13 +16,13 @@ use crate::ledger::part::{
 };
 use crate::plan::Plan;
 
-/// The maximum number of parts, besides the necessary ones, of sets that are all tried.
+/// All sets of up to this many parts, besides the necessary ones, are tried.
 const MAX_TOGETHER: usize = 3;
-/// The maximum number of minimal sets with more parts than that.
+/// The maximum number of minimal sets that are searched among the larger ones.
 const MAX_LARGER_SETS: usize = 8;
-/// The maximum number of choices of parts that are tried in the search for those.
+/// The maximum number of choices of parts that are tried in that search.
 const MAX_CHOICES: usize = 64;
-/// By how much a fault is moved.
+/// The time by which a fault is moved.
 const SHIFT: Nanos = 500 * MILLISECOND;
 
 /// What made the difference to a violation of the kind `kind` in the run of a plan with this
@@ -67,8 +67,9 @@ impl Trials<'_, '_> {
         without(self.plan, out, &self.struck)
     }
 
-    /// Whether a change can be tried: settings can if the plan stays valid. A fault can always go:
-    /// what is left may be a command that no user would write, as a failover of the only master.
+    /// Whether a change can be tried. A setting can be changed if the plan stays valid. A fault can
+    /// always be removed, even if what remains is a command that no user would write, such as a
+    /// failover of the only master.
     fn is_possible(&self, change: PlanChange, plan: &Plan) -> bool {
         matches!(change, PlanChange::Without(part) if part.fault().is_some())
             || plan.validate_with(&self.reruns.lab().locks).is_ok()
@@ -94,7 +95,7 @@ impl Trials<'_, '_> {
         (only(tested), only(untested))
     }
 
-    /// Whether the violation occurs without these.
+    /// Whether the violation occurs without these parts.
     fn is_there(&mut self, out: &Parts) -> bool {
         let outcome = self.reruns.outcome_without(self.plan, out, &self.struck);
         outcome.kinds.contains(&self.kind)
@@ -113,8 +114,8 @@ impl Trials<'_, '_> {
         parts.iter().zip(there).filter(|(_, there)| !there).map(|(part, _)| *part).collect()
     }
 
-    /// The faults that are necessary, or in a sufficient set of several faults, with which the
-    /// violation occurs without any other fault; none if it occurs without all of them.
+    /// The faults with which the violation occurs without any other fault, among those that are
+    /// necessary or in a sufficient set of several faults; none if the violation needs no fault.
     fn alone(&mut self, parts: &[Part], necessary: &[Part], sufficient: &[Vec<Part>]) -> Vec<Part> {
         let is_fault = |part: &&Part| part.fault().is_some();
         let all: Parts = parts.iter().filter(is_fault).copied().collect();
@@ -156,9 +157,9 @@ impl Trials<'_, '_> {
         (found.into_iter().map(whole).collect(), may_be_more)
     }
 
-    /// Adds minimal sets of more parts, and returns whether there may be others. Another set lacks
-    /// at least one part of each known one: as long as the violation occurs without such a choice
-    /// of parts, what is left contains another set.
+    /// Adds minimal sets of more parts, and returns whether there may be others. Any other set
+    /// lacks at least one part of each known one. So a choice of one such part from each known set
+    /// is removed: if the violation still occurs, what is left contains another set.
     fn larger(&mut self, free: &Parts, found: &mut Vec<Parts>) -> bool {
         let mut gone: Vec<Parts> = Vec::new();
         let most = found.len() + MAX_LARGER_SETS;
@@ -190,7 +191,7 @@ impl Trials<'_, '_> {
     }
 
     /// What is violated after each single change. A change that needs a later heal counts only if
-    /// the violation occurs with that heal alone: otherwise the heal makes the difference.
+    /// the violation occurs with that heal alone: otherwise the heal would make the difference.
     fn changes(&mut self, acting: &[Part]) -> Vec<Changed> {
         let changes = acting.iter().flat_map(|part| changes_of(self.plan, *part));
         let mut tried: Vec<(PlanChange, Plan)> = changes
@@ -219,7 +220,7 @@ impl Trials<'_, '_> {
     }
 }
 
-/// A choice of parts with at least one of each of these sets, which includes none of the choices
+/// A choice of parts with at least one part of each of `sets`. It contains no choice of `gone`,
 /// without which the violation does not occur.
 fn one_of_each(sets: &[Parts], gone: &[Parts], chosen: &Parts) -> Option<Parts> {
     if gone.iter().any(|gone| gone.is_subset(chosen)) {
@@ -247,8 +248,8 @@ fn changes_of(plan: &Plan, part: Part) -> Vec<PlanChange> {
     changes
 }
 
-/// The plan with a change, if the change is possible: a fault without a delay after its event
-/// cannot strike earlier, and a fault with neither length nor figure cannot be halved.
+/// The plan with a change; `None` if the change is impossible: a fault without a delay after its
+/// event cannot strike earlier, and a fault with neither length nor figure cannot be halved.
 pub fn changed(plan: &Plan, change: PlanChange, struck: &Strikes) -> Option<Plan> {
     let mut changed = plan.clone();
     let heal_at = plan.heal_at;
@@ -268,14 +269,15 @@ pub fn changed(plan: &Plan, change: PlanChange, struck: &Strikes) -> Option<Plan
             scale(fault, (2, 1), lasted)?;
             let over = struck.get(&id).and_then(|at| at.checked_add(fault.length?));
             let longer = fault.length.unwrap_or(0).saturating_sub(lasted.unwrap_or(0));
-            // Otherwise the heal would cut it short. It comes as long after it as in the plan.
+            // Otherwise the heal would cut the fault short. The time from its end to the heal stays
+            // the same.
             if longer > 0 && over.is_some_and(|over| over > heal_at) {
                 changed = with_later_heal(&changed, longer);
             }
         }
         PlanChange::Earlier(id, by) => {
             let fault = fault(id)?;
-            // One that the heal ends would last longer.
+            // Otherwise a fault that the heal ends would last longer.
             fault.length = lasted(fault);
             match &mut fault.anchor {
                 Anchor::At(at) => *at = at.checked_sub(by)?,
@@ -302,7 +304,7 @@ pub fn changed(plan: &Plan, change: PlanChange, struck: &Strikes) -> Option<Plan
     Some(changed)
 }
 
-/// Scales a fault's figure, or if it has no scalable figure, the length that it lasted.
+/// Scales a fault's figure, or the length that it lasted if it has no scalable figure.
 fn scale(fault: &mut Fault, (times, parts): (u32, u32), lasted: Option<Nanos>) -> Option<()> {
     let long = |ns: Nanos| ns.saturating_mul(times.into()) / Nanos::from(parts);
     let figure = match fault.verb.figure() {

@@ -1,29 +1,29 @@
-//! Whose fault a violation is: the plan is run again without parts of it.
+//! The class of a violation: the plan is run again without parts of it.
 //!
 //! A *sub-plan* is the plan without some of its parts (whole faults, and unusual initial
-//! conditions). It is *inside* if the ledger shows no breach in its own run: then only the lock
-//! itself can be wrong. If a breach remains without any fault, slow links and the other initial
-//! conditions count as parts too.
+//! conditions). It is *inside* if the ledger shows no breach in its own run: then only the lock can
+//! be wrong. If a breach remains without any fault, slow links and the other initial conditions
+//! count as parts too.
 //!
-//! If nodes came back with keys forgotten, a sub-plan may also have its disks written before each
-//! reply: what such a run violates did not need the forgetting.
+//! If nodes came back without their keys, a sub-plan may also write its disks before each reply:
+//! what such a run violates did not need the lost keys.
 //!
-//! - A kind is **in-model** if some sub-plan inside violates it: a run in which every assumption
-//!   was kept shows the bug. The plan is in-model if any sub-plan inside is violated at all; if
-//!   none of them violates a kind of the plan's own run, the kinds that they do violate are named.
+//! - A kind is **in-model** if some sub-plan inside violates it: a run that keeps every assumption
+//!   shows the bug. The plan is in-model if any sub-plan inside violates anything; if none of them
+//!   violates a kind of the plan's own run, the kinds that they do violate are named.
 //! - Every other kind is **out-of-model**. A breach made a difference to it if it belongs to a
 //!   minimal set of breaches without whose parts the kind disappears. For a single breach: the kind
-//!   disappears without it, and somebody is still granted the lock. For several: each suffices if
-//!   the kind remains when, of all breaches that are not necessary by themselves, only the parts of
-//!   that one are kept; otherwise more than one is needed, and no single one is necessary. "Without
-//!   a breach" means without its parts. The one exception is a node that was back too early with
-//!   keys forgotten: the kind also has to disappear if it stays down for long enough instead, and
-//!   if its disk is written before each reply, unless that breaches something new, also by itself
+//!   disappears without it, and the lock is still granted. For several: each suffices if the kind
+//!   remains when, of all breaches that are not necessary by themselves, only the parts of that one
+//!   are kept; otherwise more than one is needed, and no single one is necessary. "Without a
+//!   breach" means without its parts. The one exception is a node that was back too early without
+//!   its keys: the kind must also disappear if that node stays down for long enough instead, and if
+//!   its disk is written before each reply, unless that breaches something new, also by itself
 //!   without the other breaches: a longer outage may lead to a failover of its own. A crash may
 //!   break a second assumption, by a failover, and this separates the two.
 //! - A kind that remains without all breaches, while such a node forgets nothing, is in-model too:
-//!   that run keeps every assumption. The exception is a breach that remains in all runs: what
-//!   cannot be removed cannot be cleared either, so it is listed and the kind is out-of-model.
+//!   that run keeps every assumption. The exception is a breach that remains in all runs: it cannot
+//!   be removed, so it cannot be ruled out. It is listed, and the kind is out-of-model.
 //!
 //! If there are few parts, all sub-plans are tried. Otherwise: those without parts that some run
 //! blames, the largest first, and those from which such parts are removed one by one.
@@ -59,7 +59,7 @@ pub fn classify(lab: &Lab, plan: &Plan, trial: &Trial) -> Class {
     classify_in(&mut Reruns::new(lab), plan, trial)
 }
 
-/// As [`classify`], reusing earlier runs.
+/// Like [`classify`], reusing earlier runs.
 pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
     let own = RunOutcome::of(trial);
     if own.breaches.is_empty() {
@@ -106,12 +106,12 @@ struct Search<'a, 'b> {
     reruns: &'a mut Reruns<'b>,
     plan: &'a Plan,
     parts: Vec<Part>,
-    /// See [`leeway`].
+    /// The sets of settings without which work has time: see [`leeway`].
     leeway: Vec<Parts>,
     struck: Strikes,
     /// When the last violation of each kind was over.
     ends: BTreeMap<Kind, Nanos>,
-    /// Whether nodes came back without what their disks could have kept.
+    /// Whether nodes came back without keys that their disks could have kept.
     forgets: bool,
     /// When the first replica was promoted.
     promoted: Option<Nanos>,
@@ -161,8 +161,8 @@ impl Search<'_, '_> {
         }
     }
 
-    /// A set without the parts whose removal is not needed: the sub-plan stays inside, and still
-    /// violates what it does.
+    /// The set without parts that need no removal: the sub-plan stays inside and still violates
+    /// what it does.
     fn least(&mut self, mut out: Parts) -> Parts {
         let shown = self.outcome(&out).kinds.clone();
         for part in out.clone() {
@@ -192,7 +192,7 @@ impl Search<'_, '_> {
     }
 
     /// The parts of a sub-plan without which a breach does not occur: those of the smallest sets.
-    /// None if it occurs without any part, or only without more parts together than are tried.
+    /// None if the breach occurs without any part, or if no set of the tried sizes prevents it.
     fn responsible(&mut self, out: &Parts, breach: &Breach) -> Vec<Part> {
         let parts: Vec<Part> = self.parts.iter().copied().filter(|p| !out.contains(p)).collect();
         for size in 1..=parts.len().min(MAX_TOGETHER) {
@@ -231,7 +231,7 @@ impl Search<'_, '_> {
         }
         let named: BTreeSet<Kind> = sets.values().flatten().copied().collect();
         let lasting = self.lasting(&mut breaches, class, &named);
-        // A kind that remains when every breach is removed, and nothing is forgotten.
+        // A kind that remains when every breach is removed and no node forgets anything.
         if lasting.is_empty() {
             let stays = class.out_of_model.extract_if(.., |kind| !named.contains(kind));
             class.in_model.extend(stays.collect::<Vec<_>>());
@@ -259,7 +259,7 @@ impl Search<'_, '_> {
             listed.iter().map(|index| self.broken(&breaches[*index], goes(*index))).collect();
     }
 
-    /// The breaches, by index, that remain without any part, if a kind is caused by no other.
+    /// The breaches, by index, that remain without any part. None if every kind has another cause.
     fn lasting(
         &mut self,
         breaches: &mut Vec<Breach>,
@@ -290,8 +290,8 @@ impl Search<'_, '_> {
         BrokenAssumption { goes, stays, ..BrokenAssumption::from(breach) }
     }
 
-    /// A breach by steps of a clock without those that made no difference to these kinds: they stay
-    /// without one of those alone, and go without the others. What adds up to one figure stays.
+    /// A breach by clock steps, without the steps that made no difference to these kinds: the kinds
+    /// stay without that step, and go without the others. Steps that add up to one figure stay.
     fn without_idle_parts(&mut self, breach: &Breach, kinds: &[Kind]) -> Breach {
         let mut left = breach.clone();
         let is_by_steps = [Bounded::NodeClockStep, Bounded::ClientClockStep].contains(&left.what);
@@ -312,9 +312,9 @@ impl Search<'_, '_> {
         left
     }
 
-    /// The minimal sets of breaches, by index, without whose parts a kind is not violated. Runs in
-    /// which nobody is granted the lock, and breaches that came after the violation, count only if
-    /// nothing else shows anything.
+    /// The minimal sets of breaches, by index, without whose parts a kind is not violated. Runs
+    /// without a grant, and breaches that came after the violation, count only if nothing else
+    /// shows anything.
     fn smallest(&mut self, breaches: &[Breach], kind: Kind) -> Vec<Vec<usize>> {
         let all: Vec<usize> = (0..breaches.len()).collect();
         let in_time = all.iter().copied().filter(|index| !self.is_later(&breaches[*index], kind));
@@ -329,8 +329,8 @@ impl Search<'_, '_> {
         self.smallest_by(all, |search, set| search.goes(breaches, set, kind))
     }
 
-    /// Whether a node came back without its keys, or the first replica was promoted, only after the
-    /// last violation.
+    /// Whether a breach came only after the last violation: a node back without its keys, or the
+    /// first promotion of a replica.
     fn is_later(&self, breach: &Breach, kind: Kind) -> bool {
         let Some(end) = self.ends.get(&kind) else { return false };
         if breach.what == Bounded::Failover {
@@ -379,8 +379,8 @@ impl Search<'_, '_> {
         if goes(self, &whole) { vec![whole] } else { Vec::new() }
     }
 
-    /// Whether these kinds are violated if, of all breaches, only the parts of one are kept, and of
-    /// those without which they disappear.
+    /// Whether these kinds are violated if only the parts of one breach are kept, and of those
+    /// without which they disappear.
     fn suffices(
         &mut self,
         breaches: &[Breach],
@@ -406,7 +406,7 @@ impl Search<'_, '_> {
         has_all(&left) || later.is_some_and(|later| has_all(&later))
     }
 
-    /// Whether somebody is granted the lock without these breaches, if somebody is with them.
+    /// Whether the lock is granted without these breaches, if it is granted with them.
     fn tests_without(&mut self, breaches: &[Breach], set: &[usize]) -> bool {
         let parts = set.iter().flat_map(|index| breaches[*index].parts.iter().copied());
         let out: Parts = parts.collect();
@@ -417,9 +417,9 @@ impl Search<'_, '_> {
     fn goes(&mut self, breaches: &[Breach], set: &[usize], kind: Kind) -> bool {
         let set: Vec<Breach> = set.iter().map(|index| breaches[*index].clone()).collect();
         let out: Parts = set.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
-        // Just long enough as well: longer may spare the plan something else.
+        // A downtime just beyond the bound is tried too: a longer one may prevent something else.
         let ways = [Instead::Late(MILLISECOND), Instead::Late(SECOND), Instead::Synced];
-        // In every way: a node that stays down for long may have nothing left that can be violated.
+        // All must agree: a node that is down for long may have nothing left that can be violated.
         let goes_so = ways.into_iter().all(|instead| {
             let outcome = self.outcome_without_forgetting(&set, instead);
             outcome.is_none_or(|outcome| !outcome.kinds.contains(&kind))
@@ -427,9 +427,9 @@ impl Search<'_, '_> {
         goes_so && !self.outcome(&out).kinds.contains(&kind)
     }
 
-    /// The outcome without these breaches, in which nodes forget nothing instead of being never
-    /// down: `None` if none of them forgot, or if that is not possible, or if it breaches what the
-    /// plan does not, with or without the other breaches of the plan.
+    /// The outcome without these breaches, in which nodes forget nothing but do go down: `None` if
+    /// none of them forgot, if that is impossible, or if it breaches what the plan does not, with
+    /// or without the plan's other breaches.
     fn outcome_without_forgetting(
         &mut self,
         breaches: &[Breach],
@@ -447,7 +447,7 @@ impl Search<'_, '_> {
         (counts && adds_nothing(&alone, &shared)).then_some(outcome)
     }
 
-    /// The outcome without some parts, in which nodes do not come back early with keys forgotten.
+    /// The outcome without some parts, in which nodes do not come back early without their keys.
     fn remembering(
         &mut self,
         early: &[&Breach],
@@ -474,12 +474,12 @@ impl Search<'_, '_> {
     }
 }
 
-/// What is run instead of a node that came back early with keys forgotten.
+/// What replaces a node that came back early without its keys.
 #[derive(Clone, Copy)]
 enum Instead {
     /// Its disk is written before each reply.
     Synced,
-    /// It is down for so much longer than the bound.
+    /// It stays down for this much longer than the bound.
     Late(Nanos),
 }
 
@@ -487,7 +487,7 @@ fn parts_in(breaches: &[&Breach]) -> Parts {
     breaches.iter().flat_map(|breach| breach.parts.iter().copied()).collect()
 }
 
-/// Whether a run in which nodes forget nothing breaches nothing but this.
+/// Whether in a run no node forgets keys and no breach is new.
 fn adds_nothing(outcome: &RunOutcome, known: &[&Breach]) -> bool {
     outcome.breaches.iter().all(|breach| {
         let is_known = known.iter().any(|known| known.what == breach.what);

@@ -33,19 +33,19 @@ use crate::scenario::Scenario;
 use crate::scenario::expectation::{self, Fulfilled};
 use crate::scenario::written::{self, Question, WrittenViolation};
 
-/// Runs the plan that a scenario and a seed make, and explains it.
+/// Runs the plan of a scenario and a seed, and explains it.
 pub fn scenario(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
     let finding = explained(lab, None, &scenario.healed(seed), unexplained(lab, scenario, seed));
     with_margins(lab, None, finding)
 }
 
-/// The same, without reruns to explain it.
+/// Like [`scenario`], without reruns to explain it.
 pub fn unexplained(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
     with_calm(lab, judged(lab, scenario, seed))
 }
 
-/// The same, without the grants of the plan without faults, which need another run: for callers
-/// that need only the verdict.
+/// Like [`unexplained`], without the grants of the plan without faults, which need another run: for
+/// callers that need only the verdict.
 pub fn judged(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
     let mut finding = classified(lab, &scenario.plan(seed));
     let met = met(scenario, &finding);
@@ -64,12 +64,12 @@ pub fn plan(lab: &Lab, plan: &Plan) -> Finding {
     explained(lab, None, &[], unexplained_plan(lab, plan))
 }
 
-/// The same, without reruns to explain it.
+/// Like [`plan`], without reruns to explain it.
 pub fn unexplained_plan(lab: &Lab, plan: &Plan) -> Finding {
     with_calm(lab, classified(lab, plan))
 }
 
-/// The same, without the grants of the plan without faults.
+/// Like [`unexplained_plan`], without the grants of the plan without faults.
 pub fn classified(lab: &Lab, plan: &Plan) -> Finding {
     let trial = attempt(lab, plan);
     let quick = lab.quick(plan);
@@ -94,8 +94,8 @@ pub fn finding(
 }
 
 /// Adds the reruns that explain a violation, if there is one. The causes are always searched;
-/// thresholds and remedies as far as the budget allows. `named` are the plans declared as remedies;
-/// others follow from the mechanism.
+/// thresholds and remedies are searched as far as the budget allows. `named` are the plans declared
+/// as remedies; others follow from the mechanism.
 pub fn explained(
     lab: &Lab,
     budget: Option<Budget>,
@@ -129,7 +129,7 @@ pub fn explained(
             Located::Thresholds(found) => {
                 thresholds.extend(with_bounds(finding.class.as_ref(), &knob, found));
             }
-            // A reader wants the figures of the faults and for the lease.
+            // A reader wants this for the figures of the faults and for the lease only.
             Located::Everywhere(_) if knob.is_of_setup() && knob != Knob::Set("lock.ttl") => {}
             Located::Everywhere(found) => steady.push(found),
         }
@@ -137,7 +137,8 @@ pub fn explained(
     let how = |finding: &Finding| {
         mechanism(&Witness::of(finding)).map_or(How::Unclear, |found| found.how)
     };
-    // The runs beside a threshold are not tried either.
+    // The runs beside a threshold have no experiments either: their mechanism compares with this
+    // one.
     let untried = how(&finding);
     finding.experiments = Some(Experiments { causes: causes.clone(), ..Experiments::default() });
     let how = how(&finding);
@@ -164,7 +165,7 @@ pub fn explained(
     finding
 }
 
-/// For a plan that held: the value of each fault's figure from which it would not hold, up to 256
+/// For a plan that holds: the value of each fault's figure from which it no longer holds, up to 256
 /// times the current one.
 pub fn with_margins(lab: &Lab, budget: Option<Budget>, mut finding: Finding) -> Finding {
     let plan = &finding.plan;
@@ -208,8 +209,8 @@ fn for_experiments(lab: &Lab, finding: &Finding) -> Lab {
     lab.quick(&finding.plan).excusing(idle)
 }
 
-/// The threshold of each of these knobs of a plan, by its name; the finding if the verdict of its
-/// run is unknown.
+/// The thresholds of these knobs of a plan, each by its name; the finding if the verdict of its run
+/// is unknown.
 pub fn thresholds_of(
     lab: &Lab,
     plan: &Plan,
@@ -248,7 +249,8 @@ pub fn thresholds_of(
     Ok(named.collect())
 }
 
-/// What is violated next to a threshold, or by which mechanism, if that differs from the plan.
+/// What is violated next to a threshold, or by which mechanism, if that differs from the plan's own
+/// violation.
 fn instead(
     lab: &Lab,
     (plan, struck): (&Plan, &Strikes),
@@ -266,7 +268,7 @@ fn instead(
     (!hows.contains(&other)).then(|| other.word())
 }
 
-/// The plan with the value of a threshold that breaks, and the heal with which it does.
+/// The plan with the breaking value of a threshold, and with the heal that this value needs.
 fn breaking(
     lab: &Lab,
     (plan, struck): (&Plan, &Strikes),
@@ -280,7 +282,7 @@ fn breaking(
     turned(lab, (&plan, struck), knob, threshold.breaks)
 }
 
-/// The maximum time from the call of an acquire to the end of its hold by its caller.
+/// The maximum time from the call of an acquire to the end of its hold, if the caller ended it.
 fn longest_hold(finding: &Finding) -> Nanos {
     let witness = Witness::of(finding);
     let reading = &witness.reading;
@@ -295,8 +297,8 @@ fn longest_hold(finding: &Finding) -> Nanos {
     lasted.max().unwrap_or(0)
 }
 
-/// Thresholds with the bound that the lock's promise gives for the figure: from below it is a
-/// maximum; for a down time, from above, a minimum.
+/// Thresholds with the bound that the lock's promise gives for the figure. It is a maximum if
+/// larger values break, and a minimum if smaller ones do, as for a downtime.
 fn with_bounds(
     class: Option<&Class>,
     knob: &Knob,
@@ -305,7 +307,8 @@ fn with_bounds(
     let bound = class.and_then(|class| bound(class, knob));
     found.into_iter().map(move |threshold| {
         let is_least = threshold.holds > threshold.breaks;
-        // The promise is about more than this figure if the figure breaks it while within it.
+        // If the figure breaks it while within the bound, the promise is about more than this
+        // figure.
         let is_about = |bound: i64| match is_least {
             true => threshold.breaks < bound,
             false => threshold.breaks.saturating_abs() > bound,
@@ -316,7 +319,8 @@ fn with_bounds(
     })
 }
 
-/// The same for a plan that holds: the bound is that of the run with the value that breaks.
+/// Thresholds with their bounds for a plan that holds: the bound is that of the run with the value
+/// that breaks.
 fn with_bounds_there(
     lab: &Lab,
     (plan, struck): (&Plan, &Strikes),
@@ -341,7 +345,7 @@ fn bound(class: &Class, knob: &Knob) -> Option<(i64, bool)> {
         | (Knob::Figure(id), Bounded::NodeClockStep | Bounded::ClientClockStep)
         | (Knob::Figure(id), Bounded::Drift) => broken.faults == [*id],
         (Knob::Rate(_), Bounded::Drift) => broken.initial == [Part::Clocks],
-        // A bound of zero says that requests leave nothing of the lease: no work has that length.
+        // A bound of zero means that requests leave nothing of the lease: no work has that length.
         (Knob::Set("workload.hold"), Bounded::Work) => broken.bound > 0,
         _ => false,
     };

@@ -1,8 +1,8 @@
-//! What may differ from the base plan of a search in clients, lock and topology: the work time, the
-//! lease, the number of nodes and clients, the use of the lock.
+//! What a search may vary in the base plan besides faults: the work time, the lease, the number of
+//! nodes and clients, the use of the lock.
 //!
 //! Half of the plans keep everything as it is. In the others each parameter may be drawn, unless
-//! the user set it. All shrink to the values of the base plan.
+//! the user set it. Every draw shrinks to the value of the base plan.
 
 use std::collections::BTreeSet;
 
@@ -59,7 +59,7 @@ pub struct Habits {
     check_validity: bool,
 }
 
-/// The length that stands for the lease if there is none.
+/// The length that replaces the lease if there is none.
 const NO_LEASE: Nanos = 3 * SECOND;
 
 /// The possible habits of plans like `base`.
@@ -80,7 +80,7 @@ pub fn habits(
         maybe(free(Parameter::Clients), 4..=6_u32),
         maybe(free(Parameter::Timeout), 10..=2_000_u64),
         maybe(free(Parameter::Extend), proptest::sample::select(rhythms.to_vec())),
-        // Where several may hold, taking it again takes another permit.
+        // If several callers may hold the lock, a second acquire takes another permit.
         maybe(free(Parameter::Reenter) && is_exclusive, Just(())),
         maybe(free(Parameter::CheckValidity), Just(())),
     );
@@ -102,7 +102,7 @@ pub fn habits(
         .boxed()
 }
 
-/// The value of the base plan, or in one of three cases another value.
+/// The value of the base plan, or another value in one of three cases.
 fn maybe<S>(free: bool, other: S) -> BoxedStrategy<Option<S::Value>>
 where
     S: Strategy + 'static,
@@ -114,7 +114,7 @@ where
     proptest::prop_oneof![2 => Just(None), 1 => other.prop_map(Some)].boxed()
 }
 
-/// Whether another lease makes sense: nothing else may depend on its length.
+/// Whether another lease makes sense: no other setting may depend on its length.
 fn lends(base: &Plan, lock: &Algorithm) -> bool {
     let config = &base.lock;
     let hangs = config.needs.or(config.renew_every).or(config.renew_ttl).is_some();
@@ -137,8 +137,8 @@ fn nodes(base: &Plan, lock: &Algorithm) -> Option<std::ops::RangeInclusive<u32>>
     }
 }
 
-/// The shortest timeout within which the first request of a caller is answered, without faults:
-/// with a shorter one no lock is tested.
+/// The minimum timeout within which the first request of a caller is answered, without faults: a
+/// shorter one tests no lock.
 pub fn least_timeout(plan: &Plan) -> Nanos {
     (first_request(plan) * slowest_request(&plan.links)).max(MILLISECOND)
 }

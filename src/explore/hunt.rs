@@ -23,7 +23,7 @@ use crate::ledger::part::{strikes, without};
 use crate::plan::Plan;
 use crate::run::Lab;
 
-/// What is searched, and with which lab.
+/// What is searched, and the lab for it.
 #[derive(Clone, Debug)]
 pub struct Hunt {
     /// The lab that runs the plans.
@@ -45,8 +45,8 @@ pub struct Tally {
     pub held: u64,
     /// Plans with an unknown verdict.
     pub unknown: u64,
-    /// Plans that were drawn within the assumptions but breached one in their run: they count for
-    /// nothing else here, unless the lock is to blame.
+    /// Plans that were drawn within the assumptions but breached one in their run, without an
+    /// in-model violation. Of the other counts only `runs` includes them.
     pub outside: u64,
     /// Plans with at least one fault.
     pub with_faults: u64,
@@ -63,11 +63,11 @@ impl Tally {
     }
 }
 
-/// The tally is part of the result: it says how much a hunt that found nothing has tested.
+/// The tally is part of the result: it shows how much a hunt that found nothing has tested.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tally { runs, unknown, outside, with_faults, struck_in_hold, grants, .. } = self;
-        // Plans outside count for nothing else here.
+        // `runs` includes plans outside; the strikes do not.
         let share = struck_in_hold * 100 / runs.saturating_sub(*outside).max(1);
         let beyond = match outside {
             0 => String::new(),
@@ -102,7 +102,7 @@ pub struct HuntFound {
     pub plan: Plan,
     /// The run of the smallest plan.
     pub trial: Trial,
-    /// Whose fault it is.
+    /// The class of the violation.
     pub class: Class,
     /// The signature that shrinking kept.
     pub signature: Signature,
@@ -173,7 +173,7 @@ fn scout(hunt: &Hunt, seed: u64, is_repeated: bool) -> Scouted {
     let outside = hunt.alphabet.within && !trial.breaches.is_empty();
     let excused =
         outside && !(trial.is_violated() && classify(&hunt.lab, &plan, &trial).is_in_model());
-    // A lock with state outside of its setting may never violate anything, and its verdicts mean
+    // A lock with state outside of its run may never violate anything, and its verdicts mean
     // nothing: one plan of each batch is run twice.
     let differs = is_repeated && hunt.lab.run(&plan).trace != trial.run.trace;
     let judgement = trial.judgement;
@@ -239,8 +239,8 @@ fn pursue(hunt: &Hunt, seed: u64) -> HuntFound {
     }
 }
 
-/// The part of a violated plan that shows a bug with every assumption kept, if there is one: what
-/// is out of the model may hide the bug behind its own violations. Otherwise the plan itself.
+/// The part of a violated plan that shows a bug while it keeps every assumption, if there is one:
+/// out-of-model violations may hide the bug. Otherwise the plan itself.
 fn inside(lab: &Lab, plan: &Plan, trial: Trial, class: Class) -> (Plan, Trial, Class) {
     if !class.is_in_model() || class.without.is_empty() {
         return (plan.clone(), trial, class);
@@ -261,7 +261,7 @@ fn inside(lab: &Lab, plan: &Plan, trial: Trial, class: Class) -> (Plan, Trial, C
     }
 }
 
-/// The result for a plan whose runs differ each time: no trial is possible.
+/// The result for a plan whose runs differ each time: it permits no trial.
 fn unrepeatable(hunt: &Hunt, seed: u64, drawn: Plan, trial: Trial) -> HuntFound {
     let class =
         Class { in_model: Signature::of(&trial.judgement.verdict).kinds, ..Class::default() };

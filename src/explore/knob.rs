@@ -17,7 +17,7 @@ pub enum Knob {
     Lasts(u32),
     /// The figure of a fault.
     Figure(u32),
-    /// By how much a host's wall clock is initially ahead.
+    /// How far a host's wall clock is initially ahead.
     Offset(String),
     /// The initial rate of a host's clocks.
     Rate(String),
@@ -35,7 +35,7 @@ pub struct Length {
     pub name: &'static str,
     /// Its minimum difference.
     pub step: Nanos,
-    /// Its value, if the plan has one, be it a default.
+    /// Its value, if the plan has one; it may be a default.
     pub read: fn(&Lab, &Plan) -> Option<Nanos>,
     /// Sets it.
     pub set: fn(&mut Plan, Nanos),
@@ -106,10 +106,10 @@ pub static LENGTHS: [Length; 10] = [
     },
 ];
 
-/// The minimum difference of a latency: a request takes several messages.
+/// The minimum difference of a latency. It is small because a request takes several messages.
 const LATENCY_STEP: Nanos = MILLISECOND / 10;
 
-/// The time-out that a lock has by default, if it takes one.
+/// The default timeout of a lock, if it takes one.
 fn default_timeout(lab: &Lab, plan: &Plan) -> Option<Nanos> {
     let timeout = lab.timeout(plan);
     let mut with = plan.clone();
@@ -134,7 +134,7 @@ impl Knob {
         }
     }
 
-    /// Whether it is a length of the setup, and no figure of a fault or of a host.
+    /// Whether it is a length of the setup and not a figure of a fault or of a host.
     pub fn is_of_setup(&self) -> bool {
         matches!(self, Knob::Set(_) | Knob::Link(_))
     }
@@ -156,7 +156,7 @@ pub fn knobs(lab: &Lab, plan: &Plan) -> Vec<Knob> {
         if !matches!(fault.verb.figure(), Figure::None | Figure::Key(_)) {
             knobs.push(Knob::Figure(fault.id));
         }
-        // What is down for good has no length: no end, however late, is the same.
+        // A node that is down for good has no length: however late its end, the result is the same.
         let is_for_good = plan.topology.keep_down && fault.verb.kills() && fault.length.is_none();
         if !fault.verb.is_momentary() && !is_for_good {
             knobs.push(Knob::Lasts(fault.id));
@@ -178,8 +178,8 @@ pub fn knobs(lab: &Lab, plan: &Plan) -> Vec<Knob> {
 }
 
 /// The knobs that an explanation tries: those of the parts that made the difference, and the
-/// lengths that every lock and every workload has. A default time-out is one of them only where
-/// requests take too long for it.
+/// lengths that every lock and every workload has. A default timeout is included only if requests
+/// take too long for it.
 pub fn knobs_of(lab: &Lab, plan: &Plan, acting: &[Part]) -> Vec<Knob> {
     let acts = |is_it: &dyn Fn(&Part) -> bool| acting.iter().any(is_it);
     let leaves_none = || {
@@ -209,18 +209,18 @@ pub fn fault(plan: &Plan, id: u32) -> Option<&Fault> {
     plan.faults.iter().find(|fault| fault.id == id)
 }
 
-/// The plan with a heal and an end that are later by this much, rounded up to whole seconds.
+/// The plan with its heal and its end later by this much, rounded up to whole seconds.
 pub fn with_later_heal(plan: &Plan, by: Nanos) -> Plan {
     let by = by.div_ceil(SECOND).saturating_mul(SECOND);
     let (heal_at, until) = (plan.heal_at.saturating_add(by), plan.until.saturating_add(by));
     Plan { heal_at, until, ..plan.clone() }
 }
 
-/// A plan with a knob at this value, if there is such a plan. A fault that the heal would cut short
+/// The plan with a knob at this value, if that is a plan. A fault that the heal would cut short
 /// needs a later heal first.
 pub fn turned(lab: &Lab, (plan, struck): (&Plan, &Strikes), knob: &Knob, to: i64) -> Option<Plan> {
     if let (Knob::Lasts(id) | Knob::Figure(id), 0) = (knob, to) {
-        // A fault that is anchored to the removed one strikes when it did before.
+        // A fault that is anchored to the removed one strikes at its previous time.
         let plan = without(plan, &[Part::Fault(*id)].into(), struck);
         return plan.validate_with(&lab.locks).is_ok().then_some(plan);
     }

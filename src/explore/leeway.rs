@@ -1,13 +1,13 @@
-//! Which settings leave nothing of a lease for work: time-outs, messages and work break one
-//! assumption, and not all of them need to change for it to hold.
+//! Which settings leave nothing of a lease for work. Timeouts, messages and work break one
+//! assumption together, and it may hold after a change of only some of them.
 
 use crate::ledger::overwork::{Overwork, overworked};
 use crate::ledger::part::{Part, Parts, Strikes, settings_of, subsets, without};
 use crate::plan::Plan;
 use crate::run::Lab;
 
-/// The smallest sets of settings each of which, removed, leaves time of the lease for the work of
-/// the plan, or for as much of it as the set keeps; in order of size. None if there is time.
+/// The minimal sets of settings whose removal leaves time of the lease for the work of the plan, or
+/// for as much of it as the set keeps; in order of size. Empty if the plan already has time.
 pub fn leeway(lab: &Lab, plan: &Plan) -> Vec<Parts> {
     let overwork = |plan: &Plan| overworked(plan, &lab.promise(plan));
     let leaves_none = |overwork: Overwork| overwork.bound == 0;
@@ -36,14 +36,14 @@ pub fn leeway(lab: &Lab, plan: &Plan) -> Vec<Parts> {
     found
 }
 
-/// The time-out and the messages; a time-out for slow messages, and one for fast ones.
+/// The timeout and the messages; a timeout for slow messages, and one for fast ones.
 fn settings(lab: &Lab, plan: &Plan) -> Vec<Part> {
     let fast = without(plan, &[Part::Latency].into(), &Strikes::new());
     let both = [plan, &fast].map(|plan| settings_of(plan, lab.default_timeout(plan)));
     both.into_iter().flatten().collect::<Parts>().into_iter().collect()
 }
 
-/// The parts with these settings in place of all of them at once.
+/// The parts, with these sets of settings in place of the work as a whole.
 pub fn with_leeway(mut parts: Vec<Part>, leeway: &[Parts]) -> Vec<Part> {
     if !leeway.is_empty() {
         parts.retain(|part| *part != Part::Work(0));

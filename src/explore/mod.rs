@@ -1,19 +1,19 @@
-//! Repeated runs, from which something is learned.
+//! Repeated runs, and what is learned from them.
 //!
 //! - [`trial`]: one run, judged and checked against the lock's assumptions
 //! - [`rerun`]: reruns of plans, each plan once
-//! - [`class`]: whose fault a violation is
+//! - [`class`]: whether a violation is in-model or out-of-model
 //! - [`cause`]: what made the difference, by trial
 //! - [`knob`]: the figures of a plan that can be made larger or smaller
 //! - [`threshold`]: the value of a figure at which the verdict changes
 //! - [`remedy`]: what removes the violation
-//! - [`budget`]: how long explaining may take
+//! - [`budget`]: how long an explanation may take
 //! - [`examine`]: all that a report needs about one plan
 //! - [`base_plan`]: the base plan of a hunt
 //! - [`strategy`]: proptest strategies for faults and plans
 //! - [`quarry`]: the request for a hunt
 //! - [`hunt`]: the search for a violation over seeds
-//! - [`shrink`]: the same violation from a smaller plan
+//! - [`shrink`]: a smaller plan with the same violation
 //! - [`smaller`]: plans that are one step smaller
 //! - [`habits`]: the use and setup of a lock, as hunts draw them
 //! - [`agree`]: whether two engines agree

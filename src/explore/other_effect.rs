@@ -1,5 +1,5 @@
-//! Faults that make no difference to the headline violation, but to something else: to what else is
-//! violated, or to whose fault it is. They explain why a shrunk plan keeps a fault.
+//! Faults that make no difference to the headline violation but to something else: to other
+//! violations, or to the class. They explain why a shrunk plan keeps a fault.
 
 use crate::check::signature::Signature;
 use crate::explain::experiment::OtherEffect;
@@ -10,8 +10,8 @@ use crate::ledger::part::{Part, Strikes, strikes, without};
 use crate::plan::Plan;
 
 /// For each of these faults without which the violation of a plan has another signature, that
-/// signature. A hunt would remove every other one of them. Unlike in the trials of the causes, a
-/// fault whose event no longer occurs does not strike: a hunt sees it so.
+/// signature. A hunt would remove all others of these faults. Unlike in the trials of the causes, a
+/// fault whose event no longer occurs does not strike, as in a hunt.
 pub fn other_effects(
     reruns: &mut Reruns,
     (plan, struck): (&Plan, &Strikes),

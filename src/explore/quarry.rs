@@ -98,8 +98,8 @@ impl Quarry {
     }
 
     /// The hunt in a lab. It is refused if the plans are invalid, if none of them can have one of
-    /// the faults, or if it must stay within the lock's assumptions and the work exceeds them. No
-    /// value that the user set is changed.
+    /// the faults, or if it must stay within the lock's assumptions and the work exceeds them.
+    /// Values that the user set are never changed.
     pub fn hunt(self, lab: Lab) -> Result<Hunt, Refusal> {
         let Quarry { base, varies, faults, within_assumptions: within, seeds } = self;
         base.validate_with(&lab.locks)?;
@@ -129,7 +129,7 @@ impl Quarry {
                            clients --extend; or leave out --within-assumptions";
             return Err(Refusal::new(what, instead));
         }
-        // Called once here, so that a panic of the promise is reported once and not by every
+        // Called once here, so that a panic in the lock's promise is reported once and not by every
         // worker.
         let _ = lab.promise(&base);
         Ok(Hunt { lab, base, alphabet, seeds })
@@ -154,7 +154,7 @@ fn can_strike(base: &Plan, word: &str) -> Result<(), Refusal> {
         Some(Lack::Persistence) => ("something written to a disk", "--persistence aof-always"),
     };
     let what = format!("'{word}' needs {need}, and there is none");
-    Err(Refusal::new(what, format!("take it out, or take {instead}")))
+    Err(Refusal::new(what, format!("remove it, or use {instead}")))
 }
 
 #[cfg(test)]
@@ -188,7 +188,7 @@ mod tests {
         };
         assert_eq!(refused("pause"), None);
         let nobody = "'failover' needs a replica, and there is none \
-                      (take it out, or take --topology replicated)";
+                      (remove it, or use --topology replicated)";
         assert_eq!(refused("failover").as_deref(), Some(nobody));
         let slip = "there is no fault 'pausse' (did you mean 'pause'?)";
         assert_eq!(refused("pausse").as_deref(), Some(slip));

@@ -1,5 +1,5 @@
-//! Remedies that are run: those that apply to a mechanism, on the plan itself with everything else
-//! equal, and on fresh seeds of it.
+//! Remedies that are run: those that apply to a mechanism. Each is run on the plan with everything
+//! else equal, and on fresh seeds of the plan.
 
 mod changes;
 mod diff;
@@ -33,26 +33,27 @@ use crate::run::Lab;
 /// The number of fresh seeds on which a remedy is run.
 const FRESH: u64 = 50;
 
-/// The run that is to be remedied.
+/// The run whose violation the remedies should remove.
 pub struct ViolatedRun<'a> {
     /// When each of its faults struck.
     pub struck: &'a Strikes,
-    /// How it became possible.
+    /// How the violation became possible.
     pub how: How,
-    /// What made the difference to it.
+    /// The parts that made the difference to it.
     pub acting: &'a [Part],
-    /// The maximum time from the call of an acquire to the end of its hold, of those that the
+    /// The maximum time from the call of an acquire to the end of its hold, over holds that the
     /// caller ended itself, ns.
     pub longest_hold: Nanos,
-    /// The lease to try by what was measured, ns, if it holds with a longer one.
+    /// The lease to try according to the measured thresholds, ns, if the plan holds with a longer
+    /// one.
     pub lease: Option<Nanos>,
     /// How long a client waits for the reply to a request, ns.
     pub timeout: Nanos,
 }
 
 impl ViolatedRun<'_> {
-    /// Whether a clock made the difference by its rate alone: no clock that is set, and nothing
-    /// that makes a holder late.
+    /// Whether a clock made the difference by its rate alone: no clock is set, and nothing makes a
+    /// holder late.
     fn is_by_rate(&self, plan: &Plan) -> bool {
         let by = |part: &Part, is: fn(&Figure) -> bool| {
             let fault = part.fault().and_then(|id| fault(plan, id));
@@ -71,7 +72,7 @@ impl ViolatedRun<'_> {
             && self.mechanisms(plan) == [self.how]
     }
 
-    /// Its mechanism, and those that what made the difference stands for.
+    /// Its mechanism, and those that the parts which made the difference imply.
     fn mechanisms(&self, plan: &Plan) -> Vec<How> {
         let nodes = plan.nodes();
         let is_of_node =
@@ -101,7 +102,7 @@ struct Remedy {
     name: &'static str,
     /// The mechanisms against which it may help.
     heals: &'static [How],
-    /// The plan with it; `None` if it has it or cannot have it.
+    /// The plan with the change; `None` if the plan already has it or cannot have it.
     apply: fn(&Plan, &ViolatedRun) -> Option<Plan>,
 }
 
@@ -137,7 +138,7 @@ const FENCED: &[How] = &[
     How::WriteInFlight,
 ];
 
-/// The remedy whose own change is the extends.
+/// The remedy that itself makes callers extend. Other remedies may add that to their own change.
 const EXTENDS: &str = "extends while the work lasts";
 
 static REMEDIES: [Remedy; 22] = [
@@ -195,7 +196,7 @@ static REMEDIES: [Remedy; 22] = [
         },
     },
     Remedy {
-        name: "a clock that nobody steps, and that goes on in a suspend",
+        name: "a clock that is never stepped and runs through a suspend",
         heals: &[How::HolderClock],
         apply: |plan, _| changed(plan, |plan| plan.lock.clock = Some(Clock::Boot)),
     },
@@ -340,8 +341,8 @@ fn tried(lab: &Lab, (plan, struck): (&Plan, &Strikes), name: &str, with: &Plan) 
     }
 }
 
-/// A plan as it is run, and its judgement. A fault that is anchored to an event which no longer
-/// occurs strikes when it did before.
+/// The plan as it is run, and its judgement. A fault that is anchored to an event which no longer
+/// occurs strikes at the time of its strike in the violated run.
 fn run(lab: &Lab, struck: &Strikes, with: &Plan) -> (Plan, Judgement) {
     let trial = attempt(lab, with);
     let strikes = strikes(&trial.run.history).into_keys().collect();

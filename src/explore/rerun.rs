@@ -1,5 +1,4 @@
-//! Reruns of plans to learn something: each plan once, in parallel if several are requested at a
-//! time.
+//! Reruns of plans: each plan runs once, in parallel if several are requested at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,8 +50,8 @@ impl RunOutcome {
     }
 }
 
-/// The plan in which faults that wait for an event, and did not strike, strike when they did in
-/// another run, as given by `struck`. `None` if there are none.
+/// The plan in which faults that wait for an event, and did not strike, strike at the times at
+/// which they struck in another run, as given by `struck`. `None` if there are none.
 pub fn pinned(plan: &Plan, struck: &Strikes, strikes: &BTreeSet<u32>) -> Option<Plan> {
     let mut moved = plan.clone();
     for fault in &mut moved.faults {
@@ -95,8 +94,8 @@ impl<'a> Reruns<'a> {
         self.outcome(&pinned.unwrap_or(plan))
     }
 
-    /// The outcomes of several changes of a plan. A fault whose event no longer occurs strikes when
-    /// it did in the plan's own run, as given by `struck`: only the change makes the difference.
+    /// The outcomes of several changes of a plan. A fault whose event no longer occurs strikes at
+    /// its time in the plan's own run, as given by `struck`: only the change makes the difference.
     pub fn pinned_outcomes(&mut self, plans: &[Plan], struck: &Strikes) -> Vec<RunOutcome> {
         let outcomes = self.outcomes(plans);
         let pin = |(plan, outcome): (&Plan, &RunOutcome)| {

@@ -1,11 +1,10 @@
-//! Shrinking: steps to smaller plans are taken as long as the signature stays the same, until no
-//! smaller plan keeps it.
+//! Shrinking takes steps to smaller plans as long as the signature stays the same, until no smaller
+//! plan keeps it.
 //!
-//! The result is 1-minimal: no fault can be removed, no count lowered and no number made rounder.
-//! A fault without which the same kinds are violated in the same class, with no other assumption
-//! broken, can go as well, even if the mechanism is then another: the plan without it shows the
-//! same in a simpler way.
-//! If [`MAX_RUNS`] stopped it first, the hunt reports that.
+//! The result is 1-minimal: no fault can be removed, no count lowered and no number made rounder. A
+//! fault can also be removed if the same kinds remain in the same class with no other assumption
+//! broken, even if the mechanism is then another: the plan without it shows the same in a simpler
+//! way. If [`MAX_RUNS`] stops shrinking first, the hunt reports that.
 
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
@@ -32,7 +31,7 @@ pub struct Small {
     pub plan: Plan,
     /// Its run.
     pub trial: Trial,
-    /// Whose fault its violation is.
+    /// The class of its violation.
     pub class: Class,
     /// Its signature: the given one, or that of the simpler plan.
     pub signature: Signature,
@@ -42,7 +41,7 @@ pub struct Small {
     pub is_minimal: bool,
 }
 
-/// Shrinks a plan, which was run and classified, as long as its signature stays the same. Only
+/// Shrinks a plan, which was run and classified, while its signature stays the same. Only
 /// parameters that vary are changed.
 pub fn shrink(
     lab: &Lab,
@@ -98,7 +97,7 @@ fn without_a_fault(lab: &Lab, best: &Small) -> Option<Small> {
     fewer.find_map(|plan| tried(lab, &plan, &best.signature, Signature::simplifies))
 }
 
-/// The plan, if its signature is the given one but for the place.
+/// The plan, if its signature is the given one except for the place.
 fn keeps(lab: &Lab, plan: &Plan, signature: &Signature) -> Option<Small> {
     let small = tried(lab, plan, signature, Signature::keeps)?;
     Some(Small { signature: signature.clone(), ..small })
@@ -113,7 +112,7 @@ fn tried(
 ) -> Option<Small> {
     plan.validate_with(&lab.locks).ok()?;
     let trial = attempt(lab, plan);
-    // Compared first: the class and the mechanism of another violation would cost many runs.
+    // Kinds are compared first: the class and mechanism of another violation would cost many runs.
     if Signature::of(&trial.judgement.verdict).kinds != wanted.kinds {
         return None;
     }

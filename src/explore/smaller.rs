@@ -1,7 +1,7 @@
 //! Plans that are one step smaller than a plan: something is removed, or one number is rounder.
 //!
-//! Of two numbers the one with fewer digits, not counting trailing zeros, is smaller; with the same
-//! number of digits, the lesser one: 10 s is smaller than 9.588 s. So every walk to smaller plans
+//! A number with fewer digits, not counting trailing zeros, is smaller; with the same number of
+//! digits, the lesser one is smaller: 10 s is smaller than 9.588 s. So every walk to smaller plans
 //! ends.
 
 use std::collections::BTreeSet;
@@ -42,16 +42,16 @@ fn with_fault(plan: &Plan, id: u32, change: impl FnOnce(&mut Fault)) -> Plan {
     })
 }
 
-/// Without one fault; and with the others at the times at which they struck, because the events for
-/// which they wait may not occur without it.
+/// The plan without one fault, and the same with the other faults at the times at which they
+/// struck: the events that they wait for may not occur without the removed one.
 pub fn without_fault(plan: &Plan, part: Part, struck: &Strikes) -> Vec<Plan> {
     let less = without(plan, &[part].into(), struck);
     let pinned = pinned(&less, struck, &BTreeSet::new());
     [less].into_iter().chain(pinned).collect()
 }
 
-/// Without one fault, without an initial condition, or without what the clients do besides their
-/// work.
+/// Plans without one fault, without an initial condition, or without what the clients do besides
+/// their work.
 fn removals(plan: &Plan, struck: &Strikes, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
     let faults = plan.faults.iter().map(|fault| Part::Fault(fault.id));
     let mut plans: Vec<Plan> = faults.flat_map(|part| without_fault(plan, part, struck)).collect();
@@ -82,7 +82,7 @@ fn removals(plan: &Plan, struck: &Strikes, varies: &dyn Fn(Parameter) -> bool) -
     plans
 }
 
-/// With one host fewer in the target of a fault on links.
+/// Plans with one host fewer in the target of a fault on links.
 fn targets(plan: &Plan, fault: &Fault) -> Vec<Plan> {
     let Target::Links { from, to, both } = &fault.target else { return Vec::new() };
     let fewer = |side: &[String], place: usize| {
@@ -106,7 +106,7 @@ fn targets(plan: &Plan, fault: &Fault) -> Vec<Plan> {
     plans
 }
 
-/// With fewer clients, rounds or nodes, or a fault anchored to an earlier event.
+/// Plans with fewer clients, rounds or nodes, or with a fault anchored to an earlier event.
 fn counts(plan: &Plan, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
     let mut plans = Vec::new();
     let workload = &plan.workload;
@@ -146,7 +146,7 @@ fn less(count: u32, least: u32) -> impl Iterator<Item = u32> {
     fewer.into_iter()
 }
 
-/// With one rounder length, step, rate or share.
+/// Plans with one rounder length, step, rate or share.
 fn lengths(plan: &Plan, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
     let mut plans: Vec<Plan> = plan.faults.iter().flat_map(|fault| of_fault(plan, fault)).collect();
     let workload = &plan.workload;
@@ -218,7 +218,7 @@ fn small(number: u64) -> impl Iterator<Item = u32> {
     round(number).filter(|number| *number > 0).filter_map(|number| u32::try_from(number).ok())
 }
 
-/// Smaller numbers in the sense of this module, near the number and at half of it.
+/// Smaller numbers as this module defines them, near the number and near half of it.
 fn round(number: u64) -> impl Iterator<Item = u64> {
     let mut found = Vec::new();
     for kept in 1..digits(number) {

@@ -33,7 +33,7 @@ pub struct Alphabet {
     pub verbs: BTreeSet<String>,
     /// The maximum number of faults in one plan.
     pub most_faults: usize,
-    /// The lock under test. Clients of one that runs tokio's own tasks are not paused.
+    /// The lock under test. If it runs tokio's own tasks, its clients are not paused.
     pub lock: Algorithm,
     /// What else may be drawn.
     pub varies: BTreeSet<Parameter>,
@@ -96,9 +96,8 @@ fn promise(plan: &Plan, lock: &Algorithm) -> Promise {
     lock.promises(&plan.lock, work(plan))
 }
 
-/// The plan; if a search must stay within the lock's assumptions and its clients work for too long,
-/// a similar plan in which they do not. Only what may be drawn is changed; if that is not enough,
-/// there is none.
+/// The plan. If a search must stay within the lock's assumptions and its clients work for too long,
+/// a similar plan in which they do not, or none. Only what may be drawn is changed.
 fn fitting(plan: &Plan, alphabet: &Alphabet) -> Option<Plan> {
     let promise_of = |plan: &Plan| promise(plan, &alphabet.lock);
     let Some(broken) = overworked(plan, &promise_of(plan)).filter(|_| alphabet.within) else {
@@ -106,7 +105,7 @@ fn fitting(plan: &Plan, alphabet: &Alphabet) -> Option<Plan> {
     };
     let mut fitted = plan.clone();
     match broken.bound {
-        // Nothing fits: drawn timeouts may be the reason, and links are not drawn.
+        // No work fits. Drawn timeouts may be the reason; links are not drawn.
         0 => fitted.lock.timeout = None,
         bound => fit(&mut fitted, bound),
     }
@@ -177,7 +176,7 @@ pub fn fault(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Fault> {
     Union::new(rows.into_iter().map(|row| fault_of(row, plan))).boxed()
 }
 
-/// A fault with this verb. It is not drawn in two steps: a dependent second draw does not shrink.
+/// A fault with this verb. There is one draw, since a dependent second draw does not shrink.
 fn fault_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Fault> {
     let parts = (verb_of(row, plan), target(row, plan), length(plan), anchor(plan));
     parts
@@ -235,12 +234,13 @@ fn target(row: &Row, plan: &Plan) -> BoxedStrategy<Target> {
             let masters = plan.topology.masters();
             host(nodes.into_iter().skip(usize::try_from(masters).unwrap_or(1)).collect())
         }
-        // Hosts are not drawn evenly: with many nodes, the few clients would hardly be struck.
+        // Nodes and clients have equal weight: with many nodes, an even draw would rarely strike a
+        // client.
         ActsOn::Host => proptest::prop_oneof![host(nodes), host(clients)].boxed(),
     }
 }
 
-/// One client or all of them, to some of the nodes or to the resource.
+/// Links of one client or of all, to some of the nodes or to the guarded resource.
 fn links(plan: &Plan) -> BoxedStrategy<Target> {
     let (nodes, clients) = (plan.nodes(), plan.clients());
     let count = nodes.len();
@@ -295,8 +295,8 @@ fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
     .boxed()
 }
 
-/// How much more often a fault is anchored to a message to the master that clients query than to
-/// one to a replica, which they query only after a failover.
+/// The weight of a message to the master that clients query. A message to a replica, which they
+/// query only after a failover, has weight 1.
 const MASTER_BIAS: u32 = 40;
 
 /// The nodes that clients query, with their weights.
@@ -308,7 +308,7 @@ fn queried_nodes(plan: &Plan) -> Vec<(u32, String)> {
         TopologyKind::Independent if queries_all => {
             return plan.nodes().into_iter().map(|n| (1, n)).collect();
         }
-        // Replicas take over without a fault's command.
+        // Replicas take over without a command of a fault.
         TopologyKind::Sentinel | TopologyKind::Cluster => slot_master(plan),
         _ => return vec![(1, node(1))],
     };

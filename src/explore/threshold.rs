@@ -1,4 +1,4 @@
-//! The value of a figure from which on a violation occurs, found by runs: a bisection on the same
+//! The value of a figure at which the verdict changes, found by runs: a bisection with the same
 //! draws, and a search for gaps on both sides of the result.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,8 @@ struct Dial<'a> {
     is_cut: bool,
     /// Values with which the run tests nothing: they count as holding.
     untested: BTreeSet<i64>,
-    /// Values with which the run holds though open to another: by how much its write was late, ns.
+    /// Values with which the run holds although another caller could have acquired the lock before
+    /// a write: the time by which the write was late, ns.
     was_open: BTreeMap<i64, Nanos>,
     /// The number of values that were tried, with every heal.
     runs: u32,
@@ -55,10 +56,10 @@ pub enum Located {
     Everywhere(Steady),
 }
 
-/// The thresholds of each of these knobs, and the number of plans that were run: between values
-/// with which nothing is violated and values with which something is, for a plan that is violated
-/// or holds. Values that make no valid plan are skipped; one that tests nothing counts as holding,
-/// and is marked.
+/// The thresholds of each of these knobs, and the number of plans that were run. A threshold lies
+/// between values with which nothing is violated and values with which something is; the plan
+/// itself may be violated or hold. Values that make no valid plan are skipped. A value that tests
+/// nothing counts as holding, and is marked.
 pub fn thresholds(
     lab: &Lab,
     plan: &Plan,
@@ -94,9 +95,9 @@ pub fn thresholds(
     knobs.par_iter().filter_map(search).collect()
 }
 
-/// How often a value is doubled in the search for a change.
+/// How often a value is doubled or halved in the search for a change.
 const DOUBLINGS: u32 = 4;
-/// The same for a fault of a plan that holds: its value may be far from the one that violates.
+/// The same for a fault of a plan that holds: the value that violates may be far from its own.
 const DOUBLINGS_UP: u32 = 8;
 /// Values that are tried on each side, to see whether the threshold is the only one.
 const LOOKS: i64 = 12;
@@ -130,9 +131,9 @@ impl Dial<'_> {
         Some(Located::Everywhere(Steady { of, unit, own, between, is_violated, room }))
     }
 
-    /// The values to try, in each direction that means something. A fault of size zero has no
-    /// effect, and a larger one does more. A length of the setup may be too long or too short, and
-    /// a zero length is another setup.
+    /// The values to try, in each meaningful direction. A fault of size zero has no effect, and a
+    /// larger one does more. A length of the setup may be too long or too short, and a zero length
+    /// is another setup.
     fn ways(&self, own: i64) -> Vec<Vec<i64>> {
         let down = (1..=DOUBLINGS).map(|times| own / (1 << times));
         let is_set = self.knob.is_of_setup();
@@ -168,8 +169,9 @@ impl Dial<'_> {
     }
 
     /// The threshold of a fault that is longer than the heal of the plan allows. Each value is run
-    /// with a heal that is as much later as the fault is longer, and compared only with values with
-    /// the same heal: the plan's own is one of them, and its result has to be as in the plan.
+    /// with a heal that is later by as much as the fault is longer. It is compared only with values
+    /// with the same heal; one of these is the plan's own value, whose result must be as in the
+    /// plan.
     fn with_later_heals(&mut self, own: i64, way: &[i64]) -> Longer {
         let mut longer = Longer { threshold: None, far: None };
         let Some(room) = self.room() else { return longer };
@@ -201,13 +203,13 @@ impl Dial<'_> {
         longer
     }
 
-    /// Whether the result with this value is that of the plan.
+    /// Whether this value has the same result as the plan.
     fn is_as_in_the_plan(&mut self, value: i64) -> bool {
         self.is_there(value) == Some(self.is_violated) && !self.untested.contains(&value)
     }
 
-    /// The threshold that is closest to the plan's own value. For a plan that holds, a smaller
-    /// value may break as well: the search goes on there.
+    /// The threshold that is closest to the plan's own value. In a plan that holds, a value nearer
+    /// to its own may break as well: the search continues there.
     fn first_threshold(&mut self, own: i64, mut pair: (i64, i64), last: i64) -> Threshold {
         let mut found = self.threshold(own, pair, last);
         while let (false, Some(breaks)) = (self.is_violated, found.breaks_again.first().copied()) {
@@ -223,9 +225,9 @@ impl Dial<'_> {
         found
     }
 
-    /// The first two values of a way between which the violation disappears (or appears, if there
-    /// was none); otherwise the furthest value with the unchanged result. A run that tests nothing
-    /// has no result.
+    /// The first two values in one direction between which the violation disappears (or appears, if
+    /// there was none); otherwise the furthest value with the unchanged result. A run that tests
+    /// nothing has no result.
     fn flips(&mut self, own: i64, way: &[i64]) -> Result<(i64, i64), i64> {
         let (mut near, was_there) = (own, self.is_violated);
         for figure in way {
@@ -251,8 +253,8 @@ impl Dial<'_> {
         }
     }
 
-    /// The first of a dozen values between two that hold with which something is violated, and its
-    /// neighbour that holds: a fault may do harm in the middle alone.
+    /// Tries a dozen values between two that hold: the first that violates, and its neighbour that
+    /// holds. A fault may do harm only in the middle.
     fn breaks_between(&mut self, own: i64, to: i64) -> Option<(i64, i64)> {
         let mut near = own;
         for figure in self.spread(own, to).collect::<Vec<_>>() {
@@ -265,9 +267,9 @@ impl Dial<'_> {
         None
     }
 
-    /// Values from one that makes a plan towards one that makes none: some, and the last that makes
-    /// a plan. Twice the share of 50 % is none, but 60 % is; and a share at which the verdict
-    /// changes may be far from the last, which lets nothing through.
+    /// Values from one that makes a valid plan towards one that does not: some of them, and the
+    /// last that makes a valid plan. Twice a share of 50 % is invalid, but 60 % is valid; and a
+    /// share at which the verdict changes may be far from the last one, which lets nothing through.
     fn as_far_as_plans_go(&self, near: i64, mut none: i64) -> Vec<i64> {
         let (step, mut last) = (self.step, near);
         while (none - last).abs() > step {
@@ -283,7 +285,7 @@ impl Dial<'_> {
         figures
     }
 
-    /// A dozen values from one, which is left out, to about another.
+    /// A dozen values between two: the first is left out, the last is near the second.
     fn spread(&self, from: i64, to: i64) -> impl Iterator<Item = i64> + use<> {
         let step = self.step;
         (1..=LOOKS).map(move |nth| (from + (to - from) / LOOKS * nth) / step * step)
@@ -307,12 +309,12 @@ impl Dial<'_> {
         (holds, breaks)
     }
 
-    /// A threshold, and where it is not the only one: searched to the end of the way, and beyond
-    /// the plan's own value if a larger one is possible.
+    /// A threshold, and the values that show that it is not the only one. The search covers the way
+    /// to its end, and values beyond the plan's own if larger ones are possible.
     fn threshold(&mut self, own: i64, (holds, breaks): (i64, i64), last: i64) -> Threshold {
         let (of, unit) = (self.knob.name(self.plan), self.unit());
-        // For a setting, only values towards the plan's own are tried. The same holds for a fault
-        // that lasts to the heal, and for one that a longer time makes harmless.
+        // For a setting, only values up to the plan's own are tried. The same applies to a fault
+        // that lasts to the heal, and to one that a longer time makes harmless.
         let is_not_doubled = match self.knob {
             Knob::Lasts(id) => {
                 breaks < holds || fault(self.plan, *id).is_some_and(|fault| fault.length.is_none())
@@ -345,8 +347,8 @@ impl Dial<'_> {
         }
     }
 
-    /// Adds the last value up to which something is violated from the farthest of these on, towards
-    /// the end of a way: between two that were tried, it is searched.
+    /// Adds the last value that violates on the way to its end. It lies between the farthest of
+    /// these values and the next that holds; a bisection finds it.
     fn reach(&mut self, breaks: &mut Vec<i64>, (from, to): (i64, i64)) {
         let far = if from < to { breaks.last() } else { breaks.first() };
         let Some(far) = far.copied() else { return };
@@ -361,8 +363,8 @@ impl Dial<'_> {
         }
     }
 
-    /// The value that is farthest on the way from one to another and makes a valid plan. What was
-    /// tried are multiples of the step, and the end of the way need not be one.
+    /// The value that is farthest on the way from one to another and makes a valid plan. The tried
+    /// values are multiples of the step; the end of the way need not be one.
     fn farthest(&self, from: i64, to: i64) -> i64 {
         let valid = self.known.iter().filter(|(_, there)| there.is_some()).map(|(value, _)| *value);
         let ends = [from, to, to / self.step * self.step];
@@ -457,7 +459,8 @@ impl Dial<'_> {
     }
 
     /// The minimum difference: a millisecond, the unit of a setting, or one part per million. It is
-    /// a second for a lock that takes its lease in whole seconds: nothing between is a plan.
+    /// a second for a lock that takes its lease in whole seconds, since no value between makes a
+    /// plan.
     fn least_step(&self) -> i64 {
         let length = self.knob.step();
         let step = match self.unit() {

@@ -25,8 +25,8 @@ pub struct Trial {
     pub breaches: Vec<Breach>,
 }
 
-/// Runs a plan and judges its history; if no acquire was granted, also by the grants of the same
-/// plan without its faults.
+/// Runs a plan and judges its history. If no acquire was granted, the judgement also takes the
+/// grants of the same plan without its faults.
 pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     let mut terms = lab.terms(plan);
     let trial = judged(lab.run(plan), &terms);
@@ -50,7 +50,7 @@ pub fn judgement(lab: &Lab, plan: &Plan) -> Judgement {
     judge::judge(&run.history, &terms)
 }
 
-/// The grants of the same plan without its faults; an idle plan without any grants nothing.
+/// The grants of the same plan without its faults; 0 if that plan is idle.
 fn grants_without_faults(lab: &Lab, plan: &Plan) -> u32 {
     if plan.faults.is_empty() { 0 } else { calm(lab, plan).counts.grants }
 }
@@ -115,8 +115,8 @@ fn name(broken: &BrokenAssumption) -> String {
     word.as_str().expect("a name is a string").to_owned()
 }
 
-/// Whether the run of a trial is the same when its plan is run again. If not, the lock breaks its
-/// contract, and the trial is judged as such: whatever else it shows may never occur again.
+/// The trial, and whether its run is the same when its plan is run again. If not, the lock breaks
+/// its contract, and the trial is judged by that: whatever else it shows may never occur again.
 pub fn repeated(lab: &Lab, plan: &Plan, mut trial: Trial) -> (Trial, bool) {
     if lab.run(plan).trace == trial.run.trace && trial.is_violated() {
         return (trial, true);
@@ -127,7 +127,7 @@ pub fn repeated(lab: &Lab, plan: &Plan, mut trial: Trial) -> (Trial, bool) {
         process: plan.lock.algorithm.clone(),
         op: None,
         clause: Clause::Repeatable,
-        details: "the plan was run again, and came out otherwise".to_owned(),
+        details: "a second run of the plan had another result".to_owned(),
     });
     let terms = lab.terms(plan);
     (judged(trial.run, &terms), false)

@@ -1,4 +1,4 @@
-//! A breach of an assumption, and the value in which breaches are searched.
+//! A breach of an assumption, and the value from which breaches are computed.
 
 use serde::{Deserialize, Serialize};
 

@@ -24,7 +24,7 @@ fn overwork(ledger: &Ledger) -> Option<Breach> {
     above(ledger, Bounded::Work, ledger.site.works, vec![Part::Work(bound)])
 }
 
-/// One breach with all of these deaths: they are counted together.
+/// One breach for all such deaths, because the bound counts them together.
 fn deaths(ledger: &Ledger) -> Option<Breach> {
     let stretches = stretches(ledger);
     let mut deaths: BTreeMap<Moment, Part> = BTreeMap::new();

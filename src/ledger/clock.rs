@@ -1,9 +1,9 @@
 //! Clocks: how far a wall clock was moved off its course, and by how much rates differed.
 //!
 //! Steps and freezes of one host add up, since they may affect the same lease: what counts is the
-//! largest deviation of its wall clock between any two moments. While several freezes last, a clock
-//! stands still once. Rates are compared with each other and with true time at each moment,
-//! including those at the start of the run. The probe's clock is no client's.
+//! largest deviation of its wall clock between any two moments. Freezes that overlap count once.
+//! Rates are compared with each other and with true time at each moment, including those at the
+//! start of the run. The probe's clock is not a client's clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,6 +55,7 @@ fn moved(ledger: &Ledger, host: &str, what: Bounded) -> Option<Breach> {
         // Nobody reads the clock between two steps at the same moment.
         let now = steps.iter().filter(|(at, _)| *at == moment).map(|(_, by)| *by);
         let now = now.fold(0, i64::saturating_add);
+        // The deviation before the steps counts too: a freeze may have moved the clock up to here.
         for by in [0, now] {
             away = away.saturating_add(by);
             let off = away.saturating_sub(stood);
@@ -64,7 +65,7 @@ fn moved(ledger: &Ledger, host: &str, what: Bounded) -> Option<Breach> {
     above(ledger, what, most.abs_diff(least), parts)
 }
 
-/// For how long a clock had stood still by a moment; while several freezes last, it does so once.
+/// For how long a clock had stood still by a moment; freezes that overlap count once.
 fn stood_until(freezes: &[(Nanos, Nanos)], moment: Nanos) -> Nanos {
     let mut freezes = freezes.to_vec();
     freezes.sort_unstable();
@@ -111,7 +112,7 @@ fn cause(ledger: &Ledger, host: &str, moment: Moment) -> Part {
         matches!(interval.verb, Verb::ClockRate { .. })
             && interval.strikes(host)
             && from.at <= moment.at
-            // When it ends, its host's rate is that of before.
+            // At its end, the host already has its previous rate.
             && moment.at < to.at
     });
     fault_intervals.next_back().map_or(Part::Clocks, strike::part)

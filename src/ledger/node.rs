@@ -28,7 +28,7 @@ pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
 
 /// Time after the heal in which the topology could serve no client: no lock can be granted by a
 /// topology without a master, or whose nodes all report that they cannot serve, or whose master no
-/// Sentinel reports. The time that the probe has in any case is no excuse.
+/// Sentinel reports. Only a time beyond the margin that the probe has in any case is a breach.
 fn leaderless(ledger: &Ledger) -> Option<Breach> {
     let healed = Moment::from(ledger.reading.history.healed?);
     let gaps = leaders::leaderless(ledger.reading, ledger.site.quorum).into_iter();
@@ -45,8 +45,8 @@ fn leaderless(ledger: &Ledger) -> Option<Breach> {
 pub const SERVES_NOBODY: [&str; 2] = ["CLUSTERDOWN", "LOADING"];
 
 /// For how long after the heal so many nodes reported that they serve no client that no quorum was
-/// left. Time between two such reports counts unless one of them served in between. Nodes that
-/// would not serve in any case do not count: others lead in their place.
+/// left. The time between two such reports of a group counts unless one of its nodes served in
+/// between. Nodes that would not serve in any case do not count: others lead in their place.
 fn declined(ledger: &Ledger, healed: Moment) -> Nanos {
     let leaders = Leaders::of(ledger.reading.history);
     let requests = ledger.reading.history.requests.iter();
@@ -55,7 +55,8 @@ fn declined(ledger: &Ledger, healed: Moment) -> Nanos {
         .filter(|(at, _)| *at > healed)
         .collect();
     replies.sort_by_key(|(at, _)| *at);
-    // By group: how long, and the last report, or the heal, if no reply without an error followed.
+    // By group: the total so far; the last report, at first the heal, unless a served request
+    // followed.
     let mut shut: BTreeMap<&str, (Nanos, Option<Moment>)> = BTreeMap::new();
     for (at, request) in replies {
         // If one node is queried at a time, all nodes count as one group.
@@ -95,8 +96,8 @@ fn unreplicated(ledger: &Ledger) -> Option<Breach> {
     (actual > bound).then_some(Breach { what, parts: Vec::new(), bound, actual })
 }
 
-/// Restarts after which keys were lost, restored, had an earlier value, or expired at an earlier
-/// time than before, sooner than the lock tolerates. What no reply had acknowledged is not lost.
+/// Restarts, sooner than the lock tolerates, after which keys were lost or restored, or had an
+/// earlier value or an earlier expiry. A change that no reply had acknowledged is not lost.
 fn amnesia(ledger: &Ledger) -> Vec<Breach> {
     let what = Bounded::AmnesiacRestart;
     let Some(bound) = bound_of(&ledger.site.assumes, what) else { return Vec::new() };
@@ -120,7 +121,7 @@ fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
     };
     let own = || ledger.reading.history.keys[..index].iter().filter(|e| e.node == key.node);
     let mut since = own().filter(|earlier| Moment::from(earlier.at) > death);
-    // Everything that one start finds has one place in the trace.
+    // All changes that one start causes have one place in the trace.
     since.all(|earlier| earlier.by.is_none() || earlier.at == key.at)
         && match (key.change, key.by) {
             (KeyChange::Set, Some(by)) => {
@@ -147,9 +148,9 @@ fn exit_before(ledger: &Ledger, node: &str, moment: Moment) -> Option<Moment> {
     exits.map(|exit| Moment::from(exit.at)).filter(|exit| *exit <= moment).max()
 }
 
-/// For how long a node that had its keys again at a moment was down, and what had stopped it: a
-/// fault, an exit of its own, a full disk. Without a report of an exit it may have been back at
-/// once. A fault may strike a process that has exited, and start it again.
+/// For how long a node that had its keys back at a moment had been down, and what had stopped it: a
+/// fault, an exit on its own, a full disk. Zero if no death or exit is recorded: the node may have
+/// been back at once. A fault may strike a process that has already exited, and start it again.
 fn outage(ledger: &Ledger, node: &str, back: Moment) -> (Nanos, Vec<Part>) {
     let earlier = deaths_of(ledger, node).filter(|death| Moment::from(death.from) <= back);
     let mut earlier: Vec<&FaultInterval> = earlier.collect();
@@ -191,7 +192,8 @@ fn was_up(ledger: &Ledger, node: &str, exit: Moment, death: Moment) -> bool {
     exit < death && has_started && !only_loaded(ledger, node, (exit, death))
 }
 
-/// Whether a node replied to what came to it in between only that it was loading its file.
+/// Whether a node replied only that it was loading its file to every request that reached it
+/// between two moments, and at least one did.
 fn only_loaded(ledger: &Ledger, node: &str, (from, to): (Moment, Moment)) -> bool {
     let requests = ledger.reading.history.requests.iter().filter(|request| request.to == node);
     let met = requests.filter(|request| {
@@ -203,7 +205,7 @@ fn only_loaded(ledger: &Ledger, node: &str, (from, to): (Moment, Moment)) -> boo
 }
 
 /// Replicas that became masters, among the nodes that could have the lock's key. If no node reports
-/// roles: keys that were lost to a master that had lost nothing by a restart.
+/// roles, there is one failover if the first loss of a key was at a failover and not at a restart.
 fn failovers(ledger: &Ledger) -> Option<Breach> {
     let promoted = leaders::promoted(ledger.reading);
     let mut count = promoted.len() as u64;

@@ -31,9 +31,9 @@ pub fn works(plan: &Plan) -> Nanos {
     stretch(&plan.workload, plan.lock.ttl).max(1)
 }
 
-/// Makes the clients work for at most `bound` ns under one grant. If nothing fits, requests take
-/// too much of the lease: their timeout becomes the default, all messages are fast, and the work
-/// takes at most half of the lease.
+/// Makes the clients work for at most `bound` ns under one grant. A bound of zero means that
+/// requests take too much of the lease: their timeout becomes the default, all messages are fast,
+/// and the work takes at most half of the lease.
 pub fn fit(plan: &mut Plan, bound: u64) {
     let longest_ttl = plan.longest_ttl();
     let (workload, ttl) = (&mut plan.workload, plan.lock.ttl);
@@ -58,7 +58,7 @@ pub fn fit(plan: &mut Plan, bound: u64) {
 }
 
 /// The smallest change for leases that are extended: extend earlier, so that extends still occur.
-/// Work that goes on until the lock is lost gets an end, after the second of its extends.
+/// Work that lasts until the lock is lost is limited, but it outlasts the second of its extends.
 fn prolonged_sooner(workload: &Workload, ttl: Option<Nanos>, bound: u64) -> Option<Workload> {
     let ttl = ttl?;
     let mut sooner = workload.extend.each_sooner().map(|rhythm| {

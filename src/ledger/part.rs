@@ -26,8 +26,8 @@ pub enum Part {
     /// Links that lose messages from the start.
     Loss,
     /// Work that outlasts its lease; without it no caller works for longer than this many ns. Zero
-    /// stands for time-outs, messages and work that together leave nothing of the lease: without
-    /// it all three are changed, where no smaller set of them is enough.
+    /// stands for time-outs, messages and work that together leave nothing of the lease: without it
+    /// all three are changed, unless a smaller set of them is enough.
     Work(Nanos),
     /// The time-out of requests; without it, it is this many ns.
     Timeout(Nanos),
@@ -147,9 +147,9 @@ pub fn every_part_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     parts
 }
 
-/// The same part; but in place of messages of varying times each takes so little that a caller's
-/// first request has a reply in time, if the median is too much for that. `usually` is the default
-/// time-out, ns.
+/// The same part. But if the median of varying message times is too long for the reply to a
+/// caller's first request to be in time, the part sets a message time that is short enough.
+/// `usually` is the default time-out, ns.
 pub fn in_time(plan: &Plan, part: Part, usually: Nanos) -> Part {
     let most = plan.lock.timeout.unwrap_or(usually) / first_request(plan);
     let whole_ms = most - most % MILLISECOND;
@@ -160,9 +160,9 @@ pub fn in_time(plan: &Plan, part: Part, usually: Nanos) -> Part {
     }
 }
 
-/// Every part of a plan that is removed alone to see what makes the difference, in order. Of what
-/// an assumption knows as one part, the clocks, the named links, and time-outs, messages and work
-/// are parts of their own. `usually` is the default time-out of its lock's requests, ns.
+/// Every part of a plan that is removed alone to see what makes the difference, in order. What an
+/// assumption treats as one part is split: into each clock, into each named link, and into
+/// time-outs, messages and work. `usually` is the default time-out of its lock's requests, ns.
 pub fn single_parts_of(plan: &Plan, promise: &Promise, usually: Nanos) -> Vec<Part> {
     let mut parts = every_part_of(plan, promise);
     if overworked(plan, promise).is_some_and(|overwork| overwork.bound == 0) {
@@ -208,7 +208,7 @@ pub fn subsets<T: Copy + Ord>(of: &[T], size: usize) -> Vec<BTreeSet<T>> {
 
 /// The maximum number of clocks, or of named links, that are parts of their own.
 const MAX_SPLIT: usize = 6;
-/// The maximum number of parts with them: sets of parts are tried.
+/// The maximum number of parts after a split, because sets of parts are tried.
 const MAX_PARTS: usize = 12;
 
 /// Replaces a part of several clocks or links by one part for each, unless those are too many.
@@ -304,7 +304,7 @@ fn take_out(whole: &Plan, plan: &mut Plan, part: Part) {
         Part::Loss => plan.links.loss_per_million = 0,
         Part::Work(bound) => fit(plan, bound),
         Part::Timeout(to) => plan.lock.timeout = Some(to),
-        // Fast messages, of a set with another part, stay so.
+        // Messages that another part of the set has made fast stay so.
         Part::Jitter(_) if plan.links.latency.constant().is_some() => {}
         Part::Jitter(to) => plan.links.latency = Latency::Constant(to),
         Part::Links => plan.links.named.clear(),
@@ -322,7 +322,7 @@ fn take_out(whole: &Plan, plan: &mut Plan, part: Part) {
     }
 }
 
-/// Whether a fault is anchored to one of these.
+/// Whether a fault is anchored to a fault among these parts.
 fn waits_for(fault: &Fault, out: &BTreeSet<Part>) -> bool {
     let Anchor::After { event: Pattern::Fault { id, .. }, .. } = fault.anchor else { return false };
     out.contains(&Part::Fault(id))

@@ -133,9 +133,9 @@ fn amnesia(plan: &Plan, fault: &Fault, down: Nanos) -> Option<Strain> {
     };
     let forgets = match fault.verb {
         Verb::PowerLoss => persistence != Persistence::AofAlways || of_disk(Verb::LyingDisk),
-        // A node that must sync before each reply exits before it acknowledges what is rejected.
+        // A node that must sync before each reply exits before it acknowledges a rejected write.
         _ if persistence == Persistence::AofAlways => false,
-        // Writes that a full disk rejected were acknowledged all the same.
+        // Other nodes acknowledge writes even if a full disk rejects them.
         _ => matches!(persistence, Persistence::None | Persistence::Rdb) || of_disk(Verb::FullDisk),
     };
     forgets.then_some(Strain { what: Bounded::AmnesiacRestart, size: down })

@@ -3,10 +3,10 @@
 //!
 //! A stretch runs from the call of an acquire to the end of what belongs to it: its refusal, the
 //! return of its release, the loss, the death of its process. A re-entry belongs to the stretch in
-//! which it is called, with any outcome. A pause that held something back counts with the part of
-//! it that lies in the stretch, a suspension also with the wait for what it held back; an access
-//! counts with the time beyond what undisturbed links explain. Accesses that are too late by
-//! themselves do not count for a pause beside them. Faults of other clients do not count.
+//! which it is called, with any outcome. A pause that held something back counts for the part of it
+//! that lies in the stretch; a suspension also counts for the wait for what it held back. An access
+//! counts for the time beyond what undisturbed links explain. If accesses are too late by
+//! themselves, they are not added to a pause beside them. Faults of other clients do not count.
 
 use lockstorm_platform::time::Nanos;
 
@@ -33,7 +33,7 @@ pub struct Stretch<'a> {
     pub to: Moment,
 }
 
-/// Every stretch of a client, in order of their calls.
+/// The stretches of all clients, in order of their calls.
 pub fn stretches<'a>(ledger: &Ledger<'a>) -> Vec<Stretch<'a>> {
     let acquires = ledger.reading.acquires().filter(|op| op.process != PROBE);
     let first = acquires.filter(|op| ledger.reading.outermost(op.id) == op.id);
@@ -52,7 +52,7 @@ fn stretch<'a>(ledger: &Ledger<'a>, op: &'a Op) -> Stretch<'a> {
 }
 
 /// When the caller had finished with an acquire and its grant: the return of its last release, or
-/// its loss. A failed re-entry is finished at once.
+/// its loss. A failed re-entry is finished when it returns.
 fn done_with(ledger: &Ledger, op: &Op, is_inner: bool) -> Option<Moment> {
     let ret = op.ret.map(Moment::from)?;
     if matches!(op.outcome, Outcome::Refused { .. }) {
@@ -107,7 +107,7 @@ fn breaches_of(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch) -> Vec<B
         halting.extend(late.parts);
         found.extend(above(ledger, Bounded::ClientPause, paused + late.total, halting));
     } else {
-        // What is too late by itself is no reason to blame a pause.
+        // Accesses that are too late by themselves are no reason to blame a pause.
         found.extend(above(ledger, Bounded::ClientPause, paused, halting));
     }
     found
@@ -124,7 +124,8 @@ struct Lateness {
     parts: Vec<Part>,
 }
 
-/// Undisturbed, an access is a request and a reply, and the first one of a process connects.
+/// Compares with undisturbed accesses: each takes a request and a reply, and the first one of a
+/// process connects.
 fn lateness(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch, halts: &[Halt]) -> Lateness {
     let mut late = Lateness::default();
     let (mut taken, mut messages) = (0, 2);
@@ -159,7 +160,8 @@ fn of<'a>(accesses: &Accesses<'a>, acquire: OpId) -> impl Iterator<Item = &'a Op
     own.map(|(_, op)| *op)
 }
 
-/// When an access arrived at the resource, if it did, and when it was finished for good.
+/// When an access arrived at the resource, if it did, and when it was over: at its arrival or its
+/// return, whichever is later.
 fn ways(ledger: &Ledger, op: &Op) -> Option<(Option<Moment>, Moment)> {
     let arrived = ledger.reading.history.accesses.iter().find(|access| access.op == op.id);
     let arrived = arrived.map(|access| Moment::from(access.at));

@@ -12,8 +12,9 @@ pub fn part(interval: &FaultInterval) -> Part {
     Part::Fault(interval.fault)
 }
 
-/// Whether it can delay accesses of that client: on its link to the resource, on the resource, or a
-/// suspension of its machine, after which both sides wait before they retransmit.
+/// Whether the fault can delay accesses of that client: it acts on the client's link to the
+/// resource or on the resource, or it suspends the client's machine, after which both sides wait
+/// before they retransmit.
 pub fn delays_access(interval: &FaultInterval, client: &str) -> bool {
     let verb = &interval.verb;
     match &interval.target {
@@ -26,7 +27,7 @@ pub fn delays_access(interval: &FaultInterval, client: &str) -> bool {
     }
 }
 
-/// Whether it was active at some moment between the two, both inclusive.
+/// Whether the fault was active at some moment between the two, both inclusive.
 pub fn meets(interval: &FaultInterval, reading: &Reading, (from, to): (Moment, Moment)) -> bool {
     let (begin, over) = reading.lasts(interval);
     begin <= to && from <= over

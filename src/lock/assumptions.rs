@@ -23,7 +23,7 @@ pub fn mutex(_config: &LockConfig, work: Work) -> Promise {
 }
 
 /// The assumptions of a lock without a time to live: its holder returns to release it, and its key
-/// persists. After a node forgot the key, it is safe again only when no holder can be left.
+/// persists. After a node forgets the key, the lock is safe again only when no holder can be left.
 pub fn of_mutex(work: Work) -> Vec<Assumption> {
     let mut assumes = vec![bound(Bounded::ClientCrash, 0)];
     assumes.extend(of_key(MAX_LENGTH));
@@ -31,12 +31,13 @@ pub fn of_mutex(work: Work) -> Vec<Assumption> {
     assumes
 }
 
-/// The assumptions of a lock with a time to live, allowing for `drift_ppm` of relative rate error:
-/// the work fits into the lease with a pause of what is left, and the node measures the lease as
-/// its holder does. A caller that extends its grants works from one extend to the next.
+/// The assumptions of a lock with a time to live, with an allowance of `drift_ppm` for the relative
+/// rate error: the work and a pause of what remains fit into the lease, and the node measures the
+/// lease as its holder does. A caller that extends its grants works from one extend to the next.
 ///
-/// A reply may take up to its timeout, and the lease runs from before the send; that much is never
-/// left. If a reply may take longer than its timeout even without faults, no work fits.
+/// The lease runs from before the send, and a reply may take up to its timeout, so that much of the
+/// lease is not available. If a reply may take longer than its timeout even without faults, no work
+/// fits.
 pub fn of_lease(
     config: &LockConfig,
     choices: &Choices,
@@ -51,7 +52,7 @@ pub fn of_lease(
         bound(Bounded::ClientPause, spare),
         bound(Bounded::AccessDelay, spare.min(work.patience)),
     ];
-    // A lock whose deadlines count from the reply promises the whole lease from then on.
+    // A lock whose deadlines count from the reply promises the whole lease from the reply on.
     let promised = match config.deadline_from {
         DeadlineFrom::Send => usable,
         DeadlineFrom::Reply => choices.ttl.saturating_sub(allowance),
@@ -86,10 +87,10 @@ impl Renewed {
     }
 }
 
-/// The assumptions of a lease that a running process keeps: it tolerates work of any length, and a
-/// pause or a late access of what is left beside work that needs no renewal. After each renewal a
-/// pause of what is left before the next would do no harm. But none of them may arrive, and then
-/// the holder is notified of its loss as its lease ends, with nothing left.
+/// The assumptions of a lease that a running process extends. It tolerates work of any length. It
+/// also tolerates a pause or a late access of what remains beside work that needs no renewal. After
+/// each renewal a pause of what remains before the next would do no harm. But if no renewal
+/// arrives, the holder is notified of its loss as its lease ends, with nothing left.
 pub fn of_renewed(
     config: &LockConfig,
     choices: &Choices,
@@ -108,7 +109,7 @@ pub fn of_renewed(
     assumes
 }
 
-/// The assumptions of measuring a lease on two machines.
+/// The assumptions that two machines measure a lease alike.
 pub fn of_clocks(config: &LockConfig, drift_ppm: u64) -> Vec<Assumption> {
     let mut assumes = vec![bound(Bounded::NodeClockStep, 0), bound(Bounded::Drift, drift_ppm)];
     if config.clock == Some(Clock::Wall) {
@@ -117,7 +118,7 @@ pub fn of_clocks(config: &LockConfig, drift_ppm: u64) -> Vec<Assumption> {
     assumes
 }
 
-/// The assumptions of a key that must persist; a node that lost it is safe after `outlived` ns.
+/// The assumptions of a key that must persist. A node that lost it is safe after `outlived` ns.
 pub fn of_key(outlived: Nanos) -> Vec<Assumption> {
     vec![
         bound(Bounded::AmnesiacRestart, outlived),

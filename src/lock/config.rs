@@ -18,7 +18,7 @@ pub struct LockConfig {
     pub ttl: Option<Nanos>,
     /// Timeout of one request.
     pub timeout: Option<Nanos>,
-    /// How many nodes have to grant; N/2+1 by default.
+    /// How many nodes must grant; N/2+1 by default.
     pub quorum: Option<u32>,
     /// The number of tries of one acquire.
     pub tries: Option<u32>,
@@ -38,7 +38,7 @@ pub struct LockConfig {
     pub extend: ExtendShape,
     /// The clock of its host that the client reads.
     pub clock: Option<Clock>,
-    /// How many replicas have to acknowledge a grant.
+    /// How many replicas must acknowledge a grant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acks: Option<u32>,
     /// The maximum time that WAIT waits for them.
@@ -56,7 +56,7 @@ pub struct LockConfig {
     /// How the client follows a master that Sentinels watch.
     #[serde(skip_serializing_if = "is_default")]
     pub discovery: DiscoveryShape,
-    /// How long an acquire waits for its turn, for a lock that notifies waiters of a release.
+    /// How long an acquire waits for its turn. Only for a lock that notifies waiters of a release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_for: Option<Nanos>,
 }
@@ -84,7 +84,7 @@ pub enum ScriptShape {
     /// SCRIPT LOAD once per process, then EVALSHA. A NOSCRIPT reply ends the requesting task, as an
     /// uncaught exception does.
     Evalsha,
-    /// As `Evalsha`, with EVAL after NOSCRIPT, as client libraries do.
+    /// Like `Evalsha`, with EVAL after NOSCRIPT, as client libraries do.
     EvalshaOrEval,
 }
 
@@ -92,10 +92,10 @@ pub enum ScriptShape {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiscoveryShape {
-    /// Queries the master when it opens a connection, and keeps that connection.
+    /// Queries Sentinels for the master when it opens a connection, and keeps that connection.
     #[default]
     AtConnect,
-    /// Also subscribes to +switch-master at the Sentinels, and leaves a master that was replaced.
+    /// Also subscribes to +switch-master at the Sentinels, and leaves a replaced master.
     SwitchMaster,
 }
 
@@ -106,7 +106,7 @@ pub enum DeadlineFrom {
     /// Before the request is sent.
     #[default]
     Send,
-    /// The arrival of the reply: too late by the time that the reply travelled.
+    /// When the reply arrives: this is too late by the time that the reply travelled.
     Reply,
 }
 

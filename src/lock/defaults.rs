@@ -12,7 +12,7 @@ pub struct Defaults {
     pub ttl: Nanos,
     /// The unit of the time to live.
     pub unit: Nanos,
-    /// Timeout of one request, from the time to live.
+    /// Timeout of one request, as a function of the time to live.
     pub timeout: fn(Nanos) -> Nanos,
     /// The number of tries of one acquire.
     pub tries: u32,

@@ -6,7 +6,7 @@ use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 use crate::lock::Deadline;
 use crate::lock::config::DeadlineFrom;
 
-/// A time to live as its holder counts it.
+/// A time to live as its holder measures it.
 #[derive(Clone, Copy, Debug)]
 pub struct Lease {
     /// Time to live of the key, ns.
@@ -20,8 +20,8 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The deadline of a grant or renewal whose first request was sent at reading `sent` and whose
-    /// last reply has just arrived.
+    /// The deadline of a grant or renewal: `sent` is the reading at which its first request was
+    /// sent; its last reply has just arrived.
     pub fn deadline(&self, host: &Host, sent: Nanos) -> Deadline {
         let from = match self.from {
             DeadlineFrom::Send => sent,
@@ -30,8 +30,8 @@ impl Lease {
         (self.clock, from.saturating_add(self.ttl.saturating_sub(self.drift)))
     }
 
-    /// The time left at reading `now` of a lease that was requested at reading `sent`; `None` if it
-    /// is over.
+    /// The time left at reading `now` of a lease that was requested at reading `sent`; `None` if
+    /// the lease is over.
     pub fn left(&self, sent: Nanos, now: Nanos) -> Option<Nanos> {
         validity(self.ttl, now.saturating_sub(sent), self.drift)
     }

@@ -27,8 +27,8 @@ pub mod token;
 ///
 /// A timeout is *unknown*, never refused: the server may have executed the request.
 ///
-/// The contract, of which [`Notice`] has the rest. A lock that breaks a line of it is detected
-/// (`broken-contract`), and the line is reported:
+/// The contract is listed here and continued at [`Notice`]. A lock that breaks a line of it is
+/// detected (`broken-contract`), and the line is reported:
 ///
 /// 1. Lock: no call of a lock panics, and no task that it has spawned
 /// 2. Lock: time passes: a process takes at most 100000 steps in one second
@@ -43,7 +43,7 @@ pub trait Lock {
     async fn acquire(&mut self) -> Acquired;
     /// Extends a grant by the lock's time to live.
     async fn extend(&mut self, grant: &Grant) -> Extended;
-    /// Releases a grant; also one that an unknown acquire may have left.
+    /// Releases a grant, which may be one that an unknown acquire left.
     async fn release(&mut self, grant: &Grant) -> Released;
 }
 
@@ -129,7 +129,8 @@ impl Setting {
     }
 }
 
-/// A pending renewal. One that is dropped half-way, as by a timeout around it, has no outcome.
+/// A pending renewal. A renewal that is dropped before its reply, as by a timeout around it, has no
+/// outcome.
 struct Renewal<'a> {
     notify: &'a Notify,
     op: u32,
@@ -149,8 +150,8 @@ impl Drop for Renewal<'_> {
 pub struct Call {
     /// Its id in the run. Requests carry it as their provenance.
     pub op: u32,
-    /// Its number among the operations of its process, counted from 1. Draws and messages are
-    /// addressed by it, so that other processes cannot move them.
+    /// Its number among the operations of its process, counted from 1. It is the address of draws
+    /// and messages, so that other processes cannot move them.
     pub nth: u32,
 }
 
@@ -172,9 +173,9 @@ pub type Notify = Rc<dyn Fn(Notice) -> Call>;
 /// 4. Notice: Extending and Lost name the token of a grant that the caller was given
 /// 5. Notice: Extended and Abandoned end, once, a renewal that Extending has begun
 ///
-/// A grant that an acquire is about to return counts, and so does the last one with that token even
-/// after the caller released it. Of several grants with one token, the oldest that is held is
-/// meant; a loss applies to all of them.
+/// A grant that an acquire is about to return counts as given, and so does the last grant with that
+/// token even after the caller released it. If several grants have one token, the notice means the
+/// oldest that is held; a loss applies to all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A renewal of the grant with this token is about to be sent.
@@ -195,7 +196,7 @@ pub enum Notice {
         /// The number that [`Notice::Extending`] returned.
         op: u32,
     },
-    /// The caller is notified that the grant with this token is lost.
+    /// Notifies the caller that the grant with this token is lost.
     Lost {
         /// The grant's token.
         token: String,

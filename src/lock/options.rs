@@ -13,7 +13,7 @@ pub struct LockOption {
     pub of: Group,
 }
 
-/// A group of locks, and the refusal if another lock is given their option.
+/// A group of locks, and the refusal of their option for any other lock.
 pub struct Group {
     /// Whether a lock is in the group.
     pub has: fn(&Algorithm) -> bool,
@@ -29,37 +29,37 @@ const ALL: Group = Group { has: |_| true, what: "", instead: "" };
 const COUNTING: Group = Group {
     has: |lock| lock.queries_all,
     what: "queries one node and has no quorum",
-    instead: "take it out",
+    instead: "remove it",
 };
 
 /// Locks that extend a grant by themselves.
 const RENEWING: Group = Group {
     has: |lock| lock.renews,
     what: "does not renew",
-    instead: "take it out, or take token-lua-renewed or redisson",
+    instead: "remove it, or use token-lua-renewed or redisson",
 };
 
-/// Locks that give back a grant with too little left for the work; and locks of users, which may.
+/// Locks that release a grant with too little left for the work, and users' locks, which may do so.
 const CHECKING: Group = Group {
     has: |lock| {
         lock.queries_all || !ALGORITHMS.iter().any(|catalogued| catalogued.name == lock.name)
     },
     what: "does not check what is left of its lease",
-    instead: "take it out, or take redlock",
+    instead: "remove it, or use redlock",
 };
 
-/// Locks that send a request again; and locks of users, which may.
+/// Locks that send a request again, and users' locks, which may do so.
 const RETRYING: Group = Group {
     has: |lock| repeats(lock) || lock.name == redisson::NAME,
     what: "tries each request once",
-    instead: "take it out, or take token-get-del, redlock or redisson",
+    instead: "remove it, or use token-get-del, redlock or redisson",
 };
 
-/// Locks that wait before they try again: those, and the one that renews.
+/// Locks that wait before they try again: the retrying ones, and the one that renews.
 const PAUSING: Group = Group {
     has: |lock| repeats(lock) || lock.renews,
     what: "does not try again by itself",
-    instead: "take it out, or write [workload] retry: how long a client waits after a refusal",
+    instead: "remove it, or write [workload] retry: how long a client waits after a refusal",
 };
 
 fn repeats(lock: &Algorithm) -> bool {
@@ -71,20 +71,20 @@ fn repeats(lock: &Algorithm) -> bool {
 const ACKNOWLEDGED: Group = Group {
     has: |lock| lock.name == wait_replicas::NAME,
     what: "does not wait for replicas",
-    instead: "take it out, or take wait-replicas",
+    instead: "remove it, or use wait-replicas",
 };
 
 /// The lock whose waiters are notified of a release.
 const QUEUEING: Group = Group {
     has: |lock| lock.name == redisson::NAME,
     what: "does not wait for its turn",
-    instead: "take it out, or take redisson",
+    instead: "remove it, or use redisson",
 };
 
 /// Locks that can omit the comparison with the owner's token.
 const COMPARING: Group = Group {
     has: |lock| lock.name != redisson::NAME,
-    what: "gives back and prolongs by its field alone",
+    what: "releases and extends by its field alone",
     instead: "own, or another lock",
 };
 

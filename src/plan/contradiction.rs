@@ -12,12 +12,12 @@ pub type Checked = Result<(), Refusal>;
 
 /// The maximum number of rounds of a client, and of tries of an acquire.
 pub const MAX_ROUNDS: u32 = 1_000_000;
-/// The maximum rate error of a clock: half as fast again, or half as fast.
+/// The maximum rate error of a clock, ppm: 50 % too fast or too slow.
 const MAX_PPM: i32 = 500_000;
-/// The maximum of lost tries per million: a message must arrive eventually.
+/// The maximum number of lost tries per million: a message must arrive eventually.
 pub const MAX_LOSS: u32 = 900_000;
 
-/// Refuses, if `wrong`.
+/// Refuses the value at `place` if `wrong`.
 pub fn refuse_if(wrong: bool, place: &str, what: impl Into<String>, instead: &str) -> Checked {
     if !wrong {
         return Ok(());

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Extend {
-    /// It does not.
+    /// It does not extend its grant.
     #[default]
     Never,
-    /// Each time that this share of the lease has passed.
+    /// It extends each time that this share of the lease has passed.
     Share(Rhythm),
-    /// Each time that half of the lease has passed; its work ends when the lock reports the loss,
-    /// or when the workload is to stop.
+    /// It extends each time that half of the lease has passed. Its work ends when the lock reports
+    /// the loss, or when the workload is to stop.
     UntilLost,
 }
 
@@ -30,22 +30,22 @@ pub struct Rhythm {
 const HALF: Rhythm = Rhythm { parts: 1, of: 2 };
 
 impl Rhythm {
-    /// When the next extend is due after a grant of this length, ns.
+    /// The time from a grant with this lease to the next extend, ns.
     pub fn due(self, lease: Nanos) -> Nanos {
         let share = u128::from(lease) * u128::from(self.parts) / u128::from(self.of);
         Nanos::try_from(share).unwrap_or(lease)
     }
 
-    /// How much of a lease must be left for a client that could not extend it, so that its last
-    /// access is in time: half of what was left when the extend was due, ns.
+    /// How much of a lease must remain for a client that could not extend it, ns, so that its last
+    /// access is in time: half of what remained when the extend was due.
     pub fn reserve(self, lease: Nanos) -> Nanos {
         (lease - self.due(lease)) / 2
     }
 }
 
 impl Extend {
-    /// The shorter intervals among half of the lease, a third, a quarter, and so on; for work that
-    /// goes on until the lock is lost, also the same interval with work that has an end.
+    /// Those of a half, a third and a quarter of the lease that are shorter than its own interval.
+    /// For work that continues until the lock is lost, all three: they give the work an end.
     pub fn each_sooner(self) -> impl Iterator<Item = Rhythm> {
         let own = self.rhythm().map(|own| (u64::from(own.parts), u64::from(own.of)));
         let is_sooner = move |of: &u32| {
@@ -55,7 +55,7 @@ impl Extend {
         (2..=4).filter(is_sooner).map(|of| Rhythm { parts: 1, of })
     }
 
-    /// How often it is extended, if at all.
+    /// How often the client extends its grant, if at all.
     pub fn rhythm(self) -> Option<Rhythm> {
         match self {
             Extend::Never => None,
@@ -107,7 +107,7 @@ impl std::str::FromStr for Extend {
         within
             .filter(|share| share.of <= 1_000)
             .map(Extend::Share)
-            .ok_or_else(|| format!("'{text}' does not say when a grant is prolonged"))
+            .ok_or_else(|| format!("'{text}' is no interval of extends"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What no fault of a plan may contain: an unsuitable target, an anchor that never occurs.
+//! Refuses what no fault of a plan may contain: an unsuitable target, an anchor that never occurs.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ pub fn faults(plan: &Plan, algorithm: &Algorithm) -> Checked {
     Ok(())
 }
 
-/// Refuses to halt clients whose lock runs tasks that no engine can stop.
+/// Refuses a fault that halts clients whose lock runs tasks that no engine can stop.
 fn can_stop(plan: &Plan, fault: &Fault, algorithm: &Algorithm, place: &str) -> Checked {
     let wrong = algorithm.runs_tokio && halts_clients(plan, fault);
     let what = format!("tokio's own tasks of {} go on through a pause", algorithm.name);
@@ -129,7 +129,7 @@ fn suits(plan: &Plan, verb: &Verb, host: &str, at: &str) -> Checked {
     refuse_if(is_master && !moved, at, what, &replica)
 }
 
-/// A cluster fails over on its own; only a replica can lag behind.
+/// Checks a verb in a cluster, which fails over on its own; only a replica can lag behind.
 fn in_cluster(shards: &Shards, verb: &Verb, host: &str, at: &str) -> Checked {
     let by_hand = matches!(verb, Verb::Failover);
     let what = "the cluster fails over by itself";
@@ -232,8 +232,8 @@ fn client(plan: &Plan, at: &str, who: &str) -> Checked {
     refuse_if(other, at, format!("'{who}' uses no lock"), "name a client: 'c1'")
 }
 
-/// An anchor on another fault: that fault must exist, it must have an end if the anchor is its end,
-/// and the chain of anchors must have a beginning.
+/// Checks an anchor on another fault: that fault must exist, it must have an end if the anchor is
+/// its end, and the chain of anchors must have a beginning.
 fn other_fault(plan: &Plan, fault: &Fault, id: u32, edge: Edge, at: &str) -> Checked {
     let find = |id: u32| plan.faults.iter().find(|fault| fault.id == id);
     let Some(other) = find(id) else {

@@ -1,4 +1,4 @@
-//! A plan as text and back. The text is stable: equal plans have equal bytes.
+//! Writes a plan as text, and reads it back. The text is stable: equal plans have equal bytes.
 
 use lockstorm_platform::trace::hash_of;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ struct Head {
 }
 
 impl Plan {
-    /// The plan as readable JSON, with a line end.
+    /// The plan as readable JSON, with a line break at its end.
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self).expect("a plan is plain data");
         text + "\n"
@@ -31,7 +31,7 @@ impl Plan {
         Plan::from_json_with(&Locks::default(), name, text)
     }
 
-    /// As [`Plan::from_json`]; the plan may name each of `locks`.
+    /// Like [`Plan::from_json`]; the plan may name each of `locks`.
     pub fn from_json_with(locks: &Locks, name: &str, text: &str) -> Result<Plan, Refusal> {
         let refuse = |refusal: Refusal| refusal.in_file(name, text);
         let head: Head =
@@ -68,7 +68,7 @@ fn another_version(text: &str, format: u64) -> Refusal {
     Refusal::at(start..start + "\"format\"".len(), what, label)
 }
 
-/// Another file than a plan: a scenario, the report of a finding, or anything else.
+/// The refusal of a file that is not a plan: a scenario, the report of a finding, or anything else.
 fn no_head(name: &str, text: &str, error: &serde_json::Error) -> Refusal {
     let refusal = no_plan(text, error);
     let is_report = text.trim_start().starts_with('{') && text.contains("\"written_by\"");
@@ -81,7 +81,7 @@ fn no_head(name: &str, text: &str, error: &serde_json::Error) -> Refusal {
     }
 }
 
-/// The place that serde_json reports, as bytes of the text.
+/// The refusal of a broken plan, at the place that serde_json reports, as bytes of the text.
 fn no_plan(text: &str, error: &serde_json::Error) -> Refusal {
     let before: usize =
         text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();

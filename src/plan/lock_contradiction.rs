@@ -1,5 +1,5 @@
-//! What no plan may contain about its lock: a lease in a unit that Redis does not accept, a quorum
-//! above the number of nodes, an option of another lock.
+//! Refuses what no plan may contain about its lock: a lease in a unit that Redis does not accept, a
+//! quorum above the number of nodes, an option of another lock.
 
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::compat::Difference;
@@ -57,7 +57,7 @@ fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
         let what = format!("{name} needs a ttl");
         refuse_if(missing, "lock.algorithm", what, "add ttl = \"10s\"")?;
         let what = format!("{name} has no lease that work could need a part of");
-        return refuse_if(needs > 0, "lock.needs", what, "take it out");
+        return refuse_if(needs > 0, "lock.needs", what, "remove it");
     };
     let what = format!("a key of {name} has no time to live");
     refuse_if(!algorithm.needs_ttl, place, what, "take ttl out, or take another lock")?;
@@ -69,7 +69,8 @@ fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(needs >= most && needs > 0, "lock.needs", what, &instead)
 }
 
-/// Redis accepts a time to live in whole milliseconds, or seconds, above zero.
+/// Refuses a time to live that is not in whole milliseconds (or seconds) above zero: Redis accepts
+/// no other.
 fn whole_ttl(place: &str, ttl: Nanos, algorithm: &Algorithm) -> Checked {
     refuse_if(ttl == 0, place, "Redis refuses a time to live of 0", "at least 1ms")?;
     let unit = algorithm.defaults.unit;
@@ -87,7 +88,7 @@ fn quorum(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let (name, nodes) = (algorithm.name, plan.topology.masters());
     let many = plan.topology.kind == TopologyKind::Independent;
     let alone = many && nodes > 1 && !algorithm.queries_all;
-    let what = format!("{name} queries one node, and {nodes} independent ones are there");
+    let what = format!("{name} queries one node, and {nodes} independent nodes are configured");
     refuse_if(alone, "topology.kind", what, "single, or a redlock")?;
     let Some(quorum) = plan.lock.quorum else { return Ok(()) };
     let place = "lock.quorum";
@@ -102,7 +103,7 @@ fn renewal(plan: &Plan, algorithm: &Algorithm) -> Checked {
     for (place, length) in
         [("lock.renew_every", config.renew_every), ("lock.renew_ttl", config.renew_ttl)]
     {
-        refuse_if(length == Some(0), place, "this is no length", "above 0s")?;
+        refuse_if(length == Some(0), place, "a length of 0", "above 0s")?;
     }
     if let Some(ttl) = config.renew_ttl {
         whole_ttl("lock.renew_ttl", ttl, algorithm)?;
@@ -112,7 +113,7 @@ fn renewal(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(too_late, "lock.renew_every", what, "less than ttl")
 }
 
-/// Only a lock that waits for replicas has these options, and only if there are that many replicas.
+/// Checks the options of a lock that waits for replicas: there must be that many replicas.
 fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let (config, name) = (&plan.lock, algorithm.name);
     if name != WAITS {
@@ -137,7 +138,7 @@ fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(acks < least || acks > replicas, "lock.acks", what, &instead)
 }
 
-/// WAITAOF exists since Redis 7.2, and needs an append-only file.
+/// Refuses WAITAOF before Redis 7.2 and without an append-only file.
 fn synced(plan: &Plan) -> Checked {
     let topology = &plan.topology;
     let (fsync, place) = (plan.lock.fsync, "lock.fsync");
@@ -149,10 +150,10 @@ fn synced(plan: &Plan) -> Checked {
     refuse_if(fsync && no_file, place, what, "persistence = \"aof-everysec\" in [topology]")
 }
 
-/// Subscribing to Sentinels needs Sentinels.
+/// Refuses a subscription to Sentinels without Sentinels.
 fn discovery(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let listens = plan.lock.discovery == DiscoveryShape::SwitchMaster;
     let deaf = algorithm.queries_all || plan.topology.kind != TopologyKind::Sentinel;
     let what = "there is no Sentinel whose +switch-master could be listened to";
-    refuse_if(listens && deaf, "lock.discovery", what, "take it out, or kind = \"sentinel\"")
+    refuse_if(listens && deaf, "lock.discovery", what, "remove it, or kind = \"sentinel\"")
 }

@@ -1,4 +1,4 @@
-//! A plan: a scenario with every choice made. It is a value; saved, it is the reproduction.
+//! A plan: a scenario with every choice made. It is a value; once saved, it is the reproduction.
 
 pub mod contradiction;
 pub mod extend;
@@ -44,13 +44,13 @@ pub struct Plan {
     pub workload: Workload,
     /// The network.
     pub links: Links,
-    /// The initial settings of hosts' clocks, by host name.
+    /// The initial settings of the hosts' clocks, by host name.
     #[serde(default)]
     pub clocks: BTreeMap<String, ClockSetting>,
     /// The faults.
     #[serde(default)]
     pub faults: Vec<Fault>,
-    /// Whether a hunt drew the faults, so that they were not chosen individually.
+    /// Whether a hunt drew the faults, so that nobody chose them individually.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_drawn: bool,
     /// Draws that are fixed by hand.
@@ -118,8 +118,8 @@ pub struct Topology {
     /// Whether nodes that are down at the heal stay down.
     #[serde(default)]
     pub keep_down: bool,
-    /// The server whose behaviour each node has. The default is not written, so plans of earlier
-    /// versions keep their bytes.
+    /// The server whose behaviour each node has. The default is not written, so that plans of
+    /// earlier versions keep their bytes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub compat: Compat,
     /// When a master rejects writes for lack of replicas; `None` for never.
@@ -178,18 +178,18 @@ pub struct MinReplicas {
 pub struct Sentinels {
     /// The number of Sentinels.
     pub count: u32,
-    /// How many of them have to consider the master down.
+    /// How many of them must consider the master down.
     pub quorum: u32,
-    /// After how long without a valid reply it is down, ns.
+    /// The time without a valid reply after which the master counts as down, ns.
     pub down_after: Nanos,
-    /// After how long a failover is abandoned, ns.
+    /// The time after which a failover is abandoned, ns.
     pub failover_timeout: Nanos,
     /// How many replicas are reconfigured at a time to follow the new master.
     pub parallel_syncs: u32,
 }
 
 impl Sentinels {
-    /// This many Sentinels with a majority as quorum and Redis's default times.
+    /// This many Sentinels with a majority as the quorum and Redis's default times.
     pub fn by_default(count: u32) -> Sentinels {
         Sentinels {
             count,
@@ -201,13 +201,14 @@ impl Sentinels {
     }
 }
 
-/// The slots of a cluster: even shares of the masters, which all nodes know from the start.
+/// The slots of a cluster: each master has an equal share, and all nodes know the shares from the
+/// start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shards {
     /// The number of masters: `n1` has the first slots.
     pub masters: u32,
-    /// After how long without a reply a node is suspected: `cluster-node-timeout`, ns.
+    /// The time without a reply after which a node is suspected: `cluster-node-timeout`, ns.
     pub node_timeout: Nanos,
 }
 
@@ -284,8 +285,8 @@ impl Topology {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Files {
-    /// When all keys are saved: pairs of seconds and changes, as in Redis. If empty, the default
-    /// ones apply for `rdb`.
+    /// When all keys are saved: pairs of seconds and changes, as in Redis. If empty, `rdb` has the
+    /// default pairs.
     #[serde(default)]
     pub save: String,
     /// How long a background save takes, ns.
@@ -305,9 +306,11 @@ pub struct Files {
 pub enum TopologyKind {
     /// One node.
     Single,
-    /// A master and its replicas; the name `master` resolves to the master, failover is by command.
+    /// A master and its replicas. The name `master` resolves to the master; a failover needs a
+    /// command.
     Replicated,
-    /// A master, its replicas, and Sentinels that fail over on their own; clients query these.
+    /// A master, its replicas, and Sentinels that fail over on their own; clients query the
+    /// Sentinels.
     Sentinel,
     /// Masters that share the slots, and their replicas, which fail over on their own.
     Cluster,
@@ -352,8 +355,8 @@ pub struct Workload {
     pub fence: FenceMode,
     /// Which accesses carry the fence and are checked.
     pub fence_on: FenceOn,
-    /// Whether the client checks its deadline before each guarded access, and gives up once it is
-    /// over.
+    /// Whether the client checks its deadline before each guarded access, and stops once it has
+    /// passed.
     pub check_validity: bool,
     /// Items in stock, for `stock`.
     pub items: i64,
@@ -390,7 +393,8 @@ pub enum FenceMode {
     None,
     /// It rejects a fence smaller than the largest seen.
     RejectSmaller,
-    /// It rejects a fence not larger than that of the last accepted write: one write per grant.
+    /// It rejects a fence not larger than that of the last accepted write: each grant has one
+    /// write.
     RejectSmallerOrEqual,
     /// It accepts a write only if the value is still the one that its caller read.
     CompareAndSet,
@@ -413,7 +417,7 @@ pub enum FenceOn {
 pub struct Links {
     /// The latency of a link that is not named.
     pub latency: Latency,
-    /// Links with latencies of their own: `from -> to`.
+    /// The latencies of named links: `from -> to`.
     #[serde(default)]
     pub named: BTreeMap<String, Latency>,
     /// Lost tries per million on every link.
@@ -428,7 +432,7 @@ impl Links {
     }
 
     /// The latencies of the links between callers and such hosts. Links between nodes, between
-    /// Sentinels, and between the two carry no message of a caller.
+    /// Sentinels, and between nodes and Sentinels carry no message of a caller.
     pub(crate) fn of_callers(
         &self,
         counts: impl Fn(&str) -> bool,

@@ -1,7 +1,7 @@
-//! What no plan may contain: unknown hosts, a quorum above the number of nodes, inconsistent times.
+//! Refuses what no plan may contain: unknown hosts, a quorum above the number of nodes,
+//! inconsistent times.
 //!
-//! Scenarios and plans from files are both checked here, so that no later code has to refuse or
-//! panic.
+//! Scenarios and plans from files are both checked here, so that no later code refuses or panics.
 
 use lockstorm_platform::fault::Target;
 use lockstorm_platform::network::Latency;
@@ -35,7 +35,7 @@ impl Plan {
         self.validate_with(&Locks::default())
     }
 
-    /// As [`Plan::validate`]; the lock must be one of `locks`.
+    /// Like [`Plan::validate`]; the lock must be one of `locks`.
     pub fn validate_with(&self, locks: &Locks) -> Result<(), Refusal> {
         name(self)?;
         topology(self)?;
@@ -57,7 +57,7 @@ fn name(plan: &Plan) -> Checked {
     refuse_if(!good, "name", what, "small letters, digits and '-', at most 80")
 }
 
-/// The settings of files must fit the persistence of the nodes.
+/// Refuses settings of files that do not fit the persistence of the nodes.
 fn files(plan: &Plan) -> Checked {
     let (kept, files) = (plan.topology.persistence, &plan.topology.files);
     let numbers: Option<Vec<u64>> =
@@ -79,7 +79,7 @@ fn files(plan: &Plan) -> Checked {
     in_reach("topology.save_time", files.save_time)
 }
 
-/// A master that needs more replicas than exist would never accept a write.
+/// Refuses a master that needs more replicas than exist: it would never accept a write.
 fn min_replicas(plan: &Plan) -> Checked {
     let Some(least) = &plan.topology.min_replicas else { return Ok(()) };
     let replicas = plan.topology.replicas();
@@ -127,7 +127,9 @@ fn topology(plan: &Plan) -> Checked {
     let place = "topology.sentinels";
     match (plan.topology.kind, &plan.topology.sentinels) {
         (TopologyKind::Sentinel, Some(sentinels)) => watch(sentinels),
-        (TopologyKind::Sentinel, None) => refuse_if(true, place, "nobody watches", "add them"),
+        (TopologyKind::Sentinel, None) => {
+            refuse_if(true, place, "no Sentinel watches the master", "add them")
+        }
         (_, sentinels) => {
             let what = "there is nothing for Sentinels to do";
             refuse_if(sentinels.is_some(), place, what, "kind = \"sentinel\"")
@@ -135,7 +137,7 @@ fn topology(plan: &Plan) -> Checked {
     }
 }
 
-/// Refuses Sentinels that could never agree, and times that they cannot be configured with.
+/// Refuses Sentinels that could never agree, and times with which Sentinels cannot be configured.
 fn watch(sentinels: &Sentinels) -> Checked {
     let (count, quorum) = (sentinels.count, sentinels.quorum);
     let instead = format!("from 1 to {MAX_NODES}");
@@ -160,12 +162,12 @@ fn in_whole_ms(place: &str, length: Nanos, who: &str) -> Checked {
     refuse_if(!whole, place, what, "a multiple of 1ms, above 0s")
 }
 
-/// Refuses a cluster without masters, replicas that cannot be divided evenly, and a timeout that
-/// nodes cannot be configured with.
+/// Refuses a cluster without masters, replicas that cannot be divided evenly, and a timeout with
+/// which nodes cannot be configured.
 fn cluster(plan: &Plan) -> Checked {
     let nodes = plan.topology.nodes;
     let Some(shards) = &plan.topology.shards else {
-        return refuse_if(true, "topology.shards", "nobody serves the slots", "add them");
+        return refuse_if(true, "topology.shards", "no node serves the slots", "add them");
     };
     let masters = shards.masters;
     let what = "a cluster needs a master for its slots";
@@ -192,7 +194,7 @@ fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Refusa
 
 fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let work = &plan.workload;
-    refuse_if(work.clients == 0, "workload.clients", "nobody wants the lock", "at least 1")?;
+    refuse_if(work.clients == 0, "workload.clients", "no client uses the lock", "at least 1")?;
     let instead = format!("at most {MAX_CLIENTS}");
     let many = work.clients > MAX_CLIENTS;
     refuse_if(many, "workload.clients", "these are too many clients", &instead)?;

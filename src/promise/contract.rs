@@ -14,7 +14,7 @@ pub const MAX_STEPS: u32 = 100_000;
 pub enum Clause {
     /// No code of the lock panics.
     NoPanic,
-    /// Time passes while it works.
+    /// Time passes while the lock works.
     TimePasses,
     /// A permit is in the valid range.
     PermitInRange,
@@ -22,7 +22,7 @@ pub enum Clause {
     KnownGrant,
     /// Only a renewal that has begun may end.
     KnownRenewal,
-    /// It depends only on its setting.
+    /// The lock depends only on its setting.
     Repeatable,
 }
 

@@ -1,4 +1,4 @@
-//! What a lock promises and assumes, as data. Everything that judges a lock knows only this of it.
+//! What a lock promises and assumes, as data. Code that judges a lock knows nothing else about it.
 
 use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,9 @@ pub mod contract;
 /// What a lock promises and assumes, as data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promise {
-    /// The maximum number of concurrent holders. If it is more than one, the guarded resource is
-    /// not judged, since its workloads need one holder at a time, nor which caller changes whose
-    /// key.
+    /// The maximum number of concurrent holders. If it is more than one, two things are not judged:
+    /// the guarded resource, since its workloads need one holder at a time, and which caller
+    /// changes whose key.
     pub holders: u32,
     /// Whether it notifies a running caller of the loss of the lock.
     pub reports_loss: bool,
@@ -80,8 +80,9 @@ pub enum Bounded {
     /// assumes this implicitly: the bound is the time that the probe has in any case.
     Leaderless,
     /// How long after the heal a master still reports to clients that too few replicas have their
-    /// writes, ns: as long as a lost replica takes to notice, or a sender waits between two tries.
-    /// Every lock assumes this implicitly: the bound is the time that the probe has in any case.
+    /// writes, ns. This may take as long as a replica needs to notice that its connection is lost,
+    /// or as a sender waits between two tries. Every lock assumes this implicitly: the bound is the
+    /// time that the probe has in any case.
     Unreplicated,
     /// The total delay of the accesses of one hold on their way to the resource, compared with a
     /// run without faults, ns.
@@ -96,16 +97,18 @@ pub struct Work {
     pub lasts: Nanos,
     /// The part of `lasts` that is the caller's own work, without messages, ns.
     pub works: Nanos,
-    /// The time within which a caller's requests are answered, without faults, ns: the maximum of a
-    /// request and its reply, and usually the first request too, which has to find its node and to
-    /// connect. [`Nanos::MAX`] if a client gives up the search for the node before it ends.
+    /// The time within which a caller's requests are answered, without faults, ns: the maximum time
+    /// of a request and its reply, or the median time of the first request, which has to find its
+    /// node and to connect, if that is longer. [`Nanos::MAX`] if a client gives up the search for
+    /// the node before it ends.
     pub reply: Nanos,
     /// The number of calls to the lock within that time; each takes at most one request timeout.
     pub calls: u64,
     /// Whether the caller extends its grant: then this is the work between two extends, and the
     /// call before it may be an extend.
     pub extends: bool,
-    /// By how much an access may be late until its caller gives up on it and releases the lock, ns.
+    /// By how much an access may be late before its caller gives up on it and releases the lock,
+    /// ns.
     pub patience: Nanos,
     /// Whether, without faults, every access arrives before its caller gives up on it. Otherwise no
     /// lock without a fence can keep it out of the next holder's time.

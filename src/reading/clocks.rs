@@ -30,7 +30,7 @@ impl<'a> Clocks<'a> {
         of_host.map_or(&[], Vec::as_slice)
     }
 
-    /// The line of the clock at a moment, if the history knows it.
+    /// The line of the clock at a moment, if the history contains it.
     pub fn line(&self, host: &str, clock: Clock, moment: Moment) -> Option<Line> {
         let pieces = self.pieces(host, clock);
         let later = pieces.partition_point(|piece| Moment::from(piece.from) <= moment);

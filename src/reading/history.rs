@@ -1,5 +1,5 @@
-//! All that is read from a history: its index, the holds with their coverage, the tenures that they
-//! form, the lives of the lock's key.
+//! Everything that is read from a history: its index, the holds with their coverage, the tenures
+//! that they form, and the lives of the lock's key.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -37,8 +37,8 @@ impl<'a> Deref for Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// Reads a history for the lock with that key, which so many callers may hold at once, and
-    /// which they re-enter or not.
+    /// Reads a history for the lock with that key. `holders` is the maximum number of concurrent
+    /// holders; `reenters` says whether callers acquire the lock again while they hold it.
     pub fn of(
         history: &'a History,
         lock_key: &'a str,
@@ -55,15 +55,17 @@ impl<'a> Reading<'a> {
             by_acquire.extend(tenure.acquires.iter().map(|acquire| (*acquire, index)));
         }
         let mut reading = Reading { index, holds, tenures, lives: Lives::default(), by_acquire };
+        // The lives come last: whether a key is taken over depends on the tenures.
         reading.lives = Lives::of(history, lock_key, |creator, change| {
             holders == 1 && reading.takes_over(creator, change)
         });
         reading
     }
 
-    /// Whether a change makes a key of that creator the key of its own operation: the operation
-    /// belongs to another tenure, and nobody relies on the key any more, or both were granted the
-    /// lock with owner values that differ. Grants with the same owner value share a key.
+    /// Whether a change makes a key of that creator the key of its own operation. It does so if the
+    /// operation belongs to another tenure and nobody relies on the key any more, or if both
+    /// acquires were granted the lock with different owner values. Grants with the same owner value
+    /// share a key. An acquire or an extend also takes over a key that has no owner.
     fn takes_over(&self, creator: Option<OpId>, change: &Key) -> bool {
         let owner = creator.and_then(|creator| self.owner(creator));
         let Some(by) = change.by.and_then(|by| self.op(by)) else { return false };
@@ -82,9 +84,9 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Whether an acquire that changes a key in place may enter the lock by that: it was granted,
-    /// or it gave the key another expiry. A try that is refused, or lost its reply, may have done
-    /// no more than count itself.
+    /// Whether an acquire that changes a key in place may get the lock by that: it was granted, or
+    /// it gave the key another expiry. A try that is refused, or whose reply was lost, may only
+    /// have incremented a counter.
     fn enters(&self, by: &Op, change: &Key) -> bool {
         let keys = &self.history.keys;
         let place = keys.partition_point(|key| key.at < change.at);
@@ -101,7 +103,7 @@ impl<'a> Reading<'a> {
         token(one).zip(token(other)).is_some_and(|(one, other)| one != other)
     }
 
-    /// The acquire to which a key belongs, also one whose release set it.
+    /// The acquire to which a key belongs; for a key that a release set, the acquire of its grant.
     pub fn leaver(&self, key: &KeyLife) -> Option<OpId> {
         let by = self.op(key.by?)?;
         match by.kind {
@@ -165,10 +167,10 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// When a key's time to live is over, whenever that is noticed: the key lives while its node's
-    /// wall clock reads its last millisecond, and is gone in the next. If the clock is set back
-    /// before anybody noticed, the key is there as before. An expiry counts from when it was set:
-    /// one that a start restores was not there before.
+    /// When a key's time to live is over, whether or not the node has noticed: the key lives while
+    /// its node's wall clock reads its last millisecond, and is gone in the next. If the clock is
+    /// set back before the node notices, the key exists as before. An expiry counts from the moment
+    /// at which it was set: one that a start restores did not exist before.
     pub fn passes(&self, key: &KeyLife) -> Moment {
         let over = key.until_ms.and_then(|until| {
             let reading = until.saturating_add(1).saturating_mul(MILLISECOND);

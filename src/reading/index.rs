@@ -109,21 +109,21 @@ impl<'a> HistoryIndex<'a> {
         ops.iter().filter_map(|id| self.op(*id))
     }
 
-    /// When a node executed the commands of an operation, without those that it refused.
+    /// When a node executed the commands of an operation, except those that it declined.
     pub fn commands(&self, op: OpId, node: &str) -> impl Iterator<Item = Instant> {
         let own = self.history.requests.iter().filter(move |request| request.op == op);
         let own = own.filter(move |request| request.to == node && !request.declined);
         own.filter_map(|request| request.at(Leg::Applied))
     }
 
-    /// Whether a command that its node executed made a change, and not a master, a start or the
-    /// node itself.
+    /// Whether a command that the node executed made a change, rather than its master, a start or
+    /// the node itself.
     pub fn is_by_command(&self, key: &Key) -> bool {
         let made = |by: OpId| self.commands(by, &key.node).any(|at| at.at == key.at.at);
         key.by.is_some_and(made)
     }
 
-    /// Whether a node's process ended between two moments, killed or by itself.
+    /// Whether a node's process was killed, or exited on its own, between two moments.
     pub fn ended_within(&self, node: &str, from: Moment, to: Moment) -> bool {
         let mut sightings = self.history.sightings.iter();
         let exited = sightings.any(|seen| {
@@ -165,7 +165,7 @@ impl<'a> HistoryIndex<'a> {
         })
     }
 
-    /// The beginning and the end of a fault interval.
+    /// The beginning and the end of a fault interval. The death of its process ends a halt.
     pub fn lasts(&self, interval: &FaultInterval) -> (Moment, Moment) {
         let from = Moment::from(interval.from);
         let to = Moment::from(interval.until(self.history.end));
@@ -176,8 +176,8 @@ impl<'a> HistoryIndex<'a> {
         (from, death.map_or(to, |death| death.at.min(to)))
     }
 
-    /// When a fault was over for its target: a suspension once its machine has no power or its
-    /// clocks go on, though a process died meanwhile.
+    /// When a fault was over for its target. A suspension is over once its machine loses power or
+    /// its clocks run again, even if a process died meanwhile.
     pub fn is_over_at(&self, interval: &FaultInterval) -> Moment {
         let (from, over) = self.lasts(interval);
         let host = match &interval.target {
@@ -213,7 +213,7 @@ impl<'a> HistoryIndex<'a> {
         own.filter(move |_| is_gone && key.by.is_none())
     }
 
-    /// The faults whose command promoted a node, as it reported.
+    /// The faults whose command caused the promotion that a node reported.
     pub fn promoters(
         &self,
         led: &'a Sighting,
@@ -224,8 +224,8 @@ impl<'a> HistoryIndex<'a> {
         })
     }
 
-    /// Whether a key began before a moment, or its node put back at a start what an operation had
-    /// set that was over by then.
+    /// Whether a key began before a moment, or a start of its node restored it and the operation
+    /// that had set it was over by then.
     pub fn is_from_before(&self, key: &Key, moment: Moment) -> bool {
         let is_over = |by: &OpId| {
             let ret = self.op(*by).and_then(|op| op.ret);

@@ -1,12 +1,13 @@
 //! The lives of the lock's key on each node: which operation created it, which changed it, what
 //! ended it.
 //!
-//! A key that an operation of another grant changes in place, once nobody relies on it any more, or
-//! with an owner value that differs, is from then on that operation's. So a lock is taken over
-//! whose key stays, and whose value says whether it is free. An acquire that was not granted takes
-//! over nothing unless it changes the expiry: it may have counted itself.
+//! If an operation of another grant changes a key in place, once nobody relies on the key any more,
+//! or with a different owner value, the key belongs to that operation from then on. A lock whose
+//! key stays, and whose value says whether it is free, is taken over in this way. An acquire that
+//! was not granted takes nothing over unless it changes the expiry: it may only have incremented a
+//! counter.
 //!
-//! Beyond that only provenance matters: owner values may be equal.
+//! Otherwise only provenance decides, because owner values may be equal.
 
 use crate::history::{History, Key, OpId};
 use crate::reading::moment::Moment;
@@ -49,7 +50,7 @@ pub struct LifeEnd {
 pub struct Touch {
     /// Index of the change.
     pub change: usize,
-    /// Index of the incarnation that was changed.
+    /// Index of the life that was changed.
     pub met: usize,
 }
 
@@ -90,8 +91,8 @@ impl<'a> Lives<'a> {
         lives
     }
 
-    /// Applies one change on a node where that incarnation is alive, and is taken over by the
-    /// change or not; returns the one alive afterwards.
+    /// Applies one change on a node on which `alive` is the current life, which the change takes
+    /// over or not; returns the life that is current afterwards.
     fn replay(
         &mut self,
         index: usize,

@@ -64,7 +64,7 @@ impl<'a> Leaders<'a> {
         leading
     }
 
-    /// Whether a node is one that serves clients at a moment: it leads its group, or nobody does.
+    /// Whether a node should serve clients at a moment: it leads its group, or no node of it leads.
     pub fn would_serve(&self, node: &'a str, at: Moment) -> bool {
         let leading = self.leading(self.group(node), at);
         leading.is_empty() || leading.contains(node)
@@ -111,7 +111,7 @@ pub fn leaderless(reading: &Reading, quorum: u32) -> Vec<(Moment, Moment)> {
 }
 
 /// The nodes that could have the lock's key: those of the groups that ever had it; if none ever
-/// did, those to which the lock's requests went; without requests, all that reported a role.
+/// did, those to which the lock sent requests; without requests, all that reported a role.
 fn deciding<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
     let group_of = names(reading.history);
     let group = |node: &'a str| group_of.get(node).copied().unwrap_or(node);
@@ -132,8 +132,8 @@ fn known<'a>(reading: &Reading<'a>, group_of: &BTreeMap<&'a str, &'a str>) -> BT
     group_of.keys().copied().chain(holding).chain(queried(reading)).collect()
 }
 
-/// The nodes to which requests of the lock went. A request without a key, which may look
-/// for the node, does not count, nor does an access to the resource.
+/// The nodes to which the lock sent requests. A request without a key, which may look for the node,
+/// does not count, nor does an access to the resource.
 fn queried<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
     let requests = reading.history.requests.iter();
     let of_lock = |request: &&Request| {
@@ -165,7 +165,8 @@ fn names(history: &History) -> BTreeMap<&str, &str> {
     group_of
 }
 
-/// Each group of nodes of which one followed another at any time. Nodes without a role are in none.
+/// Each group of nodes of which one followed another at any time. Nodes without a known role are in
+/// none.
 pub fn groups<'a>(reading: &Reading<'a>) -> Vec<BTreeSet<&'a str>> {
     let mut groups: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (node, name) in names(reading.history) {

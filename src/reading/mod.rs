@@ -8,12 +8,12 @@
 //! - [`clocks`]: the readings of a host's clocks
 //! - [`hold`]: the interval in which a caller believes that it owns the lock
 //! - [`tenure`]: nested grants of one caller, as one
-//! - [`life`]: one life of the lock's key on one node
+//! - [`key_life`]: the lives of the lock's key on each node
 //! - [`presence`]: when a key keeps others out
-//! - [`tries`]: the requests of an operation that begins again
+//! - [`tries`]: the requests of an operation, by its tries
 //! - [`leaders`]: when no master could have served the lock
 //!
-//! A history is derived from a trace, and that is read here too:
+//! A history is derived from a trace, which is also read here:
 //!
 //! - [`provenance`]: what caused a change of a key, however the change reached its node
 

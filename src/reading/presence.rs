@@ -1,6 +1,6 @@
-//! When a key keeps others out: while its node's wall clock has not come to the end of its time to
-//! live, whether or not the node has noticed. A clock that is set back before anybody noticed
-//! brings the key back; in between, it was not there.
+//! When a key keeps others out: while its node's wall clock has not reached the end of its time to
+//! live, whether or not the node has noticed. If the clock is set back before the node notices, the
+//! key is back; in between it did not exist.
 
 use lockstorm_platform::time::{Clock, MILLISECOND};
 
@@ -9,7 +9,7 @@ use crate::reading::key_life::KeyLife;
 use crate::reading::moment::Moment;
 
 impl Reading<'_> {
-    /// The stretches in which a key that is gone by a moment was there, in order; at least one.
+    /// The stretches in which a key existed until the moment `gone`, in order; at least one.
     pub fn presence(&self, key: &KeyLife, gone: Moment) -> Vec<(Moment, Moment)> {
         let last = key.ended.map_or(self.history.keys.len(), |end| end.key);
         let changes = self.history.keys[key.born..last].iter();
@@ -24,8 +24,8 @@ impl Reading<'_> {
         found
     }
 
-    /// Where the clock of a key's node had not come to an end of its time to live, between two
-    /// moments.
+    /// The stretches between two moments in which the wall clock of a key's node had not passed the
+    /// expiry `until`.
     fn unexpired(
         &self,
         key: &KeyLife,

@@ -56,14 +56,14 @@ pub struct Provenance<C> {
 struct NodeKeys<C> {
     living: Keys<C>,
     files: NodeFiles<C>,
-    /// What changed since the last reply, as it was then. What a replica applies its master may
-    /// have acknowledged.
+    /// The keys that changed since the last reply, as they were then. A change that a replica
+    /// applies is left out, because its master may have acknowledged it.
     unanswered: Unanswered<C>,
-    /// What a process that was loading declined: such a reply reveals nothing.
+    /// Requests that a loading process declined: such a reply reveals nothing about keys.
     declined: BTreeSet<Request>,
 }
 
-/// The keys that differ from the moment of a reply, as they were then.
+/// The keys that have changed since a reply, with their state at that reply.
 type Unanswered<C> = BTreeMap<KeyName, Option<Life<C>>>;
 
 impl<C: Clone + PartialEq> Default for Provenance<C> {
@@ -182,7 +182,8 @@ impl<C: Clone + PartialEq> Provenance<C> {
             for change in &mut changes {
                 let Some(then) = unanswered.get(&change.key) else { continue };
                 let now = node.living.get(&change.key);
-                // A key that is over may be there until somebody looks.
+                // An expired key may remain until a request accesses it, so its absence changes
+                // nothing.
                 let is_over = then.as_ref().is_some_and(|life| life.is_over(wall_ms));
                 change.unacknowledged = now == then.as_ref() || is_over && now.is_none();
             }
@@ -231,6 +232,7 @@ impl<C: Clone + PartialEq> NodeKeys<C> {
     fn change(&mut self, change: &CausedChange<C>, is_copy: bool) {
         let CausedChange { key, change, until_ms, by, .. } = change;
         let until_ms = *until_ms;
+        // Before the change is applied: the state at the last reply is what is kept.
         if is_copy {
             self.unanswered.remove(key);
         } else if !self.unanswered.contains_key(key) {

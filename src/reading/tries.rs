@@ -1,4 +1,4 @@
-//! The tries of an operation: another one begins whenever a command comes again.
+//! The tries of an operation: another try begins whenever a command is repeated.
 
 use crate::history::Request;
 use crate::reading::moment::Moment;

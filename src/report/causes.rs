@@ -17,7 +17,7 @@ pub fn but_for(finding: &Finding) -> Table {
     Table { head: vec!["one thing changed", "what is violated then"], rows }
 }
 
-/// The values of figures from which on the plan is violated.
+/// The values of figures from which the plan is violated.
 pub fn thresholds(finding: &Finding) -> Table {
     let cut = finding.plan.faults.iter().filter_map(|fault| Some((fault.id, fault.length?)));
     let cut: Vec<(String, i64)> = cut
@@ -40,8 +40,8 @@ pub fn thresholds(finding: &Finding) -> Table {
     Table { head: vec!["figure", "here", "threshold, all else equal"], rows }
 }
 
-/// The heal and the end with which the figures of all these rows were run, where a scenario may be
-/// silent about them: an edited length moves them.
+/// The heal and the end with which the figures of all these rows were run. They are given where the
+/// scenario may omit them, because an edited length would move them.
 pub fn end_note(finding: &Finding) -> Option<String> {
     let (plan, tried) = (&finding.plan, finding.experiments.as_ref()?);
     let of = tried.thresholds.iter().map(|threshold| &threshold.of);
@@ -101,7 +101,7 @@ fn remedy(tried: &Remedied) -> Vec<String> {
     [said, served(&tried.service)].concat()
 }
 
-/// The number of fresh seeds on which it held: `50 of 50`, `12 of 50, 3 unknown`.
+/// The number of fresh seeds on which the plan held: `50 of 50`, `12 of 50 (3 unknown)`.
 pub fn fresh_words(fresh: Fresh) -> String {
     let unknown = match fresh.unknown {
         0 => String::new(),

@@ -75,7 +75,9 @@ fn nearest_miss(finding: &Finding) -> String {
     match finding.judgement.nearest_miss {
         Some(miss) if miss < 0 && finding.judgement.verdict == Verdict::Holds => {
             let by = three_digits(miss);
-            format!("{by}: open to another while its holder wrote, and nobody was let in")
+            format!(
+                "{by}: another could have been granted the lock while its holder wrote; nobody was"
+            )
         }
         Some(miss) => three_digits(miss),
         None if accesses.iter().any(wrote) => "no write under a lease that ends".to_owned(),
@@ -93,7 +95,8 @@ pub fn violations(finding: &Finding) -> Table {
     let shown = kinds.flat_map(|kind| witness.of_kind(kind).take(SHOWN));
     let rows = shown.map(|violation| {
         let lasts = match violation.kind {
-            // Its evidence is one acquire; the key kept others out for as long as it lived.
+            // The evidence of a leak is one acquire; its key kept others out for as long as it
+            // lived.
             Kind::Leak => 0,
             _ => violation.to.at.saturating_sub(violation.from.at),
         };
@@ -109,7 +112,7 @@ pub fn violations(finding: &Finding) -> Table {
     Table { head: vec!["violation", "who", "from", "for", "why"], rows: rows.collect() }
 }
 
-/// Why it is violated, and what the other cells do not say.
+/// Why the violation occurred, and what the other cells do not show.
 fn remarks(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
     let mut remarks: Vec<String> = Vec::new();
     remarks.extend(violation.cause.map(|why| cause(why).to_owned()));
@@ -233,7 +236,7 @@ pub fn commands(finding: &Finding) -> Vec<String> {
     ]
 }
 
-/// The scenario's file, as it was named.
+/// The scenario's file, as the user named it.
 fn file(finding: &Finding) -> String {
     match finding.file.as_str() {
         "" => format!("scenarios/{}.toml", finding.scenario),
@@ -295,8 +298,8 @@ pub fn subject(finding: &Finding) -> String {
     )
 }
 
-/// What this run did not test: other seeds, planned faults that struck nothing, and faults that
-/// were not planned.
+/// What this run did not test: other seeds, planned faults that struck nothing, and faults that the
+/// plan does not have.
 pub fn untested(finding: &Finding) -> Vec<String> {
     let mut lines = vec![format!(
         "This is one run: seed {} on the {} engine. Other seeds order events otherwise.",
@@ -323,7 +326,7 @@ pub fn untested(finding: &Finding) -> Vec<String> {
         (lacking(Some(Lack::Replica)), "Faults that this topology has no replica for"),
         (
             lacking(Some(Lack::Operator)),
-            "Faults that nobody commands here, as nodes act themselves",
+            "Faults that need a command, where the nodes act on their own",
         ),
         (lacking(Some(Lack::Persistence)), "Faults that these nodes keep too little on disk for"),
     ] {
@@ -337,7 +340,7 @@ pub fn untested(finding: &Finding) -> Vec<String> {
     lines
 }
 
-/// Whether a fault struck, and did something as far as that was counted.
+/// Whether a fault struck and, if its effects were counted, had any.
 fn has_struck(finding: &Finding, reading: &Reading, fault: &Fault) -> bool {
     let fault_intervals = finding.history.fault_intervals.iter();
     let mut own = fault_intervals.filter(|found| found.fault == fault.id);

@@ -24,9 +24,9 @@ pub struct Entry {
     pub violated: bool,
     /// Whether the verdict was unknown.
     pub unknown: bool,
-    /// Whose fault a violation is.
+    /// The class of the violation.
     pub class: &'static str,
-    /// Whether this was expected; `None` without an expectation.
+    /// Whether this result was expected; `None` without an expectation.
     pub met: Option<bool>,
 }
 
@@ -68,7 +68,7 @@ impl Linked<'_> {
         }
     }
 
-    /// Where the reports of the others are, in a sentence.
+    /// A sentence on where the reports of the other scenarios are.
     fn others(self) -> String {
         match self {
             Linked::All => String::new(),

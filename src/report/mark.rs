@@ -1,7 +1,7 @@
 //! The mark of a file that lockstorm wrote. Only marked files may be replaced.
 //!
-//! The mark is at the beginning of the text itself, so it stays with the file wherever it is copied
-//! or committed. A plan has no separate mark: no other file begins as a plan does.
+//! The mark is at the beginning of the text itself, so it stays with the file wherever that is
+//! copied or committed. A plan has no separate mark: no other file begins like a plan.
 
 /// The first line of Markdown and of a picture, which neither shows.
 const COMMENT: &str = "<!-- written by lockstorm; a run replaces this file -->\n";
@@ -29,7 +29,7 @@ pub fn is_ours(head: &str) -> bool {
     marks.into_iter().any(|mark| head.starts_with(mark)) || is_plan(head)
 }
 
-/// Whether it begins like a plan of any version.
+/// Whether a file begins like a plan of any version.
 fn is_plan(head: &str) -> bool {
     let Some(rest) = head.strip_prefix("{\n  \"format\": ") else { return false };
     let after_number = rest.trim_start_matches(|c: char| c.is_ascii_digit());

@@ -107,7 +107,7 @@ fn story(out: &mut String, explanation: &Explanation) {
     }
 }
 
-/// How it became possible, as a separate line.
+/// How the violation became possible, as a separate line.
 fn mechanism(out: &mut String, explanation: &Explanation) {
     if let Some(mechanism) = &explanation.mechanism {
         let word = mechanism.how.word();
@@ -187,7 +187,8 @@ fn line(out: &mut String, text: &str) {
     writeln!(out, "{text}").expect("a string takes all");
 }
 
-/// Text with Markdown's special characters escaped: `c1 <-> n1` is no tag, `a|b` is not two cells.
+/// Text with Markdown's special characters escaped: `c1 <-> n1` is not a tag, `a|b` is not two
+/// cells.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*")
 }

@@ -49,7 +49,7 @@ fn why(finding: &Finding, out: &Unavailable) -> String {
     let all: Nanos = out.reasons.iter().map(|share| share.spent).sum();
     let each = out.reasons.iter().filter_map(|share| {
         let words = words(finding, share);
-        // Rounded down: only what took all of the time is said of all of it.
+        // Rounded down, so that only a reason that took all of the time has the whole share.
         match u128::from(share.spent) * 1_000 / u128::from(all.max(1)) {
             0 => None,
             1_000 => Some(words),
@@ -113,7 +113,7 @@ fn waits(waits: &Waits) -> String {
     )
 }
 
-/// The callers with the longest waits, and the one whose longest wait was shortest.
+/// The callers with the longest waits, and the caller whose longest wait was the shortest.
 fn longest(waits: &Waits) -> String {
     let name = |caller: &CallerWaits| {
         let grants = count(caller.grants.into(), "grant");

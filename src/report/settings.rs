@@ -1,7 +1,7 @@
 //! Every setting of a plan that differs from its default.
 //!
-//! Both plans are compared as a scenario writes them, so a setting has the name under which a
-//! reader can set it, and a new one appears here without a change.
+//! Both plans are compared as a scenario writes them. So each setting has the name under which a
+//! reader can set it, and a new setting appears here without a change.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::report::content::Table;
 use crate::scenario;
 use crate::scenario::written::settings_of;
 
-/// Whether a setting has a table of its own, or is at the end of the report.
+/// Whether a setting has its own table, or is at the end of the report.
 fn is_elsewhere(path: &str) -> bool {
     path == "drawn" || path.starts_with("fault:")
 }
@@ -31,7 +31,7 @@ pub fn table(finding: &Finding) -> Table {
     Table { head: vec!["setting", "value", "default"], rows }
 }
 
-/// The default time-out of the lock, where requests take too long for it.
+/// The default timeout of the lock, if requests take too long for it.
 fn default_timeout(finding: &Finding) -> Option<Vec<String>> {
     let mut broken = finding.class.iter().flat_map(|class| &class.broken);
     let leaves_none = broken.any(|broken| broken.what == Bounded::Work && broken.bound == 0);

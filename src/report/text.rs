@@ -116,7 +116,8 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
         // With two holders, the write of either may have been early enough.
         if miss < 0 {
             let by = rounded(miss.unsigned_abs());
-            let margin = format!("a write came {by} after another could have been let in");
+            let margin =
+                format!("a write came {by} after another could have been granted the lock");
             wrapped(&mut out, "  margin: ", &margin);
         }
     }
@@ -124,10 +125,12 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     out.lines().map(str::to_owned).collect()
 }
 
-/// How much longer than this, ns, a lock has to be unavailable for a remedy to be said to cost it.
+/// A remedy is reported to cost availability if the lock is unavailable for longer by more than
+/// this, ns.
 const LONGER: Nanos = 5 * SECOND;
 
-/// What a remedy costs that frees a lock which nobody could get: a longer time without it.
+/// What a remedy costs that frees a lock which no caller could acquire: a longer time without the
+/// lock.
 fn price(finding: &Finding, tried: &Remedied) -> String {
     let own = ServiceLevel::of(&finding.judgement.availability).longest_unavailable;
     let (with, signature) = (tried.service.longest_unavailable, finding.signature.as_ref());
@@ -149,8 +152,8 @@ fn remedies(out: &mut String, finding: &Finding) {
     let tried = finding.experiments.iter().flat_map(|tried| &tried.remedies);
     let (healed, others): (Vec<_>, Vec<_>) =
         tried.filter(|tried| !tried.is_unknown).partition(|tried| tried.kinds.is_empty());
-    // What is violated on another seed of the same plan heals this run, and is no cure. Neither is
-    // what fresh seeds do not distinguish from no remedy.
+    // A remedy that is violated on another seed of the same plan helps only in this run, and is no
+    // cure. Neither is a remedy whose fresh seeds do not differ from those of the plan without it.
     let without = finding.experiments.iter().find_map(|experiments| experiments.on_fresh);
     let cures =
         |tried: &&Remedied| without.is_some_and(|without| without.is_cured_by(tried.on_fresh));
@@ -196,7 +199,7 @@ fn remedies(out: &mut String, finding: &Finding) {
     }
 }
 
-/// That no remedy heals, in words: one whose run tests nothing was not seen to fail.
+/// A sentence that no remedy heals. A remedy whose run tests nothing was not seen to fail.
 fn nothing_heals(tried: &[&Remedied]) -> String {
     let unknown = tried.iter().filter(|tried| tried.is_unknown);
     let each = unknown.map(|tried| format!("{} ({})", tried.name, tried.diff.join("; ")));
@@ -231,7 +234,7 @@ impl Pen {
 fn heading(out: &mut String, finding: &Finding, explanation: &Explanation, pen: Pen) {
     let is_close = finding.judgement.nearest_miss.is_some_and(|miss| miss < 0);
     let (code, word) = match finding.judgement.verdict {
-        // Another could have been let in: that is no clean result.
+        // Another caller could have acquired the lock, so this is no clean result.
         Verdict::Holds if is_close => ("1;33", "HELD"),
         Verdict::Holds => ("1;32", "HELD"),
         Verdict::Violated(_) => ("1;31", "VIOLATED"),

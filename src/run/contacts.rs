@@ -8,7 +8,7 @@ use crate::plan::{Plan, TopologyKind};
 /// The name under which Sentinels monitor the master.
 pub const WATCHED: &str = "mymaster";
 
-/// The name that a failover by command redirects.
+/// The name that a failover by an operator's command redirects.
 pub const MASTER: &str = "master";
 
 /// The names that a lock contacts: every node, the master, or the only node.
@@ -22,7 +22,7 @@ pub fn contacted_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
     }
 }
 
-/// The names of independent masters: of nodes, unless failovers redirect the names.
+/// The names of independent masters: those of nodes, or names that failovers redirect.
 pub fn masters(plan: &Plan) -> Vec<String> {
     let letter = if plan.topology.replicas_each > 0 { MASTER } else { "n" };
     (1..=plan.topology.masters()).map(|n| format!("{letter}{n}")).collect()

@@ -1,8 +1,9 @@
-//! From the trace of a world to the evidence in a history: requests, keys, fault intervals, clocks.
+//! Gathers the evidence of a history from the trace of a world: requests, keys, fault intervals,
+//! clocks.
 //!
-//! The client recorded (connection, nth request, operation), the node (connection, nth request,
-//! effect). They are joined only here, after the run; changes that reached a node by replication or
-//! from a file are joined in `reading::provenance`.
+//! The client recorded (connection, nth request, operation); the node recorded (connection, nth
+//! request, effect). They are joined only here, after the run. Changes that reached a node by
+//! replication or from a file are joined in `reading::provenance`.
 
 use std::collections::BTreeMap;
 
@@ -127,7 +128,7 @@ impl<'a> Join<'a> {
                     self.index.requests[place].other_keys = !keys.iter().any(is_own);
                 }
             }
-            // The world has joined what a fault's command did.
+            // The world has already joined the effects of a fault's command.
             Event::Ordered { .. } => {}
             // The provenance handles what these mean for keys.
             Event::Key { .. } | Event::Propagated { .. } | Event::Continued { .. } => {}

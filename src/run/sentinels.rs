@@ -1,8 +1,8 @@
-//! How the Sentinels of a plan start: as those of a deployment that has been running for long.
+//! How the Sentinels of a plan start: like those of a deployment that has been running for long.
 //!
-//! Sentinels find each other, and their master's replicas, within seconds and write them to their
-//! files. A run is short and begins in the middle of a deployment's life, so its Sentinels know
-//! all that from the start: a master that dies in the first second is failed over as any other.
+//! Sentinels find each other and their master's replicas within seconds, and write them to their
+//! files. A run is short and begins in the middle of a deployment's life, so its Sentinels know all
+//! that from the start: a master that dies in the first second is failed over like any other.
 
 use std::net::SocketAddrV4;
 
@@ -20,7 +20,7 @@ pub struct Surroundings<'a> {
     pub nodes: &'a [SocketAddrV4],
     /// The Sentinels, `s1` first.
     pub sentinels: &'a [SocketAddrV4],
-    /// The draws of the run, of which the ids are made.
+    /// The draws of the run; the ids are made of them.
     pub chance: &'a Chance,
 }
 
@@ -50,8 +50,8 @@ impl Surroundings<'_> {
         }
     }
 
-    /// Ids are drawn once for the deployment, not by each process when it starts: the others know
-    /// them already.
+    /// The id of the `n`th Sentinel. Ids are drawn for the deployment and not by each process when
+    /// it starts, because the other Sentinels already know them.
     fn id(&self, n: u32) -> String {
         let mut draws = self.chance.draws(Purpose::Server, &format!("s{n}"));
         let mut id: String = (0..3).map(|ordinal| format!("{:016x}", draws.at(ordinal))).collect();

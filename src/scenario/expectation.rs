@@ -64,7 +64,7 @@ impl Limits {
         lengths.chain(least.map(|least| format!("least_grants_per_minute {least}"))).collect()
     }
 
-    /// Each limit that was missed, with the actual value.
+    /// Each limit that was not met, with the actual value.
     pub fn missed(&self, found: &Availability) -> Vec<String> {
         let mut missed = Vec::new();
         let waited = found.waits.longest;
@@ -109,7 +109,7 @@ impl ExpectedClass {
 /// How a verdict compares with the expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fulfilled {
-    /// As expected; or nothing was expected and nothing is violated.
+    /// As expected, or nothing was expected and nothing is violated.
     Yes,
     /// The verdict is unknown, and that was not expected.
     Unknown,
@@ -135,7 +135,7 @@ impl Expectation {
         words.join(", ")
     }
 
-    /// The same, and each limit that was missed.
+    /// The expectation in a few words, and each limit that was not met.
     pub fn held_against(&self, judgement: &Judgement) -> String {
         let mut words = vec![self.words()];
         words.extend(self.limits.missed(&judgement.availability));
@@ -188,7 +188,7 @@ pub fn read(scenario: &Section) -> Result<Expectation, Refusal> {
     match limited {
         Some((key, value)) if answer == ExpectedVerdict::Unknown => {
             let what = format!("'{key}' limits a run of which nothing can be said");
-            Err(Refusal::at(value.span(), what, "take it out, or write holds = true"))
+            Err(Refusal::at(value.span(), what, "remove it, or write holds = true"))
         }
         _ => Ok(Expectation { answer, limits }),
     }
@@ -214,7 +214,7 @@ fn answer(expect: &Section) -> Result<ExpectedVerdict, Refusal> {
     }
     if class.is_some() {
         let what = format!("'{said}' has no class");
-        return Err(Refusal::at(expect.span(), what, "only 'violated' has one: take it out"));
+        return Err(Refusal::at(expect.span(), what, "only 'violated' has one: remove it"));
     }
     if expect.flag(said)? == Some(false) {
         let label = "write { violated = [\"stale-holder\"] } or the like";
@@ -243,7 +243,7 @@ fn limits(expect: &Section) -> Result<Limits, Refusal> {
 /// The refusal of a limit of zero.
 fn nothing(expect: &Section, key: &str, why: &str, example: &str) -> Refusal {
     let span = expect.get(key).map_or(expect.span(), |value| value.span());
-    let label = format!("write {key} = {example} or the like, or take it out");
+    let label = format!("write {key} = {example} or the like, or remove it");
     Refusal::at(span, format!("'{key}' cannot be zero: {why}"), label)
 }
 
@@ -260,11 +260,7 @@ fn kinds(expect: &Section) -> Result<BTreeSet<Kind>, Refusal> {
             return Err(Refusal::word(entry.span(), word, "violation", &words));
         };
         if !kinds.insert(kind) {
-            return Err(Refusal::at(
-                entry.span(),
-                format!("'{word}' is there twice"),
-                "take it out",
-            ));
+            return Err(Refusal::at(entry.span(), format!("'{word}' is there twice"), "remove it"));
         }
     }
     if kinds.is_empty() {

@@ -1,4 +1,4 @@
-//! `[[fault]]`: verb, target, time and length of each fault.
+//! Reads `[[fault]]`: verb, target, time and length of each fault.
 
 use lockstorm_platform::fault::verbs::{Figure, ROWS, Row};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
@@ -21,8 +21,8 @@ const LEGS: [(&str, Leg); 4] = [
     ("delivered", Leg::Delivered),
 ];
 
-/// Reads every `[[fault]]`. Without an `id`, the first is number 1: its draws depend on its number,
-/// and a plan that was made smaller keeps those of the faults that are left.
+/// Reads every `[[fault]]`. Without an `id`, faults are numbered from 1. The draws of a fault
+/// depend on its number, so a plan that was made smaller keeps those of the remaining faults.
 pub fn read(scenario: &Section) -> Result<Vec<Fault>, Refusal> {
     let Some(value) = scenario.get("fault") else { return Ok(Vec::new()) };
     let DeValue::Array(list) = value.get_ref() else {
@@ -56,7 +56,7 @@ fn verb(section: &Section) -> Result<Verb, Refusal> {
         if foreign {
             let label = match row.figure {
                 Some(own) => format!("did you mean '{own}'?"),
-                None => "take it out".to_owned(),
+                None => "remove it".to_owned(),
             };
             return Err(Refusal::at(span, format!("{} has no '{key}'", row.word), label));
         }
@@ -104,7 +104,7 @@ fn anchor(section: &Section) -> Result<Anchor, Refusal> {
         }
         (None, None) => {
             let example = "at = \"3s\", or after = { event = \"acquired\", by = \"c1\" }";
-            let what = "nothing says when this fault strikes";
+            let what = "this fault has no time at which it strikes";
             Err(Refusal::at(section.span(), what, format!("add {example}")))
         }
     }

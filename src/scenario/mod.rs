@@ -1,7 +1,7 @@
 //! A scenario: a TOML file with one question and its expected answer.
 //!
 //! The input is text; the output is a plan for each seed. Every mistake is refused with its place.
-//! Contradictions between valid fields are found in [`crate::plan::contradiction`].
+//! [`crate::plan::contradiction`] finds contradictions between valid fields.
 
 pub mod expectation;
 pub mod fault;
@@ -35,12 +35,12 @@ pub struct Scenario {
     pub note: Option<String>,
     /// Its expectation, on each seed.
     pub expect: Expectation,
-    /// The scenarios, by name, that ask the same question of a lock or a resource that tolerates
+    /// The scenarios, by name, that put the same question to a lock or a resource that tolerates
     /// it.
     pub remedies: Vec<String>,
-    /// The range of bytes in the text that names them.
+    /// The range of bytes in the text that names the remedies.
     remedies_at: Range<usize>,
-    /// Their plans, once [`link`] has found them.
+    /// The plans of the remedies, once [`link`] has found them.
     healed: Vec<Plan>,
     /// Why it cannot be confirmed on real servers, if no rule detects that.
     pub unconfirmable: Option<String>,
@@ -58,7 +58,7 @@ const KEYS: [&str; 17] = [
     "until", "topology", "lock", "workload", "links", "clocks", "fault",
 ];
 
-/// The assumed latest time at which a fault that is anchored to an event strikes, ns.
+/// The latest time at which a fault that is anchored to an event is assumed to strike, ns.
 const EVENTS_BY: Nanos = 10 * SECOND;
 /// Without `heal_at`, the minimum time of the heal, ns.
 const HEAL: Nanos = 30 * SECOND;
@@ -75,7 +75,7 @@ impl Scenario {
         Scenario::parse_with(&Locks::default(), name, text)
     }
 
-    /// As [`Scenario::parse`]; the scenario may name each of `locks`.
+    /// Like [`Scenario::parse`]; the scenario may name each of `locks`.
     pub fn parse_with(locks: &Locks, name: &str, text: &str) -> Result<Scenario, Refusal> {
         if text.trim_start().starts_with('{') {
             let what = format!("{name} is no scenario: it is JSON, as plans are");
@@ -101,8 +101,8 @@ impl Scenario {
     }
 }
 
-/// Gives each scenario the plans of the remedies that it names, as far as they are among `known`. A
-/// file may be used alone; a name that is almost a known one is refused.
+/// Gives each scenario the plans of its remedies that are among `known`. Others may be missing,
+/// since a file may be used alone; but a name that is almost a known one is refused.
 pub fn link(scenarios: &mut [Scenario], known: &[Scenario]) -> Result<(), Refusal> {
     for scenario in scenarios {
         scenario.healed.clear();
@@ -116,7 +116,7 @@ pub fn link(scenarios: &mut [Scenario], known: &[Scenario]) -> Result<(), Refusa
     Ok(())
 }
 
-/// A name that differs from a known one in at most this many letters counts as a misspelling.
+/// The maximum number of wrong letters in a name that counts as a misspelling of a known one.
 const SLIPS: usize = 2;
 
 fn is_no_slip(scenario: &Scenario, name: &str, known: &[Scenario]) -> Result<(), Refusal> {
@@ -230,7 +230,7 @@ fn unconfirmable(top: &Section) -> Result<Option<String>, Refusal> {
     let Some(why) = text.strip_prefix("no: ") else {
         let span = top.get("confirm").expect("it was read").span();
         let what = format!("'confirm' cannot be '{text}'");
-        return Err(Refusal::at(span, what, "write \"no: why not\", or take it out"));
+        return Err(Refusal::at(span, what, "write \"no: why not\", or remove it"));
     };
     Ok(Some(why.to_owned()))
 }
@@ -280,7 +280,7 @@ fn no_toml(text: &str, error: &toml::de::Error) -> Refusal {
     Refusal::at(span, "this is no TOML", error.message().lines().collect::<Vec<_>>().join(", "))
 }
 
-/// The place of a path of the plan in the file: of the path itself, or of what contains it.
+/// The place in the file of a path of the plan: of the path itself, or of what contains it.
 fn place(known: &Places, path: &str) -> Range<usize> {
     let mut path = path;
     loop {

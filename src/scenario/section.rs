@@ -1,4 +1,4 @@
-//! A TOML table read field by field. Every refusal has a place; no key remains unread.
+//! Reads a TOML table field by field. Every refusal has a place; no key remains unread.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -136,7 +136,7 @@ impl<'a> Section<'a> {
         Ok(Some(word))
     }
 
-    /// A value of these fields as written here; omitted fields are as in `defaults`.
+    /// A value with these fields as written here; omitted fields are as in `defaults`.
     pub fn settings<'f, T: Serialize + DeserializeOwned>(
         &self,
         fields: impl Iterator<Item = &'f Field>,
@@ -234,7 +234,7 @@ pub fn integer(number: &DeInteger) -> Option<i128> {
     i128::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
-/// The number that a list entry gives itself.
+/// The `id` of a list entry, if it has one.
 fn id_of(entry: &DeValue) -> Option<usize> {
     let DeValue::Table(entry) = entry else { return None };
     let DeValue::Integer(id) = entry.get("id")?.get_ref() else { return None };

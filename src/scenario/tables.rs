@@ -1,4 +1,5 @@
-//! The tables `[topology]`, `[lock]`, `[workload]`, `[links]` and `[clocks]`, with their defaults.
+//! Reads the tables `[topology]`, `[lock]`, `[workload]`, `[links]` and `[clocks]`, with their
+//! defaults.
 
 use std::collections::BTreeMap;
 
@@ -104,7 +105,7 @@ fn min_replicas(section: &Section) -> Result<Option<MinReplicas>, Refusal> {
     let Some(to_write) = section.number("min_replicas")? else {
         let Some(value) = section.get("min_replicas_lag") else { return Ok(None) };
         let what = "no master needs replicas to write".to_owned();
-        return Err(Refusal::at(value.span(), what, "add min_replicas = 1, or take it out"));
+        return Err(Refusal::at(value.span(), what, "add min_replicas = 1, or remove it"));
     };
     Ok(Some(MinReplicas { to_write, max_lag: max_lag.unwrap_or(10 * SECOND) }))
 }
@@ -117,7 +118,7 @@ fn sentinels(section: &Section, kind: TopologyKind) -> Result<Option<Sentinels>,
             return Ok(None);
         };
         let what = format!("'{key}' speaks of Sentinels, and there are none");
-        return Err(Refusal::at(value.span(), what, "kind = \"sentinel\", or take it out"));
+        return Err(Refusal::at(value.span(), what, "kind = \"sentinel\", or remove it"));
     }
     let defaults = Sentinels::by_default(section.number("sentinels")?.unwrap_or(3));
     Ok(Some(Sentinels {
@@ -145,7 +146,7 @@ fn shards(
             return Ok((replicas.unwrap_or(0), None));
         };
         let what = format!("'{key}' speaks of a cluster, and there is none");
-        return Err(Refusal::at(value.span(), what, "kind = \"cluster\", or take it out"));
+        return Err(Refusal::at(value.span(), what, "kind = \"cluster\", or remove it"));
     }
     let node_timeout = section.length("node_timeout")?.unwrap_or(Shards::NODE_TIMEOUT);
     let replicas = section.number("replicas")?.unwrap_or(1);
@@ -164,7 +165,7 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Refusal> {
     section.settings(options::fields(), &defaults)
 }
 
-/// The default workload: two clients count, one second at a time.
+/// The default workload: two clients increment a counter, working for one second at a time.
 const DEFAULT_WORKLOAD: Workload = Workload {
     kind: WorkloadKind::Counter,
     clients: 2,
@@ -363,8 +364,7 @@ mod tests {
         check(&PERSISTENCES);
     }
 
-    /// Reads the value of a table with the example of a row in its place, and writes it back as
-    /// that.
+    /// Reads a table with an example value for each row, and expects to write the same back.
     fn takes_what_its_rows_say<T: Serialize + DeserializeOwned>(
         fields: impl Iterator<Item = &'static Field>,
         value: &T,

@@ -1,8 +1,8 @@
-//! A plan written as the scenario that a person would have written: only what differs from the
+//! Writes a plan as the scenario that a person would have written: only what differs from the
 //! defaults.
 //!
-//! First every setting is written. Then each line is removed as long as the rest still reads as the
-//! same plan: so defaults are defined in one place only, where scenarios are read.
+//! First every setting is written. Then each line is removed if the rest still reads as the same
+//! plan. So defaults are defined in one place only, where scenarios are read.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub struct Question<'a> {
     pub ask: &'a str,
     /// What a reader should learn from it.
     pub note: &'a str,
-    /// What is violated; `None` if it holds.
+    /// What is violated; `None` if the plan holds.
     pub violated: Option<WrittenViolation<'a>>,
 }
 
@@ -46,8 +46,8 @@ struct WrittenLine {
     value: String,
 }
 
-/// The text of a scenario with this plan. `None` if no scenario can describe it: draws were fixed
-/// by hand.
+/// The text of a scenario with this plan. `None` if no scenario can describe it, as when draws were
+/// fixed by hand.
 pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
     let says_it = |lines: &[WrittenLine]| {
         let scenario = Scenario::parse_with(locks, &plan.name, &file(plan, question, lines));
@@ -57,8 +57,9 @@ pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
     if !says_it(&lines) {
         return None;
     }
-    // Backwards: later lines of a table depend on earlier ones. The heal stays: its default would
-    // move with the length of a fault, and the thresholds of a report do not.
+    // Lines are removed from the end, since later lines of a table depend on earlier ones. The heal
+    // stays: its default would move with the length of a fault, and the thresholds of a report do
+    // not.
     let can_go = |line: &WrittenLine| line.key != "heal_at" || plan.faults.is_empty();
     for index in (0..lines.len()).rev().filter(|index| can_go(&lines[*index])).collect::<Vec<_>>() {
         let line = lines.remove(index);
@@ -70,7 +71,7 @@ pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
 }
 
 /// Every setting of a plan by its key in a scenario, and its value there: `lock.ttl`, `fault:2.by`.
-/// A fault has the name that its figures have. Draws that are fixed by hand are no setting.
+/// A fault has the name that its figures have. Draws that are fixed by hand are not settings.
 pub fn settings_of(plan: &Plan) -> BTreeMap<String, toml::Value> {
     let read = |text: &str| {
         let mut table: toml::Table = toml::from_str(&format!("value = {text}")).ok()?;

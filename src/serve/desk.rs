@@ -109,7 +109,7 @@ async fn execute(desk: &Desk, words: Vec<String>) -> Reply {
     .await
 }
 
-/// Lines as one reply; a single line as a simple string.
+/// The lines as one reply; a single line is a simple string.
 pub fn lines(lines: Vec<String>) -> Reply {
     let simple = |line: String| Reply::Simple(Bytes::from(line));
     match <[String; 1]>::try_from(lines) {

@@ -1,4 +1,4 @@
-//! An order typed at a running service, as a value, or a refusal that says what to type.
+//! An order typed at a running service, as a value; or a refusal with what to type instead.
 
 use lockstorm_platform::fault::verbs::{self, ActsOn, Figure, Row, Strains};
 use lockstorm_platform::fault::{MAX_LENGTH, Target, Verb};
@@ -68,11 +68,11 @@ pub enum Order {
 pub const HELP: [&str; 22] = [
     "STATUS                          nodes, clocks, faults that last, locks that are held",
     "FAULT PAUSE n1 15s              the process is not scheduled; its sockets stay open",
-    "FAULT SUSPEND n1 [15s]          the machine sleeps, its monotonic clock stands",
+    "FAULT SUSPEND n1 [15s]          the machine is suspended; its monotonic clock stops",
     "FAULT CRASH n1 [5s]             the process dies; with a length it starts again after it",
     "FAULT POWER-LOSS n1 [5s]        the machine dies; what was not synced is gone",
     "FAULT RESTART n1                the process dies and starts again; a dead one starts",
-    "FAULT PARTITION n1 [10s]        no byte passes: LINK CUT says the same",
+    "FAULT PARTITION n1 [10s]        no byte passes; LINK CUT does the same",
     "FAULT RESET n1                  connections are reset",
     "FAULT EVICT n1 KEY | FLUSH n1   a key, or every key, is dropped",
     "FAULT SLOW-NODE n1 50ms [10s]   each command takes longer; SLOW-SCRIPT: each script",
@@ -154,7 +154,7 @@ impl<'a> Words<'a> {
     fn end(&self) -> Read<()> {
         match self.left.first() {
             None => Ok(()),
-            Some(word) => refused(format!("nothing is expected at '{word}'"), "take it out"),
+            Some(word) => refused(format!("nothing is expected at '{word}'"), "remove it"),
         }
     }
 

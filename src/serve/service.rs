@@ -170,8 +170,8 @@ impl Service {
                 Ok(vec![format!("OK {ended} faults are over")])
             }
             Order::Heal => {
-                // Cancelled first: a fault that is anchored to the end of another could strike
-                // after the heal.
+                // Pending faults are cancelled first: one that is anchored to the end of another
+                // could strike after the heal.
                 self.world.disarm();
                 self.world.end_faults(|_| true);
                 self.world.start_nodes();

@@ -1,4 +1,4 @@
-//! The nodes that are served, and which faults of a scenario can be applied to them.
+//! The nodes that are served, and the faults of a scenario that can be applied to them.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -226,7 +226,8 @@ fn side(hosts: &[String], plan: &Plan) -> Result<Vec<String>, String> {
     Ok(side)
 }
 
-/// Leaves out faults that are anchored to a fault that is left out, until none is left.
+/// Leaves out the faults that are anchored to a fault that is left out, until no such fault
+/// remains.
 fn drop_orphans(setup: &mut Setup) {
     loop {
         let known: Vec<u32> = setup.faults.iter().map(|fault| fault.id).collect();
@@ -246,7 +247,7 @@ pub fn suits(topology: &Topology, verb: &Verb) -> Result<(), Refusal> {
     let replicated = "start with --topology replicated";
     let (what, instead) = match (verb, topology.kind) {
         (Verb::Failover, TopologyKind::Sentinel | TopologyKind::Cluster) => {
-            ("who watches the master fails over by himself", replicated)
+            ("Sentinels and cluster nodes fail over on their own", replicated)
         }
         (Verb::Failover, TopologyKind::Single | TopologyKind::Independent) => {
             ("there is no replica", replicated)

@@ -1,5 +1,5 @@
-//! Append log: append an entry, work, append another. Entries of others between the two become
-//! visible.
+//! Append log: append an entry, work, append another. Entries of other callers between the two
+//! become visible.
 
 use crate::workload::guard::Finished;
 use crate::workload::round::Round;

@@ -34,9 +34,9 @@ struct CallerDesk {
     guard: Rc<Guard>,
     /// The caller's current operation.
     call: Rc<Cell<Call>>,
-    /// Whether that is an acquire.
+    /// Whether that operation is an acquire.
     is_acquiring: Cell<bool>,
-    /// The tokens that notices named during the acquire and that had not been granted.
+    /// Tokens that notices named during the acquire, before any grant had them.
     announced: RefCell<BTreeSet<String>>,
     /// The grants of the caller by token, in order.
     given: RefCell<BTreeMap<String, Vec<Given>>>,
@@ -67,19 +67,19 @@ pub struct Held {
 pub enum Taken {
     /// The caller owns the lock.
     Granted(Held),
-    /// It does not.
+    /// The caller does not own the lock.
     Refused,
-    /// The outcome is unknown; to be released.
+    /// The outcome is unknown. The caller has to release what may be left.
     Unknown(Held),
-    /// The caller stopped waiting. The outcome is unknown, and there is nothing to release with.
+    /// The caller stopped waiting. The outcome is unknown, and there is no grant to release.
     GivenUp,
 }
 
 impl Caller {
-    /// A caller named `name` on `host`, with a lock of its own.
+    /// A caller named `name` on `host`, with its own lock.
     ///
     /// # Errors
-    /// If the lock cannot even be made.
+    /// If the code that builds the lock ends the process.
     pub fn new(host: &Host, name: &str, job: &Job) -> Result<Caller, Finished> {
         let call = Rc::default();
         let desk = Rc::new(CallerDesk {
@@ -137,7 +137,8 @@ impl Caller {
     pub async fn acquire_within(&mut self, limit: Option<Nanos>) -> Result<Taken, Finished> {
         let call = self.desk.begin(OpKind::Acquire).await;
         self.desk.is_acquiring.set(true);
-        // An acquire that was given up was never compared with a grant, and may have left tokens.
+        // If the caller gave up its last acquire, that was never compared with a grant and may have
+        // left tokens.
         self.desk.announced.borrow_mut().clear();
         let acquired = match limit {
             None => Some(self.invoke(|lock| lock.acquire()).await),
@@ -253,7 +254,7 @@ impl CallerDesk {
         }
     }
 
-    /// Checks the notices that arrived before their grants against the grant that came.
+    /// Compares the notices that arrived before their grant with the grant that came.
     fn hold_to(&self, is_given: impl Fn(&str) -> bool) {
         for token in self.announced.take().into_iter().filter(|token| !is_given(token)) {
             self.unknown_grant("a notice before the grant", &token);
@@ -289,7 +290,8 @@ impl CallerDesk {
     }
 
     fn hear(&self, notice: Notice) -> Call {
-        // This notice may be sent while the process dies, when nothing is counted or recorded.
+        // An `Abandoned` notice may be sent while the process dies, when no step is counted or
+        // recorded.
         if !matches!(notice, Notice::Abandoned { .. }) {
             self.guard.pass();
         }
@@ -334,7 +336,7 @@ impl CallerDesk {
     }
 
     /// The acquires to which a notice with this token refers: those whose grants are held;
-    /// otherwise the last one that was; otherwise the pending one.
+    /// otherwise the last one whose grant was held; otherwise the pending one.
     fn meant(&self, token: &str) -> Vec<OpId> {
         let given = self.given.borrow();
         let all = given.get(token).map_or(&[][..], Vec::as_slice);

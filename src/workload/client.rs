@@ -1,7 +1,7 @@
 //! A client: acquires the lock, works at the resource, releases the lock, rests, and repeats.
 //!
-//! A well-behaved caller: it releases what an unknown acquire may have left, and stops all accesses
-//! once it was notified that its grant is lost.
+//! A client is a well-behaved caller: it releases what an unknown acquire may have left, and stops
+//! all accesses once it is notified that its grant is lost.
 
 use lockstorm_platform::host::Host;
 use lockstorm_platform::rng::{Purpose, below};
@@ -66,7 +66,7 @@ fn is_too_late(caller: &Caller, held: &Held, job: &Job) -> bool {
 
 /// Waits before the next try, up to `longest` ns.
 pub async fn wait(caller: &Caller, longest: Nanos) {
-    // Never zero: a lock that refuses at once could be tried for ever in one instant.
+    // The wait is never zero: a lock that refuses at once could be tried for ever in one instant.
     caller.host().sleep(MILLISECOND + drawn(caller, longest)).await;
 }
 

@@ -1,4 +1,4 @@
-//! Counter: read, work, write back plus one. Every lost update becomes visible.
+//! Counter: read the value, work, write it back plus one. Every lost update becomes visible.
 
 use crate::workload::guard::Finished;
 use crate::workload::round::Round;

@@ -8,7 +8,7 @@ use crate::plan::{FenceMode, FenceOn};
 pub struct FenceGuard {
     mode: FenceMode,
     on: FenceOn,
-    /// The largest fence of an accepted access. If reads are checked, they raise it as well.
+    /// The largest fence of an accepted access. If reads are checked, they raise it too.
     mark: u64,
     /// The fence of the last accepted write.
     written: Option<u64>,
@@ -31,10 +31,10 @@ impl FenceGuard {
         FenceGuard { mode, on, mark: 0, written: None }
     }
 
-    /// Accepts the access on a resource with this `value`, or returns why not.
+    /// Accepts the access to a resource with this `value`, or returns the reason for the refusal.
     ///
     /// # Errors
-    /// The words of the refusal.
+    /// The text of the refusal.
     pub fn admit(&mut self, access: RequestedAccess, value: i64) -> Result<(), &'static str> {
         match self.mode {
             FenceMode::None => Ok(()),
@@ -44,8 +44,8 @@ impl FenceGuard {
         }
     }
 
-    /// An access with a fence below the mark is too late; with `once`, so is a second write with
-    /// the same fence as the previous one.
+    /// An access with a fence below the mark is too late. With `once`, so is a write with the same
+    /// fence as the previous write.
     fn check(&mut self, access: RequestedAccess, once: bool) -> Result<(), &'static str> {
         let writes = access.kind != AccessKind::Read;
         if !writes && self.on == FenceOn::Writes {

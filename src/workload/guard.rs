@@ -1,10 +1,10 @@
-//! The guard of one process with an untrusted lock: it sees each call that the lock makes to its
-//! machine, each run of its tasks, and its panics.
+//! The guard of one process with an untrusted lock. It sees each call of the lock to its machine,
+//! each run of its tasks, and its panics.
 //!
-//! Time in the world passes only when all tasks have done what they can, so a lock that takes too
-//! many steps in one instant would stop it; one that takes tiny steps for ever would almost stop
-//! it. The guard unwinds out of such a lock. A loop without any step is visible only from outside:
-//! see [`crate::workload::progress`].
+//! Time in the world passes only when all tasks have done what they can. So a lock that takes too
+//! many steps in one instant would stop time, and a lock that takes tiny steps for ever would
+//! almost stop it. The guard unwinds out of such a lock. A loop without any step is visible only
+//! from outside: see [`crate::workload::progress`].
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -44,7 +44,7 @@ pub struct Guard {
     abandoned: RefCell<Vec<(OpId, bool)>>,
 }
 
-/// The lock has taken too many steps, which is already recorded: the payload of the unwinding.
+/// The payload of the unwinding out of a lock that took too many steps, which is already recorded.
 struct TooManySteps;
 
 /// A future of the lock. However it is dropped, no panic unwinds out of it.
@@ -56,7 +56,7 @@ impl<T> Drop for GuardedWork<'_, T> {
     }
 }
 
-/// Drops values of the lock, as the system does with the remains of a process: panics are ignored.
+/// Drops values of the lock, as the system does with the remains of a process. It ignores panics.
 pub fn bury<T>(remains: T) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(remains)));
 }
@@ -97,6 +97,8 @@ impl Guard {
             self.pass();
             let polled = work.0.as_mut().map_or(Poll::Pending, |work| work.as_mut().poll(cx));
             if polled.is_ready() {
+                // Dropped here and not by the caller, so that a panic of its destructor is caught
+                // as well.
                 work.0 = None;
             }
             polled
@@ -130,8 +132,8 @@ impl Guard {
         self.ended.get()
     }
 
-    /// The renewal was dropped half-way. It is recorded once the lock's code returns: a renewal
-    /// that is dropped because its process dies has no outcome.
+    /// Notes a renewal that was dropped before its reply. It is recorded once the lock's code
+    /// returns: a renewal that is dropped because its process dies has no outcome.
     pub fn abandon(&self, op: OpId, is_under_way: bool) {
         self.abandoned.borrow_mut().push((op, is_under_way));
     }
@@ -195,10 +197,10 @@ impl Guard {
             _ => (now, 1),
         };
         self.steps.set((since, steps));
-        // Only once: code that runs during the unwinding may take steps as well. It is recorded at
-        // once, since the code may be in a task of a runtime that swallows panics.
+        // Recorded only once, because code that runs during the unwinding may take steps as well.
+        // Recorded at once, because the code may be in a task of a runtime that swallows panics.
         if steps == MAX_STEPS + 1 {
-            self.end(Clause::TimePasses, format!("it took {steps}, and was not done"));
+            self.end(Clause::TimePasses, format!("it took {steps} steps without finishing"));
             resume_unwind(Box::new(TooManySteps));
         }
     }
@@ -208,7 +210,7 @@ impl Guard {
 fn message(panic: &(dyn Any + Send)) -> String {
     let literal = panic.downcast_ref::<&str>().copied();
     let text = literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    // It is printed to a terminal, which interprets control characters.
+    // The text is printed to a terminal, which interprets control characters.
     let text = text.unwrap_or("no text").chars().take(MAX_TEXT);
     text.map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -8,7 +8,7 @@
 //! - [`resource`]: the resource, a process on its own host
 //! - [`round`]: one round under the lock, with its accesses to the resource
 //! - [`counter`], [`stock`], [`ledger`]: the work of one round
-//! - [`client`], [`probe`]: the processes that want the lock
+//! - [`client`], [`probe`]: the processes that acquire the lock
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -53,7 +53,7 @@ pub struct Job {
     pub config: LockConfig,
     /// The names of the nodes that the lock queries.
     pub nodes: Vec<String>,
-    /// How many may hold the lock at once.
+    /// How many callers may hold the lock at once.
     pub holders: u32,
     /// Where operations are recorded.
     pub recorder: Recorder,
@@ -67,7 +67,7 @@ pub struct Job {
 /// resource, read, write, two each.
 const MESSAGES: u64 = 6;
 
-/// Sequential messages until a first access arrives: a connect, and the request.
+/// Sequential messages until a first access arrives: two for the connect, and the request.
 const FIRST_ACCESS: u64 = 3;
 
 /// How long the work of one round takes without disturbance: a lock's promise depends on it.
@@ -82,7 +82,7 @@ pub fn work(plan: &Plan) -> Work {
         reply: reply(plan),
         calls: u64::from(workload.reenter),
         extends: workload.extend != Extend::Never,
-        // An access that is delayed by no more than this arrives before the caller gives up.
+        // An access that is delayed by no more than this arrives before its caller's timeout.
         patience: workload.timeout.saturating_sub(slowest.saturating_mul(FIRST_ACCESS)),
         arrives: slowest.saturating_mul(FIRST_ACCESS) <= workload.timeout,
     }
@@ -113,7 +113,7 @@ fn reply(plan: &Plan) -> Nanos {
     slowest.saturating_mul(2).max(first)
 }
 
-/// What one message between a caller and a node usually takes, on the slowest of these links, ns.
+/// The usual time of one message between a caller and a node, on the slowest of these links, ns.
 pub fn usual_message(links: &Links) -> Nanos {
     links.of_callers(is_node).map(Latency::median).max().unwrap_or(0)
 }
@@ -122,7 +122,7 @@ fn is_node(host: &str) -> bool {
     host.starts_with('n')
 }
 
-/// A connection, and a request with its reply.
+/// The messages of a connect, and of a request with its reply.
 const ROUND: u64 = 4;
 
 /// The maximum number of sequential messages of a caller's first request: it may have to subscribe
@@ -137,7 +137,7 @@ pub fn first_request(plan: &Plan) -> u64 {
 }
 
 /// Whether every caller usually reaches one of the hosts that know its node before its client turns
-/// to the next: it connects, and queries that host.
+/// to the next host: the client connects, and queries that host.
 pub(crate) fn finds_node(plan: &Plan) -> bool {
     let (hosts, patience) = match plan.topology.kind {
         TopologyKind::Sentinel => (plan.sentinels(), route::PATIENCE),
@@ -155,7 +155,7 @@ pub fn stretch(workload: &Workload, ttl: Option<Nanos>) -> Nanos {
     let again = if workload.reenter { reentry(workload, ttl) } else { 0 };
     let whole = workload.hold.saturating_add(again);
     let Some((rhythm, ttl)) = workload.extend.rhythm().zip(ttl) else { return whole };
-    // It stops in time, whatever its extends returned.
+    // The caller stops in time, whatever its extends returned.
     let most = ttl.saturating_sub(rhythm.reserve(ttl));
     let endless = workload.extend == Extend::UntilLost;
     if endless || whole > rhythm.due(ttl) { most } else { whole }

@@ -9,8 +9,8 @@ use crate::workload::caller::{Caller, Taken};
 use crate::workload::client::wait;
 use crate::workload::guard::Finished;
 
-/// The maximum time between two tries: several of them fall into the margin within which it has to
-/// be granted, however long clients rest after a refusal.
+/// The maximum time between two tries. Several tries fall into the margin within which the probe
+/// must be granted, however long clients rest after a refusal.
 const MAX_RETRY: Nanos = PROBE_MARGIN / 5;
 
 /// Tries until the lock is granted, releases it, and finishes. Each try is an operation.

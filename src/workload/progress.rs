@@ -1,5 +1,5 @@
-//! Which plans are running, and whether the locks in them return: for an outside observer with a
-//! clock. Observing a run does not change it.
+//! Shows an outside observer with a clock which plans are running, and whether the locks in them
+//! return. The observation of a run does not change it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use crate::plan::Plan;
 
 /// Counts the polls of locks in one run: once when a poll begins, once when it ends. So it is odd
-/// within a poll; an odd value that no longer changes is a poll that does not return.
+/// during a poll, and an odd value that no longer changes is a poll that does not return.
 pub type Pulse = Arc<AtomicU64>;
 
 /// A board of runs, or none. Cheap to clone.

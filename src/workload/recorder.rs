@@ -1,7 +1,7 @@
 //! Records every operation of a run, in the order of invocation, and the accesses at the resource.
 //!
-//! It is outside the simulated processes: the record of a process outlives it. An operation whose
-//! process dies stays pending.
+//! The recorder is outside the simulated processes: the record of a process outlives it. An
+//! operation whose process dies stays pending.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -41,12 +41,12 @@ impl Recorder {
         host.struck().await;
     }
 
-    /// As [`Recorder::call`], if nothing can strike before the next await.
+    /// Like [`Recorder::call`], for code in which nothing can strike before the next await.
     pub fn open(&self, host: &Host, caller: &str, object: &str, kind: OpKind) -> Call {
         self.0.borrow_mut().open(host, caller, object, kind)
     }
 
-    /// As [`Recorder::ret`], if nothing can strike before the next await.
+    /// Like [`Recorder::ret`], for code in which nothing can strike before the next await.
     pub fn close(&self, host: &Host, op: OpId, outcome: Outcome) {
         self.0.borrow_mut().close(host, op, outcome);
     }

@@ -1,4 +1,4 @@
-//! The guarded resource: a value and a log, on a host of its own, reached over the network.
+//! The guarded resource: a value and a log, on its own host, reached over the network.
 //!
 //! It speaks RESP: `READ`, `WRITE` and `APPEND` with the caller and its grant. Its data is durable:
 //! it outlives the process. It knows fences, but no locks.

@@ -1,5 +1,5 @@
-//! One round under the lock: the accesses to the resource, each of which the caller may have reason
-//! to skip.
+//! One round under the lock: the accesses to the guarded resource. The caller may have a reason to
+//! skip any of them.
 
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::frame::Reply;
@@ -15,7 +15,7 @@ use crate::workload::guard::Finished;
 use crate::workload::resource::{NONE, REFUSED};
 use crate::workload::{Job, reentry};
 
-/// The minimum time between two extends: without a wait, time might not pass, ns.
+/// The minimum time between two extends, ns: without a wait, time might not pass.
 const MIN_WAIT: Nanos = MILLISECOND;
 
 /// A caller that holds the lock, with its connection to the resource.
@@ -28,9 +28,10 @@ pub struct Round<'a> {
     job: &'a Job,
     /// Its connection to the resource.
     resource: &'a mut Client,
-    /// The reading of the monotonic clock until which a grant without a deadline is relied on.
+    /// The reading of the monotonic clock until which the caller relies on a grant without a
+    /// deadline.
     term: Nanos,
-    /// Whether so little of the lease was left that the caller stopped working.
+    /// Whether the caller stopped working because too little of the lease was left.
     is_over: bool,
 }
 
@@ -86,8 +87,8 @@ impl<'a> Round<'a> {
         self.busy(rest.map(|hold| hold - hold / 2)).await
     }
 
-    /// Re-enters the lock. A lock that is not re-entrant refuses; for one that would make its
-    /// caller wait for itself, the wait is limited.
+    /// Re-enters the lock. A lock that is not re-entrant refuses. If it would make its caller wait
+    /// for itself, the limit ends that wait.
     async fn reenter(&mut self) -> Result<Option<Held>, Finished> {
         let limit = reentry(&self.job.workload, self.job.config.ttl);
         match self.caller.acquire_within(Some(limit)).await? {
@@ -124,8 +125,10 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Extends the grant; returns after how many ns to do so again.
+    /// Extends the grant; returns the time until the next extend, ns.
     async fn prolong(&mut self, rhythm: Rhythm) -> Result<Nanos, Finished> {
+        // Read before the request leaves: the node renews the lease later, so the term is never too
+        // long.
         let sent = self.caller.host().now(Clock::Monotonic);
         Ok(match self.caller.extend(self.held).await? {
             Extended::Kept(_) => {
@@ -133,7 +136,7 @@ impl<'a> Round<'a> {
                 self.due_in(rhythm)
             }
             Extended::Lost => MIN_WAIT,
-            // Four retries before the reserve is used, and none within it.
+            // Four retries fit before the reserve begins, and none falls within it.
             Extended::Unknown => {
                 let ttl = self.job.config.ttl;
                 let reserve = ttl.map_or(SECOND, |ttl| rhythm.reserve(ttl));
@@ -143,7 +146,8 @@ impl<'a> Round<'a> {
         })
     }
 
-    /// In how many ns the next extend is due: for a lock without a lease, a share of the work.
+    /// The time until the next extend is due, ns. For a lock without a lease it is a share of the
+    /// work.
     fn due_in(&self, rhythm: Rhythm) -> Nanos {
         let wait = match self.job.config.ttl {
             Some(ttl) => self.left().saturating_sub(ttl - rhythm.due(ttl)).min(rhythm.due(ttl)),
@@ -152,8 +156,8 @@ impl<'a> Round<'a> {
         wait.max(MIN_WAIT)
     }
 
-    /// How long the caller may rely on the grant: to its deadline, or the lease since its arrival,
-    /// ns.
+    /// How long the caller may rely on the grant, ns: to its deadline, or for the lease from its
+    /// arrival.
     fn left(&self) -> Nanos {
         let host = self.caller.host();
         match self.held.grant.deadline {
@@ -162,14 +166,14 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Whether too little is left to do anything more in time: then the work is over.
+    /// Whether too little of the lease is left to do anything in time: then the work is over.
     fn is_running_out(&mut self, rhythm: Rhythm) -> bool {
         let ttl = self.job.config.ttl;
         self.is_over |= ttl.is_some_and(|ttl| self.left() <= rhythm.reserve(ttl));
         self.is_over
     }
 
-    /// Whether the caller knows of no grant any more under which it could work.
+    /// Whether the caller no longer knows of a grant under which it could work.
     fn has_ended(&self) -> bool {
         self.is_over || self.caller.has_lost(self.held) || self.caller.has_ended()
     }

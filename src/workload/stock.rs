@@ -1,4 +1,5 @@
-//! Stock: read, and if any are left, work and write back minus one. Double sales become visible.
+//! Stock: read the number of items; if any are left, work and write it back minus one. Double sales
+//! become visible.
 
 use crate::workload::guard::Finished;
 use crate::workload::round::Round;

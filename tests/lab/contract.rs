@@ -346,7 +346,7 @@ fn a_lock_that_panics_is_a_finding() {
 
 #[test]
 fn a_lock_in_which_no_time_passes_is_a_finding() {
-    let broken = Some((Clause::TimePasses, "it took 100001, and was not done"));
+    let broken = Some((Clause::TimePasses, "it took 100001 steps without finishing"));
     cases! {
         Oddity::SleepsForNoTime => broken;
         Oddity::SleepsForMicroseconds => broken;

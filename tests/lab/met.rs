@@ -156,7 +156,7 @@ fn a_command_that_its_node_carries_out_after_all_work_tests_nothing() {
          [[fault]]\nkind = 'failover'\ntarget = 'n2'\nat = '5s'\n",
     );
     let Verdict::Unknown(why) = &trial.judgement.verdict else { panic!("it has a verdict") };
-    assert!(why.contains("fault 2 (failover on n2) struck when all work was done"), "{why}");
+    assert!(why.contains("fault 2 (failover on n2) struck after all work was done"), "{why}");
     assert_eq!(trial.judgement.counts.struck_in_hold, 1);
 }
 

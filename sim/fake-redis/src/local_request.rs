@@ -32,7 +32,8 @@ pub fn query(node: &mut Node, words: &[&str]) -> Answer {
         session.user.get_or_insert(Bytes::from_static(b"default"));
     }
     requests::request(node, id, &args);
-    let output = node.clients.get_mut(id).map(|session| std::mem::take(&mut session.output));
+    let output =
+        node.clients.get_mut(id).map(|session| std::mem::take(&mut session.replies.buffer));
     node.clients.disconnect(id);
     Answer(output.and_then(|mut output| decode_reply(&mut output).ok().flatten()))
 }

@@ -104,7 +104,7 @@ impl Look {
         // Whatever prevents requests of clients (users, a busy script, loading) must not prevent
         // observations.
         node.users = Default::default();
-        (node.busy, node.starting_ms) = (None, None);
+        (node.scripting.busy, node.startup.since_ms) = (None, None);
         query(&mut node, words).0
     }
 
@@ -153,7 +153,7 @@ impl Look {
     /// Whether it is running as a master.
     pub fn is_master(&self) -> bool {
         let server = self.0.borrow().server.upgrade();
-        server.is_some_and(|server| server.node.borrow().master.is_none())
+        server.is_some_and(|server| server.node.borrow().peers.master.is_none())
     }
 
     /// The number of online replicas: those that have loaded its keys and receive its stream.
@@ -161,7 +161,7 @@ impl Look {
         let server = self.0.borrow().server.upgrade();
         server.map_or(0, |server| {
             let node = server.node.borrow();
-            node.replicas.iter().filter(|replica| replica.online).count()
+            node.peers.replicas.iter().filter(|replica| replica.online).count()
         })
     }
 }

@@ -36,15 +36,15 @@ pub fn admit(
     if session.transaction.is_open() && may_not_be_queued(node, command) {
         return Err(not_queued(node, command));
     }
-    if !session.from_master {
+    if !session.replication.from_master {
         access::check(node, session, command, args)?;
     }
     let flags = flags_of(node, session, command, args);
     redirect::check(node, session, command, args, flags)?;
-    if !node.loading && !session.from_master {
+    if !node.startup.replays && !session.replication.from_master {
         check_memory(node, session, command, flags)?;
     }
-    if flags.any(Flags::WRITE) && !node.loading {
+    if flags.any(Flags::WRITE) && !node.startup.replays {
         check_write(node, session)?;
     }
     if command.name == "PING"
@@ -55,14 +55,16 @@ pub fn admit(
     if session.only_listens() && !is_about_subscriptions(command.name) {
         return Err(only_listens(command.lower));
     }
-    if !session.from_master {
+    if !session.replication.from_master {
         check_readiness(node, session, command, args)?;
     }
     if session.subscriptions.is_empty() && is_for_listeners(node, command.name) {
         let text = format!("NOSUB '{}' command executed not in subscribed mode", command.lower);
         return Err(Reply::Error(text.into()));
     }
-    if let Some(busy) = node.busy.as_ref().filter(|_| !command.flags.any(Flags::ALLOW_BUSY)) {
+    if let Some(busy) =
+        node.scripting.busy.as_ref().filter(|_| !command.flags.any(Flags::ALLOW_BUSY))
+    {
         return Err(scripting::is_busy(busy));
     }
     if session.monitors && flags.any(KEYSPACE) {
@@ -96,7 +98,7 @@ fn check_readiness(
     if is_stale(node) && lacks(Flags::STALE, node, session, command, args) {
         return Err(MASTERDOWN);
     }
-    if node.starting_ms.is_some() && lacks(Flags::LOADING, node, session, command, args) {
+    if node.startup.since_ms.is_some() && lacks(Flags::LOADING, node, session, command, args) {
         return Err(Reply::error(LOADING));
     }
     Ok(())
@@ -170,8 +172,8 @@ fn check_memory(
     command: &Command,
     flags: Flags,
 ) -> Result<(), Reply> {
-    node.out_of_memory = node.config.max_memory > 0 && !eviction::make_room(node, session);
-    if !node.out_of_memory {
+    node.usage.is_exceeded = node.config.max_memory > 0 && !eviction::make_room(node, session);
+    if !node.usage.is_exceeded {
         return Ok(());
     }
     let queues = session.transaction.is_open()
@@ -182,7 +184,7 @@ fn check_memory(
 /// Whether a pause delays a request that passes all checks.
 pub fn is_held_back(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
     let Some(pause) = node.pause() else { return false };
-    if session.from_master || session.id == 0 {
+    if session.replication.from_master || session.id == 0 {
         return false;
     }
     let flags = flags_of(node, session, command, args);

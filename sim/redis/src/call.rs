@@ -71,7 +71,7 @@ impl<'a> Call<'a> {
     /// The live entry of a key; updates its access time. A command that only reads publishes a
     /// keyspace notification about a miss.
     pub fn entry(&mut self, key: &[u8]) -> Option<&Entry> {
-        let now_ms = self.node.now_ms;
+        let now_ms = self.node.clock.now_ms;
         self.glance(key).inspect(|entry| entry.used_ms.set(now_ms))
     }
 

@@ -93,8 +93,8 @@ impl Clients {
         let id = self.last;
         let mut session = Session { id, ..session };
         if self.sessions.len() >= most {
-            session.push(&Reply::error("ERR max number of clients reached"));
-            session.closing = Some(Closing::AfterOutput);
+            session.replies.push(&Reply::error("ERR max number of clients reached"));
+            session.replies.closing = Some(Closing::AfterOutput);
         }
         self.new_wait |= self.idle_s > 0;
         self.sessions.insert(id, Some(Box::new(session)));
@@ -158,13 +158,13 @@ impl Clients {
     /// subscribed or already closing, and never the master or a replica.
     pub(crate) fn idle_until_ms(&self, session: &Session) -> Option<u64> {
         let is_spared = session.blocked.is_some()
-            || session.closing.is_some()
-            || session.from_master
+            || session.replies.closing.is_some()
+            || session.replication.from_master
             || session.monitors
-            || session.announced.port > 0
+            || session.replication.announced.port > 0
             || !session.subscriptions.is_empty();
         // Redis counts whole seconds, and closes only when there are more than allowed.
-        let used_s = session.since_ms[1] / 1000;
+        let used_s = session.client.since_ms[1] / 1000;
         let until_s = used_s.saturating_add(self.idle_s).saturating_add(1);
         (self.idle_s > 0 && !is_spared).then(|| until_s.saturating_mul(1000))
     }
@@ -188,7 +188,7 @@ impl Clients {
     /// Closes a connection from the node's side.
     pub(crate) fn close(&mut self, id: u64, how: Closing) {
         if let Some(session) = self.get_mut(id) {
-            session.closing = Some(how);
+            session.replies.closing = Some(how);
             self.wake(id);
         }
     }
@@ -200,9 +200,9 @@ impl Clients {
         } else if running.id == id && running.script.is_some() {
             self.said.push(reply.clone());
         } else if running.id == id {
-            running.push(reply);
+            running.replies.push(reply);
         } else if let Some(session) = self.get_mut(id) {
-            session.push(reply);
+            session.replies.push(reply);
             self.wake(id);
         }
     }

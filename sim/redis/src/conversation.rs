@@ -91,7 +91,7 @@ impl Conversation {
                 return Ok(());
             }
             self.flush().await?;
-            match self.session(|session| session.closing) {
+            match self.session(|session| session.replies.closing) {
                 None => {}
                 Some(Closing::AtOnce) => return Ok(()),
                 Some(Closing::AfterOutput) => return self.stream.shutdown().await,
@@ -127,7 +127,7 @@ impl Conversation {
         let session = node.clients.get(self.id).expect("it is connected as long as it is served");
         self.reader.unauthenticated = session.user.is_none() && node.users.requires_password();
         self.reader.longest_word = Some(node.limits.word);
-        self.waiting.is_none() && session.closing.is_none()
+        self.waiting.is_none() && session.replies.closing.is_none()
     }
 
     /// Notices that the blocked request has received its reply meanwhile.
@@ -148,8 +148,8 @@ impl Conversation {
                 }
                 Ok(None) => break,
                 Err(error) => self.session(|session| {
-                    session.push(&error.reply());
-                    session.closing = Some(Closing::AfterOutput);
+                    session.replies.push(&error.reply());
+                    session.replies.closing = Some(Closing::AfterOutput);
                 }),
             }
         }
@@ -160,17 +160,19 @@ impl Conversation {
     async fn serve(&mut self, args: &Arguments) -> io::Result<Next> {
         let request = Request { connection: self.stream.connection(), nth: self.nth };
         self.nth += 1;
-        let before = self.session(|session| session.output.len());
+        let before = self.session(|session| session.replies.buffer.len());
         self.server.execute(self.id, request, args).await;
         let (after, waits, after_len, command) = self.session(|session| {
             let after = std::mem::take(&mut session.after);
             let command = session.last_command.map_or("UNKNOWN", |command| command.head);
-            (after, session.blocked.is_some(), session.output.len(), command)
+            (after, session.blocked.is_some(), session.replies.buffer.len(), command)
         });
-        if let Some(word) = self.session(|session| frame::error_word(&session.output[before..])) {
+        if let Some(word) =
+            self.session(|session| frame::error_word(&session.replies.buffer[before..]))
+        {
             self.server.host.record(Event::Declined { request, word });
         }
-        if self.session(|session| is_noreplicas(&session.output[before..])) {
+        if self.session(|session| is_noreplicas(&session.replies.buffer[before..])) {
             self.server.host.record(Event::Unreplicated);
         }
         // Before the mark, at which other tasks may run: REPLICAOF takes effect with its execution.
@@ -209,7 +211,7 @@ impl Conversation {
             After::BeginFile => self.server.begin_log().await,
             After::Save { in_background: false } => {
                 let reply = self.server.save().await;
-                self.session(|session| session.push(&reply));
+                self.session(|session| session.replies.push(&reply));
             }
             After::Save { in_background: true } => self.server.save_in_background(),
             After::Rewrite => self.server.rewrite_in_background(),
@@ -224,7 +226,7 @@ impl Conversation {
     async fn shut_down(&mut self, saves: bool) -> bool {
         if saves && self.server.save().await.is_error() {
             let reply = Reply::error("ERR Errors trying to SHUTDOWN. Check logs.");
-            self.session(|session| session.push(&reply));
+            self.session(|session| session.replies.push(&reply));
             return true;
         }
         self.server.ended.raise();
@@ -234,7 +236,7 @@ impl Conversation {
     /// Writes all pending output.
     async fn flush(&mut self) -> io::Result<()> {
         let mut output = std::mem::take(&mut self.output);
-        self.session(|session| std::mem::swap(&mut session.output, &mut output));
+        self.session(|session| std::mem::swap(&mut session.replies.buffer, &mut output));
         self.output = output;
         if self.output.is_empty() {
             return Ok(());

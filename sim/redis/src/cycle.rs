@@ -72,12 +72,12 @@ async fn tick_after(host: &Host, expiry_ms: u64) {
 /// When keys are next deleted: after a pause; again at the next tick while the cycle is disabled.
 fn next_expiry_ms(server: &Server) -> Option<u64> {
     let node = server.node.borrow();
-    if node.master.is_some() {
+    if node.peers.master.is_some() {
         return None;
     }
     let next = node.keyspace.next_end_ms()?;
     let now = server.host.now(Clock::Wall) / MILLISECOND;
-    let rests_until = if node.rests { now } else { 0 };
+    let rests_until = if node.active_expire_disabled { now } else { 0 };
     Some(next.max(rests_until).max(node.pause().map_or(0, |pause| pause.until_ms)))
 }
 

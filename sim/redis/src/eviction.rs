@@ -13,8 +13,8 @@ use crate::session::Session;
 
 /// Evicts keys until memory suffices; returns whether it does.
 pub fn make_room(node: &mut Node, session: &mut Session) -> bool {
-    if node.master.is_some() {
-        node.memory = None;
+    if node.peers.master.is_some() {
+        node.usage.meter = None;
         return true;
     }
     while used(node) > node.config.max_memory {
@@ -29,8 +29,8 @@ pub fn make_room(node: &mut Node, session: &mut Session) -> bool {
 
 /// The memory that keys take; all keys are measured if it was not metered so far.
 pub fn used(node: &mut Node) -> u64 {
-    let Node { memory, keyspace, .. } = node;
-    memory.get_or_insert_with(|| Meter::of(keyspace)).used(keyspace)
+    let Node { usage, keyspace, .. } = node;
+    usage.meter.get_or_insert_with(|| Meter::of(keyspace)).used(keyspace)
 }
 
 /// The next key to evict under the policy.
@@ -79,7 +79,7 @@ mod tests {
         let words: Vec<Bytes> =
             line.split(' ').map(|w| Bytes::copy_from_slice(w.as_bytes())).collect();
         requests::request(node, id, &words);
-        let output = std::mem::take(&mut node.clients.get_mut(id).unwrap().output);
+        let output = std::mem::take(&mut node.clients.get_mut(id).unwrap().replies.buffer);
         String::from_utf8_lossy(&output).into_owned()
     }
 
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_full_node_refuses_or_evicts_by_its_policy() {
         let (mut node, id) = node();
-        node.propagates = true;
+        node.propagation.is_consumed = true;
         for key in 0..10 {
             query(&mut node, id, &format!("SET k{key} v PX {}", 5_000 - key));
         }
@@ -107,7 +107,7 @@ mod tests {
         );
         assert_eq!(query(&mut node, id, "GET x"), "$1\r\ny\r\n");
         query(&mut node, id, "CONFIG SET maxmemory-policy volatile-ttl");
-        node.effects = crate::node::Effects::default();
+        node.effects = crate::effects::Effects::default();
         assert!(query(&mut node, id, "SET x z").starts_with("+OK"));
         assert_eq!(node.effects.commands[0].command[1], "k9");
         let pushes = query(&mut node, listener, "PING");

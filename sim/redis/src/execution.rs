@@ -26,7 +26,7 @@ use crate::specification::{Command, find_in};
 /// `node.effects`, what the server must do in `session.after`.
 pub fn apply(node: &mut Node, session: &mut Session, args: &[Bytes]) -> Reply {
     if is_from_a_browser(&args[0]) {
-        session.closing = Some(Closing::AtOnce);
+        session.replies.closing = Some(Closing::AtOnce);
         return Reply::SILENCE;
     }
     let command = match node.command_of(args) {

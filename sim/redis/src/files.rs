@@ -47,7 +47,7 @@ pub fn read_files(host: &Host, node: &mut Node) -> Option<Place> {
     let bytes = host.disk().read(APPENDED);
     let mark = host.disk().mark_of(APPENDED);
     let Replayed { whole, changes } = load(node, &bytes);
-    node.propagates = true;
+    node.propagation.is_consumed = true;
     let good = whole == bytes.len()
         || node.config.mends_torn_file && replace(host, APPENDED, &bytes[..whole], mark);
     good.then_some(Place { mark, changes })

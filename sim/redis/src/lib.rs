@@ -12,6 +12,8 @@
 //! - `rdb`: values to bytes and back, in Redis's RDB format
 //! - `settings`, `users`, `memory`: the state of CONFIG, ACL and `maxmemory`
 //! - `history`, `peers`, `saving`: the replication history, replicas and master, save points
+//! - `clock`, `effects`, `figures`, `scripting`: a node's time, what its commands leave for the
+//!   server, its counters, its scripts
 //! - `session`, `clients`: connections, and what is pushed to them
 //! - `sentinel`, `cluster`: a Sentinel's view of its masters; slots, the cluster bus, elections
 //! - `node`: the state of a node, and the effects of a command
@@ -36,6 +38,7 @@ mod admission;
 mod call;
 mod chance;
 pub mod clients;
+pub mod clock;
 pub mod cluster;
 mod command;
 pub mod compat;
@@ -43,10 +46,12 @@ mod conversation;
 mod cycle;
 mod digest;
 mod digits;
+pub mod effects;
 mod errors;
 mod eviction;
 pub mod execution;
 mod extended;
+mod figures;
 mod files;
 mod float;
 pub mod frame;
@@ -69,6 +74,7 @@ pub mod requests;
 pub mod resp_client;
 mod saving;
 mod script;
+mod scripting;
 pub mod sentinel;
 pub mod server;
 pub mod session;

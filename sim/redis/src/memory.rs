@@ -21,6 +21,15 @@ const ELEMENT: u64 = 16;
 /// Longer strings are allocated separately from their object header.
 const MAX_EMBEDDED_LEN: usize = 44;
 
+/// The memory of a node, as `maxmemory` limits it.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryUse {
+    /// The memory that keys take; metered only with a limit.
+    pub meter: Option<Meter>,
+    /// Whether the current request began beyond `maxmemory`.
+    pub is_exceeded: bool,
+}
+
 /// The memory that keys take, updated from the keys noted as changed.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {

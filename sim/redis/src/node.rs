@@ -17,25 +17,25 @@ pub(crate) mod replication;
 pub(crate) mod saving;
 pub(crate) mod sentinel;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 
 use bytes::Bytes;
 use lockstorm_platform::time::Nanos;
-use lockstorm_platform::trace::KeyChange;
 
 use crate::chance::{Dice, ScriptDice};
 use crate::clients::{Clients, Pause};
+use crate::clock::NodeClock;
 use crate::cluster::{Cluster, ClusterConfig};
 use crate::compat::{Compat, Difference};
-use crate::frame::{Arguments, Reply};
+use crate::effects::{Effects, Propagation};
+use crate::figures::Figures;
 use crate::history::History;
+use crate::keyspace::Keyspace;
 use crate::keyspace::limits::Limits;
-use crate::keyspace::{Key, Keyspace};
-use crate::memory::Meter;
-use crate::peers::{LinkState, ManualFailover, MasterLink, Replica};
-use crate::saving::Saving;
-use crate::script::libraries::Libraries;
+use crate::memory::MemoryUse;
+use crate::peers::Peers;
+use crate::saving::{Saving, Startup};
+use crate::scripting::Scripting;
 use crate::sentinel::Sentinel;
 use crate::session::Session;
 use crate::settings::{self, Settings};
@@ -116,178 +116,47 @@ impl Default for NodeConfig {
     }
 }
 
-/// One change of a key, for the trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// Its database.
-    pub(crate) db: usize,
-    /// Which key.
-    pub(crate) key: Key,
-    /// What happened to it.
-    pub(crate) change: KeyChange,
-    /// Its expiry time now, in Unix milliseconds.
-    pub(crate) until_ms: Option<u64>,
-    /// Whether the node did it on its own (expiry), not the command.
-    pub(crate) by_node: bool,
-}
-
-/// The effects of a command, in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Effects {
-    /// Changes of keys.
-    pub changes: Vec<Change>,
-    /// What is propagated to replicas and the append-only file.
-    pub commands: Vec<PropagatedCommand>,
-}
-
-/// One propagated command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PropagatedCommand {
-    /// Its database.
-    pub(crate) db: usize,
-    /// The command, with absolute times.
-    pub command: Arguments,
-    /// Whether the node did it on its own (expiry), not the command.
-    pub(crate) by_node: bool,
-    /// The unit of execution that propagated it.
-    pub(crate) unit: u64,
-}
-
-impl PropagatedCommand {
-    /// Whether it is for replicas alone: PUBLISH is not kept on disk.
-    pub fn is_publish(&self) -> bool {
-        let name = &self.command[0];
-        name.eq_ignore_ascii_case(b"PUBLISH") || name.eq_ignore_ascii_case(b"SPUBLISH")
-    }
-}
-
-impl Effects {
-    /// Whether there are no effects.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.commands.is_empty()
-    }
-}
-
-/// A script that holds its node: it does not terminate, or a fault makes it slow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Busy {
-    /// When it began, in Unix milliseconds.
-    pub(crate) since_ms: u64,
-    /// The session that called it.
-    pub(crate) session: u64,
-    /// Whether it has written: then it cannot be killed.
-    pub(crate) wrote: bool,
-    /// The caller's reply when it is killed.
-    pub(crate) killed: Bytes,
-    /// Whether it does not terminate; a slow one has not begun yet.
-    pub(crate) endless: bool,
-    /// The function, if it is one.
-    pub(crate) function: Option<FunctionCall>,
-}
-
-/// The function that holds its node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FunctionCall {
-    /// Its name.
-    pub(crate) name: Bytes,
-    /// The request that called it.
-    pub(crate) command: Arguments,
-}
-
-/// Counters of INFO.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Figures {
-    /// Commands executed.
-    pub(crate) executed: u64,
-    /// Keys that expired.
-    pub(crate) expired_keys: u64,
-    /// Errors by their first word.
-    pub(crate) errors: BTreeMap<String, u64>,
-    /// Keys that were evicted.
-    pub(crate) evicted_keys: u64,
-    /// Requested resynchronisations: full, partial, and refused partial ones.
-    pub(crate) syncs: [u64; 3],
-}
-
-impl Figures {
-    /// Counts an error by its first word.
-    pub(crate) fn count_error(&mut self, reply: &Reply) {
-        let Reply::Error(text) = reply else { return };
-        let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
-        let word = String::from_utf8_lossy(&text[..end]).into_owned();
-        *self.errors.entry(word).or_default() += 1;
-    }
-}
-
 /// The state of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
     /// Its current configuration.
-    pub config: NodeConfig,
-    /// Its keys.
-    pub keyspace: Keyspace,
-    /// Its wall clock when the current command began, in Unix milliseconds. It is frozen while a
-    /// script or transaction runs.
-    pub now_ms: u64,
-    /// The same in microseconds.
-    pub(crate) now_us: u64,
-    /// The clock by now, in microseconds: later than `now_us` where a fault has made a script slow.
-    pub(crate) clock_us: u64,
-    /// Its wall clock when it started, in Unix milliseconds.
-    pub(crate) started_ms: u64,
-    /// The effects since the server last collected them.
-    pub effects: Effects,
-    /// Whether [`Effects::commands`] has a consumer: a file, or a replica.
-    pub propagates: bool,
-    /// Whether commands come from its own file: nothing expires meanwhile.
-    pub(crate) loading: bool,
-    /// The master that it follows.
-    pub master: Option<SocketAddrV4>,
-    /// The link to that master.
-    pub(crate) link: MasterLink,
-    /// The id of its process: 40 hexadecimal digits, new at each start.
-    pub(crate) run_id: String,
-    /// The replication history of its data.
-    pub history: History,
-    /// The replicas that it feeds, in order of arrival.
-    pub replicas: Vec<Replica>,
-    /// The FAILOVER under way.
-    pub(crate) failover: Option<ManualFailover>,
-    /// How many replicas are good, recounted once a second.
-    pub(crate) good_replicas: u32,
-    /// The Lua script cache: bodies by their SHA1 in lower case. Neither replicated nor kept on
-    /// disk.
-    pub(crate) scripts: BTreeMap<Bytes, Bytes>,
-    /// Libraries of functions, which are replicated and kept on disk.
-    pub libraries: Libraries,
-    /// The generator behind `math.random`, as in Redis.
-    pub(crate) script_dice: ScriptDice,
-    /// The script that holds the node.
-    pub busy: Option<Busy>,
-    /// Its connected clients.
-    pub clients: Clients,
+    pub(crate) config: NodeConfig,
     /// The parameters of CONFIG SET that have no field of their own.
     pub(crate) settings: Settings,
     /// Maximum sizes of small encodings, according to those settings.
     pub limits: Limits,
+    /// Its keys.
+    pub keyspace: Keyspace,
+    /// Its time.
+    pub clock: NodeClock,
+    /// The effects since the server last collected them.
+    pub effects: Effects,
+    /// Who takes its commands.
+    pub propagation: Propagation,
+    /// Its start, while it reads its files.
+    pub startup: Startup,
+    /// The id of its process: 40 hexadecimal digits, new at each start.
+    pub(crate) run_id: String,
+    /// The replication history of its data.
+    pub history: History,
+    /// Its master and its replicas.
+    pub peers: Peers,
+    /// Its scripts.
+    pub scripting: Scripting,
+    /// Its connected clients.
+    pub clients: Clients,
     /// Its ACL users.
     pub users: Users,
     /// When all keys are saved, and the outcome.
     pub(crate) saving: Saving,
-    /// Since when it has been loading its files before it serves clients, in Unix milliseconds.
-    pub starting_ms: Option<u64>,
     /// What INFO counts.
     pub(crate) figures: Figures,
-    /// The memory that keys take; metered only with a limit.
-    pub(crate) memory: Option<Meter>,
-    /// Whether the current request began beyond `maxmemory`.
-    pub(crate) out_of_memory: bool,
+    /// The memory that its keys take.
+    pub(crate) usage: MemoryUse,
     /// Whether DEBUG SET-ACTIVE-EXPIRE has disabled the active expire cycle.
-    pub(crate) rests: bool,
+    pub(crate) active_expire_disabled: bool,
     /// The generator behind random picks.
     pub(crate) dice: Dice,
-    /// The number of units of execution: the commands that one unit propagates stay together.
-    pub(crate) unit: u64,
     /// Its Sentinel state, if it is one: then it keeps no keys.
     pub sentinel: Option<Box<Sentinel>>,
     /// Its cluster state, if it is in one.
@@ -322,12 +191,9 @@ impl Node {
         let settings = settings_of(&config);
         let clients = Clients::new(config.compat.has(Difference::PushesStandBehind));
         Node {
-            master: config.replica_of,
+            peers: Peers { master: config.replica_of, ..Peers::default() },
             config,
-            now_ms,
-            now_us: now_ms * 1_000,
-            clock_us: now_ms * 1_000,
-            started_ms: now_ms,
+            clock: NodeClock::starting_at(now_ms),
             run_id,
             saving: Saving { saved_s: now_ms / 1_000, ..Saving::default() },
             history: History::new(history_id),
@@ -335,7 +201,7 @@ impl Node {
             settings,
             clients,
             dice: Dice::new(id),
-            script_dice: ScriptDice::of_process(),
+            scripting: Scripting { dice: ScriptDice::of_process(), ..Scripting::default() },
             ..Node::default()
         }
     }
@@ -356,9 +222,7 @@ impl Node {
 
     /// Sets the time of what is executed next, from the wall clock in nanoseconds.
     pub fn set_time(&mut self, wall_ns: u64) {
-        self.now_us = wall_ns / 1_000;
-        self.clock_us = self.now_us;
-        self.now_ms = wall_ns / 1_000_000;
+        self.clock.set(wall_ns);
     }
 
     /// Whether the server that it emulates differs from Redis 7.0.15 in this point.
@@ -380,13 +244,13 @@ impl Node {
     /// advances before Redis 7.2; whether a key has expired never depends on that.
     pub(crate) fn time_us(&self, session: &Session) -> u64 {
         let moves = session.script.is_some() && !self.differs(Difference::TimeStandsStillInScripts);
-        if moves { self.clock_us } else { self.now_us }
+        if moves { self.clock.running_us } else { self.clock.now_us }
     }
 
     /// What delays requests at present: CLIENT PAUSE, a failover, or both.
     pub(crate) fn pause(&self) -> Option<Pause> {
-        let failover = self.failover.map(|_| Pause { until_ms: u64::MAX, all: false });
-        let client = self.clients.pause().filter(|pause| pause.until_ms > self.now_ms);
+        let failover = self.peers.failover.map(|_| Pause { until_ms: u64::MAX, all: false });
+        let client = self.clients.pause().filter(|pause| pause.until_ms > self.clock.now_ms);
         match (client, failover) {
             (Some(client), Some(failover)) => Some(Pause { all: client.all, ..failover }),
             (client, failover) => client.or(failover),
@@ -396,10 +260,5 @@ impl Node {
     /// Whether requests are paused: nothing expires then, and nothing is evicted.
     pub(crate) fn is_paused(&self) -> bool {
         self.pause().is_some()
-    }
-
-    /// Whether it currently follows a master's stream.
-    pub(crate) fn is_linked(&self) -> bool {
-        self.link.state == LinkState::Connected
     }
 }

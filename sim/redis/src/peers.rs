@@ -3,6 +3,28 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+/// The peers of a node.
+#[derive(Clone, Debug, Default)]
+pub struct Peers {
+    /// The master that it follows.
+    pub master: Option<SocketAddrV4>,
+    /// The link to that master.
+    pub link: MasterLink,
+    /// The replicas that it feeds, in order of arrival.
+    pub replicas: Vec<Replica>,
+    /// The FAILOVER under way.
+    pub failover: Option<ManualFailover>,
+    /// How many replicas are good, recounted once a second.
+    pub good_replicas: u32,
+}
+
+impl Peers {
+    /// Whether the node currently follows its master's stream.
+    pub fn is_linked(&self) -> bool {
+        self.link.state == LinkState::Connected
+    }
+}
+
 /// A replica as its master sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replica {

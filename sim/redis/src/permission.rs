@@ -24,23 +24,25 @@ pub(crate) const MASTERDOWN: Reply = Reply::Error(Bytes::from_static(
 ));
 /// Whether the node is a replica that must not serve data until its link to the master is up.
 pub(crate) fn is_stale(node: &Node) -> bool {
-    node.master.is_some() && !node.is_linked() && !node.settings.is_on("replica-serve-stale-data")
+    node.peers.master.is_some()
+        && !node.peers.is_linked()
+        && !node.settings.is_on("replica-serve-stale-data")
 }
 
 /// Refuses a write on a replica, or without enough good replicas.
 pub(crate) fn check_write(node: &Node, session: &Session) -> Result<(), Reply> {
-    if session.from_master {
+    if session.replication.from_master {
         return Ok(());
     }
     if let Some(error) = node.disk_error() {
         return Err(Reply::error(error));
     }
     let config = &node.config;
-    let is_limited = node.master.is_none() && config.min_replicas_max_lag > 0;
-    if is_limited && node.good_replicas < config.min_replicas_to_write {
+    let is_limited = node.peers.master.is_none() && config.min_replicas_max_lag > 0;
+    if is_limited && node.peers.good_replicas < config.min_replicas_to_write {
         return Err(Reply::error(NOREPLICAS));
     }
-    if node.master.is_some() && node.settings.is_on("replica-read-only") {
+    if node.peers.master.is_some() && node.settings.is_on("replica-read-only") {
         return Err(Reply::error(READONLY));
     }
     Ok(())

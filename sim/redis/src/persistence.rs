@@ -4,9 +4,10 @@
 
 use bytes::{Bytes, BytesMut};
 
+use crate::effects::PropagatedCommand;
 use crate::frame::{Arguments, encode_request, in_17_digits};
 use crate::keyspace::{Database, Value};
-use crate::node::{Node, PropagatedCommand};
+use crate::node::Node;
 use crate::rdb::cursor::WrongRdb;
 use crate::rdb::{self, Facts, Stream, save};
 use crate::script::library;
@@ -73,15 +74,15 @@ fn units(commands: &[PropagatedCommand]) -> impl Iterator<Item = (&[PropagatedCo
 /// All data of a node as an RDB, with its replication offset if it has a backlog.
 pub(crate) fn dump(node: &Node) -> Bytes {
     let history = &node.history;
-    let db = i64::try_from(node.link.resumes_in.unwrap_or(0)).unwrap_or(0);
+    let db = i64::try_from(node.peers.link.resumes_in.unwrap_or(0)).unwrap_or(0);
     let stream = Stream { db, id: &history.id, offset: history.offset };
     let facts = Facts {
-        written_s: node.now_ms / 1_000,
+        written_s: node.clock.now_ms / 1_000,
         used_memory: 1 << 20,
         stream: history.is_kept().then_some(stream),
         is_base: false,
     };
-    let libraries = node.libraries.values().map(|library| &library.code);
+    let libraries = node.scripting.libraries.values().map(|library| &library.code);
     save(&node.keyspace, &node.limits, libraries, &facts)
 }
 
@@ -94,14 +95,18 @@ pub(crate) fn dump(node: &Node) -> Bytes {
 pub(crate) fn restore(node: &mut Node, bytes: &[u8]) -> Result<(), WrongRdb> {
     let contents = rdb::load(bytes, &node.limits)?;
     node.keyspace = contents.keyspace;
-    node.memory = None;
-    node.libraries.clear();
+    node.usage.meter = None;
+    node.scripting.libraries.clear();
     for code in &contents.libraries {
         // A library that Redis kept can be loaded; if another version's library cannot, the keys
         // matter more than the library.
-        let _ = library::load(&mut node.libraries, code, true);
+        let _ = library::load(&mut node.scripting.libraries, code, true);
     }
-    let over = if node.master.is_none() { node.keyspace.expired(node.now_ms) } else { Vec::new() };
+    let over = if node.peers.master.is_none() {
+        node.keyspace.expired(node.clock.now_ms)
+    } else {
+        Vec::new()
+    };
     for (db, key) in &over {
         node.keyspace.db_mut(*db).remove(key);
     }
@@ -124,7 +129,7 @@ pub(crate) fn restore(node: &mut Node, bytes: &[u8]) -> Result<(), WrongRdb> {
 /// Commands that recreate this node's data on an empty node: libraries and keys.
 pub(crate) fn snapshot(node: &Node) -> BytesMut {
     let mut out = BytesMut::new();
-    for library in node.libraries.values() {
+    for library in node.scripting.libraries.values() {
         encode_request(&mut out, &[&b"FUNCTION"[..], b"LOAD", &library.code]);
     }
     for (number, db) in node.keyspace.iter().filter(|(_, db)| !db.is_empty()) {
@@ -180,7 +185,7 @@ mod tests {
 
     fn node() -> Node {
         let mut node = Node::new(NodeConfig::default(), NOW, [1, 2, 3]);
-        node.propagates = true;
+        node.propagation.is_consumed = true;
         node
     }
 
@@ -196,7 +201,7 @@ mod tests {
             match line.strip_prefix('@') {
                 Some(ms) => {
                     let ms: u64 = ms.parse().unwrap();
-                    node.set_time((node.now_ms + ms) * 1_000_000);
+                    node.set_time((node.clock.now_ms + ms) * 1_000_000);
                     node.expire_all();
                 }
                 None => drop(apply(&mut node, &mut session, &words(line))),
@@ -303,7 +308,7 @@ mod tests {
         for bytes in [&file[..], &snapshot(&node)] {
             let mut again = self::node();
             assert_eq!(load(&mut again, bytes).whole, bytes.len());
-            assert_eq!(again.libraries.len(), 1);
+            assert_eq!(again.scripting.libraries.len(), 1);
             let reply = apply(&mut again, &mut session, &words("FCALL f 1 k"));
             assert_eq!(reply, crate::frame::Reply::Integer(2));
         }

@@ -84,7 +84,7 @@ fn begin(host: &Host, config: NodeConfig) -> Server {
         let own = SocketAddrV4::new(*own.ip(), node.config.port);
         node.begin_cluster(own, &String::from_utf8_lossy(&file));
     }
-    host.record(Event::Role { master: node.master });
+    host.record(Event::Role { master: node.peers.master });
     Server::new(host, node, follow_anew)
 }
 
@@ -92,11 +92,11 @@ fn begin(host: &Host, config: NodeConfig) -> Server {
 /// what it found.
 fn start(server: &Rc<Server>) -> bool {
     let mut node = server.node.borrow_mut();
-    node.starting_ms = None;
+    node.startup.since_ms = None;
     let Some(place) = read_files(&server.host, &mut node) else { return false };
     let keys = node.keyspace.keys();
     server.host.record(Event::Loaded { keys, resync: None, file: Some(place) });
-    let follows = node.master.is_some();
+    let follows = node.peers.master.is_some();
     if let Some(continued) = node.history.continued().filter(|_| !follows) {
         server.host.record(continued);
     }
@@ -112,10 +112,10 @@ fn start(server: &Rc<Server>) -> bool {
 /// Starts after the file is loaded, which takes time; requests meanwhile get a LOADING error.
 /// Expiry is decided by the time at which loading began, as in Redis.
 async fn start_after(server: Rc<Server>, load_time: Nanos) {
-    server.node.borrow_mut().starting_ms = Some(server.host.now(Clock::Wall) / MILLISECOND);
+    server.node.borrow_mut().startup.since_ms = Some(server.host.now(Clock::Wall) / MILLISECOND);
     server.host.sleep(load_time).await;
     let turn = server.turn.clone().lock().await;
-    let began_ms = server.node.borrow().starting_ms.unwrap_or(0);
+    let began_ms = server.node.borrow().startup.since_ms.unwrap_or(0);
     server.node.borrow_mut().set_time(began_ms * MILLISECOND);
     if !start(&server) {
         server.ended.raise();

@@ -20,12 +20,12 @@ pub struct Replayed {
 /// Executes a file's commands on an empty node. A torn tail, or a transaction without EXEC, is left
 /// out (`aof-load-truncated`).
 pub fn load(node: &mut Node, bytes: &[u8]) -> Replayed {
-    let mut session = Session { from_master: true, ..Session::default() };
+    let mut session = Session::of_master();
     let mut reader = RequestReader::default();
     let mut buffer = BytesMut::from(bytes);
     let mut whole = 0;
     let mut queued: Option<Vec<Arguments>> = None;
-    node.loading = true;
+    node.startup.replays = true;
     while let Ok(Some(args)) = reader.next(&mut buffer) {
         match (&args[0].to_ascii_uppercase()[..], &mut queued) {
             (b"MULTI", _) => queued = Some(Vec::new()),
@@ -41,7 +41,7 @@ pub fn load(node: &mut Node, bytes: &[u8]) -> Replayed {
             whole = bytes.len() - buffer.len();
         }
     }
-    node.loading = false;
+    node.startup.replays = false;
     // The changes are only counted: the trace has the resulting keys as one record.
     let effects = std::mem::take(&mut node.effects);
     Replayed { whole, changes: effects.changes.len() as u64 }

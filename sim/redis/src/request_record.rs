@@ -7,9 +7,10 @@ use bytes::Bytes;
 use lockstorm_platform::host::Host;
 use lockstorm_platform::trace::{Event, KeyChange, Request};
 
+use crate::effects::Change;
 use crate::frame::Arguments;
 use crate::keyspace::Value;
-use crate::node::{Change, Node};
+use crate::node::Node;
 
 /// The commands of a transaction that is about to be executed; must be called before that.
 pub fn transaction(host: &Host, node: &Node, id: u64, args: &Arguments) -> Option<Vec<Bytes>> {

@@ -21,17 +21,17 @@ pub fn request(node: &mut Node, id: u64, args: &[Bytes]) {
     let session = node.clients.take(id);
     let mut session = session.expect("it is connected, and asks one thing at a time");
     assert!(session.blocked.is_none(), "a request waits");
-    session.since_ms[1] = node.now_ms;
-    node.unit += 1;
+    session.client.since_ms[1] = node.clock.now_ms;
+    node.propagation.unit += 1;
     let reply = apply(node, &mut session, args);
     let is_asking = session.last_command.is_some_and(|command| command.name == "ASKING");
-    session.asking &= is_asking || session.transaction.is_open();
+    session.routing.asking &= is_asking || session.transaction.is_open();
     if session.blocked.is_none() {
-        session.answer(&reply);
+        session.replies.answer(&reply);
     }
     for line in node.clients.take_seen() {
-        if session.closing.is_none() {
-            session.push(&line);
+        if session.replies.closing.is_none() {
+            session.replies.push(&line);
         }
     }
     node.clients.begin_wait(&session, &node.keyspace);
@@ -66,12 +66,12 @@ fn serve_waiting(node: &mut Node, id: u64, key: &Key) {
         return node.clients.put_back(session);
     };
     let db = std::mem::replace(&mut session.db, pop.db);
-    node.unit += 1;
+    node.propagation.unit += 1;
     let mut call = Call { node, session: &mut session, args: &pop.args, command: pop.command };
     let served = serve(&mut call, key, pop.wanted);
     session.db = db;
     if let Some(reply) = &served {
-        session.answer(reply);
+        session.replies.answer(reply);
     }
     node.clients.put_back(session);
     if served.is_some() {
@@ -82,14 +82,14 @@ fn serve_waiting(node: &mut Node, id: u64, key: &Key) {
 /// Ends waits at their timeout, and the pause at its end.
 pub fn end_waits(node: &mut Node) {
     end_pause(node);
-    for id in node.clients.late(node.now_ms) {
+    for id in node.clients.late(node.clock.now_ms) {
         node.end_wait(id);
     }
-    node.clients.close_idle(node.now_ms);
+    node.clients.close_idle(node.clock.now_ms);
 }
 
 fn end_pause(node: &mut Node) {
-    if node.clients.end_pause(node.now_ms) {
+    if node.clients.end_pause(node.clock.now_ms) {
         resume_paused(node);
     }
 }

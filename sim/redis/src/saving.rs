@@ -5,6 +5,15 @@
 
 use bytes::Bytes;
 
+/// The start of a node, while it reads its files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Startup {
+    /// Whether commands come from its own file: nothing expires meanwhile.
+    pub replays: bool,
+    /// Since when it has been loading its files before it serves clients, in Unix milliseconds.
+    pub since_ms: Option<u64>,
+}
+
 /// The state of saves and rewrites.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saving {

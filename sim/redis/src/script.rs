@@ -39,12 +39,13 @@ use crate::call::{Call, Execute};
 use crate::cluster::slots::of_key;
 use crate::digest::sha1_hex;
 use crate::frame::Reply;
-use crate::node::{Busy, FunctionCall, Node};
+use crate::node::Node;
 use crate::permission::{MASTERDOWN, OOM, check_write, is_stale};
 use crate::script::flags::{ScriptFlags, Shebang};
 use crate::script::libraries::{Libraries, NOT_FOUND, find};
 use crate::script::machine::{CodeKind, MACHINE};
-use crate::session::{Block, ScriptRun, Session};
+use crate::scripting::{Busy, FunctionCall};
+use crate::session::{Block, ClientIdentity, ScriptRun, Session, SessionReplication};
 
 /// The keys and the arguments of a script.
 pub type Words<'a> = (&'a [Bytes], &'a [Bytes]);
@@ -119,7 +120,7 @@ pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply
     let Call { node, session, .. } = call;
     let (words, read_only) = (program.words, program.read_only);
     let flags = program.flags.unwrap_or_default();
-    if is_stale(node) && !session.from_master && !flags.has(ScriptFlags::ALLOW_STALE) {
+    if is_stale(node) && !session.replication.from_master && !flags.has(ScriptFlags::ALLOW_STALE) {
         return Err(MASTERDOWN);
     }
     if program.flags.is_some() {
@@ -135,11 +136,13 @@ pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply
     let mut inner = Session {
         id: session.id,
         db: session.db,
-        from_master: session.from_master,
+        client: ClientIdentity { addresses: session.client.addresses, ..ClientIdentity::default() },
         user: session.user.clone(),
-        addresses: session.addresses,
-        asking: session.asking,
-        reads_here: session.reads_here,
+        routing: session.routing,
+        replication: SessionReplication {
+            from_master: session.replication.from_master,
+            ..SessionReplication::default()
+        },
         script: Some(script),
         ..Session::default()
     };
@@ -152,7 +155,7 @@ pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply
     });
     // Push messages of a script to its own connection precede its reply.
     for push in call.node.clients.take_said() {
-        call.session.push(&push);
+        call.session.replies.push(&push);
     }
     Ok(ran.unwrap_or_else(|line| {
         let wrote = inner.script.is_some_and(|script| script.wrote);
@@ -170,12 +173,15 @@ fn admit(node: &Node, session: &Session, flags: ScriptFlags, read_only: bool) ->
     if flags.has(ScriptFlags::NO_WRITES) {
         return Ok(());
     }
-    if node.master.is_some() && !session.from_master {
+    if node.peers.master.is_some() && !session.replication.from_master {
         let text = "READONLY Can not run script with write flag on readonly replica.";
         return Err(Reply::error(text));
     }
     check_write(node, session)?;
-    if !flags.has(ScriptFlags::ALLOW_OOM) && node.out_of_memory && !session.from_master {
+    if !flags.has(ScriptFlags::ALLOW_OOM)
+        && node.usage.is_exceeded
+        && !session.replication.from_master
+    {
         return Err(Reply::error(OOM));
     }
     if read_only {
@@ -191,8 +197,8 @@ fn hold(call: &mut Call, program: &Program, line: i64, wrote: bool) -> Reply {
     let Call { node, session, args, .. } = call;
     node.effects.commands.clear();
     let command = || FunctionCall { name: program.name.clone(), command: args.to_vec() };
-    node.busy = Some(Busy {
-        since_ms: node.now_ms,
+    node.scripting.busy = Some(Busy {
+        since_ms: node.clock.now_ms,
         session: session.id,
         wrote,
         killed: killed_text(program.kind, &program.name, line),
@@ -209,7 +215,7 @@ pub fn begins(node: &Node, session: u64, since_ms: u64, args: &[Bytes]) -> Busy 
     let (kind, name) = match &args[0].to_ascii_uppercase()[..] {
         b"EVAL" | b"EVAL_RO" => (CodeKind::Script, sha1_hex(&word)),
         b"FCALL" | b"FCALL_RO" => {
-            let found = find(&node.libraries, &word);
+            let found = find(&node.scripting.libraries, &word);
             (CodeKind::Library, found.map_or(word, |(name, _)| name.clone()))
         }
         _ => (CodeKind::Script, word),
@@ -310,11 +316,11 @@ mod tests {
             "coroutine.wrap(function() while true do end end)()",
         ] {
             assert_eq!(eval(&mut node, body), Reply::SILENCE);
-            let busy = node.busy.take().expect("it holds the node");
+            let busy = node.scripting.busy.take().expect("it holds the node");
             assert!(busy.endless && !busy.wrote && busy.killed.ends_with(b"on @user_script:1."));
         }
         eval(&mut node, "redis.call('set','k','v') while true do end");
-        assert!(node.busy.take().is_some_and(|busy| busy.wrote));
+        assert!(node.scripting.busy.take().is_some_and(|busy| busy.wrote));
         check(&mut node, "return redis.call('incr', 'n')", "1");
     }
 
@@ -332,7 +338,7 @@ mod tests {
         assert_eq!(query(&mut node, &["FCALL", "F", "0"]), Reply::SILENCE);
         let busy = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or \
             SHUTDOWN NOSAVE.";
-        node.now_ms += 7_000;
+        node.clock.now_ms += 7_000;
         assert_eq!(query(&mut node, &["PING"]), Reply::error(busy));
         assert_eq!(query(&mut node, &["SCRIPT", "KILL"]), Reply::error(busy));
         let Reply::Map(stats) = query(&mut node, &["FUNCTION", "STATS"]) else { panic!("no map") };
@@ -346,7 +352,7 @@ mod tests {
             Reply::Integer(7_000),
         ]);
         assert_eq!(stats[1], expected);
-        let killed = &node.busy.as_ref().expect("it is busy").killed;
+        let killed = &node.scripting.busy.as_ref().expect("it is busy").killed;
         assert!(killed.ends_with(b"SCRIPT KILL... script: f, on @user_function:2."));
         assert_eq!(query(&mut node, &["FUNCTION", "KILL"]), Reply::OK);
         assert_eq!(query(&mut node, &["PING"]), Reply::simple("PONG"));
@@ -377,14 +383,14 @@ mod tests {
         let code = "#!lua name=l\nredis.register_function('f', function() end) while true do end";
         let expected = "ERR Error registering functions: ERR FUNCTION LOAD timeout";
         assert_eq!(query(&mut node, &["FUNCTION", "LOAD", code]), Reply::error(expected));
-        assert!(node.libraries.is_empty() && node.busy.is_none());
+        assert!(node.scripting.libraries.is_empty() && node.scripting.busy.is_none());
         check(&mut node, "return redis.call('incr', 'n')", "1");
     }
 
     #[test]
     fn a_script_without_no_writes_is_refused_where_it_is_queued() {
         let mut node = node();
-        node.master = Some(std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1));
+        node.peers.master = Some(std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1));
         let mut session = Session::default();
         let mut query = |words: &[&'static str]| {
             let words: Vec<Bytes> =
@@ -402,7 +408,7 @@ mod tests {
     fn a_replica_lets_a_script_read_and_refuses_its_first_write() {
         let mut node = node();
         eval(&mut node, "return redis.call('set', 'k', 'v')");
-        node.master = Some(std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1));
+        node.peers.master = Some(std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 1));
         check(&mut node, "return redis.call('get', 'k')", "v");
         let readonly = "READONLY You can't write against a read only replica. script: ";
         check(&mut node, "return redis.call('get', 'k'), redis.call('del', 'k')", readonly);

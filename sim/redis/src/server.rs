@@ -11,9 +11,10 @@ use std::rc::Rc;
 use lockstorm_platform::host::{Host, HostMutex};
 use lockstorm_platform::trace::{Event, KeyName, Origin, Request};
 
+use crate::effects::{Change, Effects};
 use crate::files::log::Log;
 use crate::frame::Arguments;
-use crate::node::{Append, Change, Effects, Node};
+use crate::node::{Append, Node};
 use crate::replication::feeds::Feeds;
 use crate::signal::Signal;
 
@@ -133,7 +134,7 @@ impl Server {
             self.log.borrow_mut().take(&commands);
         }
         // A replica forwards its master's bytes unchanged instead (`follow`).
-        if passed && node.master.is_none() {
+        if passed && node.peers.master.is_none() {
             self.feeds.borrow_mut().send(&self.host, &mut node, &commands, origin);
         }
         commands.clear();
@@ -146,7 +147,7 @@ impl Server {
     pub(crate) fn watch_ends(&self, node: &Node, next: Option<u64>) {
         let waits = self.waits_until_ms.get();
         let is_early = next.is_some_and(|next| waits.is_none_or(|waits| next < waits));
-        if is_early && node.master.is_none() {
+        if is_early && node.peers.master.is_none() {
             self.ends.raise();
         }
     }

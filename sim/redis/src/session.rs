@@ -20,51 +20,31 @@ use crate::specification::Command;
 #[derive(Clone, Debug)]
 pub struct Session {
     /// Its id, from 1.
-    pub(crate) id: u64,
-    /// The client's address, and the node's as the client sees it.
-    pub(crate) addresses: [SocketAddrV4; 2],
-    /// The node's wall clock when it connected, and at its last request, in Unix milliseconds.
-    pub(crate) since_ms: [u64; 2],
-    /// The name set by CLIENT SETNAME.
-    pub(crate) name: Bytes,
-    /// The name and version of its client library: CLIENT SETINFO.
-    pub(crate) library: [Bytes; 2],
+    pub id: u64,
+    /// Who is at the other end.
+    pub(crate) client: ClientIdentity,
     /// The user that it is authenticated as; `None` before AUTH.
     pub user: Option<Bytes>,
     /// The selected database.
     pub(crate) db: usize,
-    /// The protocol of its replies.
-    pub(crate) protocol: Protocol,
-    /// Whether it gets replies.
-    pub(crate) answers: Answers,
+    /// Its replies and push messages.
+    pub replies: Replies,
     /// Whether CLIENT NO-EVICT protects it.
     pub(crate) stays: bool,
     /// Its last command.
     pub(crate) last_command: Option<&'static Command>,
     /// What MULTI and WATCH have begun.
     pub(crate) transaction: Transaction,
-    /// Whether ASKING preceded this request.
-    pub(crate) asking: bool,
-    /// Whether READONLY allows a cluster's replica to reply to it.
-    pub(crate) reads_here: bool,
+    /// What it may do at a node of a cluster.
+    pub(crate) routing: Routing,
     /// Its subscriptions.
     pub(crate) subscriptions: Subscriptions,
     /// Whether it is in MONITOR mode.
     pub(crate) monitors: bool,
     /// Why it is blocked, if it is.
     pub blocked: Option<Block>,
-    /// Its output buffer.
-    pub output: BytesMut,
-    /// Push messages to it while EXEC runs: they precede the reply of the current command.
-    pub(crate) aside: Option<Vec<Reply>>,
-    /// Whether it is being closed, and how.
-    pub closing: Option<Closing>,
-    /// Whether its commands come from the node's master (or from its own file).
-    pub(crate) from_master: bool,
-    /// The replication offset after its last command (`woff`).
-    pub(crate) last_write: u64,
-    /// What a replica announced about itself.
-    pub(crate) announced: Announced,
+    /// Its part in replication.
+    pub(crate) replication: SessionReplication,
     /// Set while a script's commands run: its permissions and what it did.
     pub(crate) script: Option<ScriptRun>,
     /// What the server must do after the reply.
@@ -73,31 +53,20 @@ pub struct Session {
 
 impl Default for Session {
     fn default() -> Session {
-        let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
         Session {
             id: 0,
-            addresses: [nowhere; 2],
-            since_ms: [0; 2],
-            name: Bytes::new(),
-            library: [Bytes::new(), Bytes::new()],
+            client: ClientIdentity::default(),
             user: Some(word("default")),
             db: 0,
-            protocol: Protocol::Two,
-            answers: Answers::On,
+            replies: Replies::default(),
             stays: false,
             last_command: None,
             transaction: Transaction::default(),
-            asking: false,
-            reads_here: false,
+            routing: Routing::default(),
             subscriptions: Subscriptions::default(),
             monitors: false,
             blocked: None,
-            output: BytesMut::new(),
-            aside: None,
-            closing: None,
-            from_master: false,
-            last_write: 0,
-            announced: Announced::default(),
+            replication: SessionReplication::default(),
             script: None,
             after: After::Nothing,
         }
@@ -105,22 +74,10 @@ impl Default for Session {
 }
 
 impl Session {
-    /// Appends a reply to the output buffer, in the session's protocol.
-    pub fn push(&mut self, reply: &Reply) {
-        match &mut self.aside {
-            Some(aside) => aside.push(reply.clone()),
-            None => reply.encode_in(self.protocol, &mut self.output),
-        }
-    }
-
-    /// Appends the reply to a request, unless CLIENT REPLY suppresses it.
-    pub(crate) fn answer(&mut self, reply: &Reply) {
-        match self.answers {
-            Answers::On => self.push(reply),
-            Answers::Off => {}
-            Answers::Skip => self.answers = Answers::On,
-            Answers::SkipNext => self.answers = Answers::Skip,
-        }
+    /// A substitute for a connection: commands come from the node's master, or from its own file.
+    pub(crate) fn of_master() -> Session {
+        let replication = SessionReplication { from_master: true, ..SessionReplication::default() };
+        Session { replication, ..Session::default() }
     }
 
     /// Whether it may never wait: EXEC, or a script, runs its commands.
@@ -130,13 +87,96 @@ impl Session {
 
     /// Whether only the commands about subscriptions are allowed: RESP2 has no push messages.
     pub(crate) fn only_listens(&self) -> bool {
-        self.protocol == Protocol::Two && !self.subscriptions.is_empty()
+        self.replies.protocol == Protocol::Two && !self.subscriptions.is_empty()
+    }
+}
+
+/// The client of a session, as CLIENT LIST shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientIdentity {
+    /// The client's address, and the node's as the client sees it.
+    pub(crate) addresses: [SocketAddrV4; 2],
+    /// The node's wall clock when it connected, and at its last request, in Unix milliseconds.
+    pub(crate) since_ms: [u64; 2],
+    /// The name set by CLIENT SETNAME.
+    pub(crate) name: Bytes,
+    /// The name and version of its client library: CLIENT SETINFO.
+    pub(crate) library: [Bytes; 2],
+}
+
+impl Default for ClientIdentity {
+    fn default() -> ClientIdentity {
+        let nowhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let library = [Bytes::new(), Bytes::new()];
+        ClientIdentity { addresses: [nowhere; 2], since_ms: [0; 2], name: Bytes::new(), library }
+    }
+}
+
+/// What a session may do at a node of a cluster.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Routing {
+    /// Whether ASKING preceded this request.
+    pub(crate) asking: bool,
+    /// Whether READONLY allows a cluster's replica to reply to it.
+    pub(crate) reads_here: bool,
+}
+
+/// The part of a session in replication.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SessionReplication {
+    /// Whether its commands come from the node's master (or from its own file).
+    pub(crate) from_master: bool,
+    /// The replication offset after its last command (`woff`).
+    pub(crate) last_write: u64,
+    /// What a replica announced about itself.
+    pub(crate) announced: Announced,
+}
+
+/// The replies and push messages of a session, on their way to the client.
+#[derive(Clone, Debug)]
+pub struct Replies {
+    /// Their protocol.
+    pub(crate) protocol: Protocol,
+    /// Whether requests get replies.
+    pub(crate) mode: ReplyMode,
+    /// The output buffer.
+    pub buffer: BytesMut,
+    /// Push messages while EXEC runs: they precede the reply of the current command.
+    pub(crate) aside: Option<Vec<Reply>>,
+    /// Whether the connection is being closed, and how.
+    pub closing: Option<Closing>,
+}
+
+impl Default for Replies {
+    fn default() -> Replies {
+        let (protocol, mode) = (Protocol::Two, ReplyMode::On);
+        Replies { protocol, mode, buffer: BytesMut::new(), aside: None, closing: None }
+    }
+}
+
+impl Replies {
+    /// Appends a reply to the output buffer, in the session's protocol.
+    pub fn push(&mut self, reply: &Reply) {
+        match &mut self.aside {
+            Some(aside) => aside.push(reply.clone()),
+            None => reply.encode_in(self.protocol, &mut self.buffer),
+        }
+    }
+
+    /// Appends the reply to a request, unless CLIENT REPLY suppresses it.
+    pub(crate) fn answer(&mut self, reply: &Reply) {
+        match self.mode {
+            ReplyMode::On => self.push(reply),
+            ReplyMode::Off => {}
+            ReplyMode::Skip => self.mode = ReplyMode::On,
+            ReplyMode::SkipNext => self.mode = ReplyMode::Skip,
+        }
     }
 }
 
 /// The mode of CLIENT REPLY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Answers {
+pub(crate) enum ReplyMode {
     /// Every request gets a reply.
     #[default]
     On,

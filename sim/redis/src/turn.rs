@@ -21,7 +21,7 @@ impl Server {
     /// Executes a request in its turn. Its reply is appended to the connection's output buffer.
     pub async fn execute(self: &Rc<Server>, id: u64, request: Request, args: &Arguments) {
         self.wait_for_script().await;
-        let is_busy = self.node.borrow().busy.is_some();
+        let is_busy = self.node.borrow().scripting.busy.is_some();
         // A slow script holds the turn; requests that get BUSY meanwhile must not wait for it.
         let turn = if is_busy { None } else { Some(self.turn.clone().lock().await) };
         // Read before the delay: a command sees the time at which it began.
@@ -53,7 +53,7 @@ impl Server {
         let (offset, runs) = (node.history.offset, node.figures.executed != executed);
         let session = node.clients.get_mut(id)?;
         if runs {
-            session.last_write = offset;
+            session.replication.last_write = offset;
         }
         match session.after {
             After::Sleep(nap) => Some(nap),
@@ -77,7 +77,7 @@ impl Server {
     /// The time from which others get the BUSY reply, if a script holds the node.
     fn busy_from(&self) -> Option<Nanos> {
         let node = self.node.borrow();
-        let busy = node.busy.as_ref()?;
+        let busy = node.scripting.busy.as_ref()?;
         let from_ms = busy.since_ms.saturating_add(node.config.busy_after_ms);
         Some(from_ms.saturating_mul(MILLISECOND))
     }
@@ -91,14 +91,14 @@ impl Server {
         // Read now, because SCRIPT KILL clears `busy`.
         let text = busy.killed.clone();
         let seen = self.freed.count();
-        self.node.borrow_mut().busy = Some(busy);
+        self.node.borrow_mut().scripting.busy = Some(busy);
         if let First::This(()) = first(self.host.sleep(length), self.freed.past(seen)).await {
-            self.node.borrow_mut().busy = None;
+            self.node.borrow_mut().scripting.busy = None;
             self.freed.raise();
             return true;
         }
         if let Some(session) = self.node.borrow_mut().clients.get_mut(id) {
-            session.push(&Reply::Error(text));
+            session.replies.push(&Reply::Error(text));
         }
         false
     }
@@ -106,15 +106,15 @@ impl Server {
     fn request(&self, id: u64, request: Request, wall: Nanos, args: &Arguments) {
         let mut node = self.node.borrow_mut();
         node.set_time(wall);
-        node.clock_us = self.host.now(Clock::Wall) / 1_000;
-        let was_busy = node.busy.is_some();
+        node.clock.running_us = self.host.now(Clock::Wall) / 1_000;
+        let was_busy = node.scripting.busy.is_some();
         if let Some(observe) = &*self.observer.borrow() {
             observe(request, args);
         }
         let transaction = request_record::transaction(&self.host, &node, id, args);
         requests::request(&mut node, id, args);
         request_record::record(&self.host, &node, id, request, args, transaction);
-        if was_busy && node.busy.is_none() {
+        if was_busy && node.scripting.busy.is_none() {
             self.freed.raise();
         }
     }

@@ -5,15 +5,15 @@
 //! For a try that was pending when the stretch began, the key counts as it stood by then: a
 //! blocking try may have sent its request while the owner was still alive.
 //!
-//! If enough nodes were free, no key blocked the try, only what came afterwards: too few replicas
-//! acknowledged, or a reply never arrived. Otherwise the reason is what blocked most of the other
-//! nodes. Keys are a reason until so many are deleted, or over, that a quorum is free; the rest of
-//! the try's time is waiting. Time in which a caller's process was halted has its own reason, and
-//! counts only where no other caller ran: whoever runs and is not granted the lock has another
-//! reason. If the owner of a key dies, is halted, goes on or gives it back, or its try or its
-//! release returns, the key is another reason from then on. A stretch has every reason that takes
-//! some of its callers' time, the one that takes most of it first; of equals, the first in the
-//! order of [`Reason`].
+//! If enough nodes were free, no key blocked the try: too few replicas acknowledged, a reply never
+//! arrived, or the caller only waited. Otherwise the reason is what blocked most of the other
+//! nodes. Keys are a reason until enough of them are deleted, or expire, to free a quorum; the rest
+//! of the try's time is waiting. Time in which a caller's process was halted has its own reason. It
+//! counts only where no other caller ran, because a caller that runs and is not granted the lock
+//! has another reason. A key becomes another reason when its owner dies, is halted, resumes or
+//! releases the lock, or when the owner's try or release returns. A stretch lists every reason that
+//! takes some of its callers' time, the one that takes most of it first; equals are in the order of
+//! [`Reason`].
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -67,8 +67,8 @@ pub enum Reason {
 pub struct Share {
     /// Why no caller acquired the lock then.
     pub reason: Reason,
-    /// The acquire whose key blocked longest, if a key is the reason: of several callers' keys only
-    /// where votes were split.
+    /// The acquire whose key blocked longest, if a key is the reason. If the keys of several
+    /// callers blocked, it is named only for split votes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub owner: Option<OpId>,
     /// For how long, ns, added up over the callers that wanted the lock.
@@ -82,11 +82,11 @@ struct Obstacle {
     owner: Option<OpId>,
     /// When it stopped blocking the try.
     until: Moment,
-    /// When the owner of a key that blocked it next did what makes the key another reason.
+    /// When a key that blocked it next became another reason through its owner.
     turns: Option<Moment>,
 }
 
-/// Why no caller acquired the lock between two moments: what took most of their time first.
+/// Why no caller acquired the lock between two moments; the reason that took most time comes first.
 pub fn reasons(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> Vec<Share> {
     let tries = tries(waits, from, to);
     let requests = requests(case, &tries);
@@ -135,7 +135,7 @@ pub fn reasons(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> Vec<Sha
     shares
 }
 
-/// The tries that count between two moments, each with the part of it that counts.
+/// The tries that count between two moments, each with the part of its time that counts.
 fn tries<'a>(waits: &[Wait<'a>], from: Moment, to: Moment) -> Vec<(&'a Op, Moment, Moment)> {
     let mut tries = Vec::new();
     for wait in waits {
@@ -227,8 +227,8 @@ fn met(
     Obstacle { reason, owner, until, turns }
 }
 
-/// When the owner of a key next did what makes the key another reason: it died, was halted or went
-/// on, its try or one of its releases returned, or its tenure began or ended.
+/// When a key next becomes another reason: its owner dies, is halted or resumes, the owner's try
+/// returns, a release is called or returns, or the owner's tenure begins or ends.
 fn turns_after(case: &Case, key: &KeyLife, at: Moment) -> Option<Moment> {
     let owner = case.op(case.owner(key.by?)?)?;
     let whole = case.tenure(owner.id).map(|tenure| &tenure.whole);
@@ -242,7 +242,7 @@ fn turns_after(case: &Case, key: &KeyLife, at: Moment) -> Option<Moment> {
     all.filter(|turn| *turn > at).min()
 }
 
-/// Whether one acquire has as many of these keys as a quorum needs.
+/// Whether one acquire owns enough of these keys for a quorum.
 fn is_of_one(case: &Case, keys: &[Option<&KeyLife>]) -> bool {
     let mut owned: BTreeMap<OpId, usize> = BTreeMap::new();
     for owner in keys.iter().flatten().filter_map(|key| case.owner(key.by?)) {
@@ -276,10 +276,11 @@ fn on_node<'c, 'a>(
     }
 }
 
-/// The owner of a key at a moment, as a reason; a key of a current hold is worth waiting for.
+/// The reason for which a key blocks at a moment, by the state of its owner. The key of a current
+/// hold counts as waiting.
 fn whose(case: &Case, waited: &BTreeSet<OpId>, key: &KeyLife, at: Moment) -> Reason {
     let owner = key.by.and_then(|by| case.op(case.owner(by)?));
-    // Several holders may share one key: its owner is not known.
+    // Several holders may share one key, so its owner is not known.
     if case.terms.holders > 1 {
         return Reason::Waiting;
     }
@@ -331,7 +332,7 @@ fn under_way(case: &Case, waited: &BTreeSet<OpId>, owner: &Op, at: Moment) -> Re
 /// A stretch of true time.
 type Span = (Nanos, Nanos);
 
-/// When the process of a try ran, within the part of it that counts.
+/// The spans in which the process of a try ran, within the part of the try that counts.
 fn running(case: &Case, (op, begin, end): (&Op, Moment, Moment)) -> Vec<Span> {
     let (mut spans, mut from) = (Vec::new(), begin.at);
     for halt in case.halts(&op.process) {
@@ -344,7 +345,7 @@ fn running(case: &Case, (op, begin, end): (&Op, Moment, Moment)) -> Vec<Span> {
     spans
 }
 
-/// When at least one of the tries ran, in order and without overlaps.
+/// The spans in which the process of at least one try ran, in order and without overlaps.
 fn running_of(case: &Case, tries: &[(&Op, Moment, Moment)]) -> Vec<Span> {
     let mut spans: Vec<Span> = tries.iter().flat_map(|part| running(case, *part)).collect();
     spans.sort_unstable();

@@ -1,4 +1,4 @@
-//! Keys without an owner that are none of the lock's doing: see [`crate::check::leak`].
+//! Keys without an owner for which the lock is not to blame: see [`crate::check::leak`].
 
 use lockstorm_platform::trace::{KeyChange, Leg};
 
@@ -8,7 +8,7 @@ use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::key_life::{KeyLife, LifeEnd};
 use crate::reading::moment::Moment;
 
-/// Whether a key without an owner is none of the lock's doing when an acquire meets it.
+/// Whether the lock is not to blame when an acquire meets a key without an owner.
 pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
     if is_held_in_another_tenure(case, leftover, op, moment) {
         return true;
@@ -32,16 +32,16 @@ pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> 
     leftover.freed || death.is_some_and(|death| death.at <= moment)
 }
 
-/// Whether an acquire changed the key of another: the grants of a re-entrant owner share one key.
+/// Whether an acquire changed the key: the grants of a re-entrant owner share one key.
 fn shares(case: &Case, key: &KeyLife, acquire: OpId) -> bool {
     let mut touches =
         case.lives.touches.iter().filter(|touch| case.lives.lives[touch.met].born == key.born);
     touches.any(|touch| case.history.keys[touch.change].by == Some(acquire))
 }
 
-/// Whether another acquire, of any caller, set the key over this one, or made it its own: it was
-/// granted the lock, or did not learn of it. What its owner set over it in the meantime, with an
-/// extend, is followed, to a release of its owner too.
+/// Whether another acquire, of any caller, replaced, deleted or took over this key and was not
+/// refused. If an operation of the owner replaced the key, its new key is judged instead, including
+/// its end by a late release of the owner.
 fn is_taken_over(case: &Case, key: &KeyLife, owner: OpId) -> bool {
     let takes = |change| matches!(change, KeyChange::Set | KeyChange::Changed | KeyChange::Deleted);
     let Some(end) = key.ended.filter(|end| takes(end.change)) else { return false };
@@ -61,7 +61,8 @@ fn has_ttl(case: &Case, key: &KeyLife, moment: Moment) -> bool {
     last.is_some_and(|change| change.until_ms.is_some())
 }
 
-/// The last change of the lock's key on this node since the key was set, within a time.
+/// The last change of the lock's key on this node since the key was set, at a moment that
+/// `is_within` accepts.
 fn last_change<'a>(
     case: &'a Case,
     key: &KeyLife,
@@ -72,9 +73,9 @@ fn last_change<'a>(
     changes.filter(|it| it.node == key.node && it.key == case.terms.lock_key).last()
 }
 
-/// Whether a caller other than the one that meets the key holds the lock, within its lease and in
-/// another tenure than that of the key, by a key over which this one was set: that key would have
-/// kept the others out as well.
+/// Whether a caller other than the one that meets the key holds the lock within its lease, in
+/// another tenure than the key's, and this key was set over the holder's: the holder's key would
+/// have kept the others out as well.
 fn is_held_in_another_tenure(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
     let mut others = case.holds.iter().filter(|hold| {
         hold.owner != case.caller(op.id) && !case.are_one(hold.grant, leftover.owner)
@@ -86,7 +87,7 @@ fn is_held_in_another_tenure(case: &Case, leftover: &Leftover, op: &Op, moment: 
     })
 }
 
-/// Whether a key was set over one of a grant, or over another that was.
+/// Whether a key was set over a key of a grant's tenure, directly or over others in between.
 fn stands_on_a_key_of(case: &Case, key: &KeyLife, grant: OpId) -> bool {
     let ends_at = |born: usize| {
         let mut lives = case.lives.lives.iter();
@@ -115,7 +116,7 @@ fn was_removed_within_its_lease(case: &Case, key: &KeyLife) -> bool {
         return false;
     }
     let last = last_change(case, key, |at| at < key.to);
-    // A node forgets as it dies, though only its start shows it.
+    // A node loses its keys when it dies, but only its next start shows that.
     let forgets = key.ended.is_some_and(|end| end.change == KeyChange::LostAtRestart);
     let deaths = case.history.fault_intervals.iter().filter(|interval| {
         let is_before = interval.from.at <= key.to.at;
@@ -128,8 +129,8 @@ fn was_removed_within_its_lease(case: &Case, key: &KeyLife) -> bool {
     })
 }
 
-/// Whether the run ended before anybody requested a key of a lock with a lease once a lease had
-/// passed since its last change, though its owner had released it.
+/// Whether the owner released a key of a lock with a lease, and the run ended before an acquire
+/// requested the key after a lease had passed since its last change.
 fn was_not_requested_after_its_lease(case: &Case, leftover: &Leftover) -> bool {
     let key = leftover.key;
     let mut own = case.ops_of(leftover.owner).chain(case.releases(leftover.owner));
@@ -144,7 +145,7 @@ fn was_not_requested_after_its_lease(case: &Case, leftover: &Leftover) -> bool {
         let is_late = request.at(Leg::Applied).is_some_and(|at| due <= at.at);
         is_late && request.to == key.node && is_acquire(request.op)
     };
-    // Without requests, nobody knows when an acquire sent its request.
+    // If no requests are recorded, it is not known when an acquire sent its own.
     let calls = |op: &Op| is_acquire(op.id) && op.ret.is_none_or(|ret| due <= ret.at);
     match case.history.requests.is_empty() {
         true => !case.history.ops.iter().any(calls),

@@ -6,22 +6,22 @@ use crate::check::case::Case;
 use crate::history::{Op, OpId, Outcome, Request};
 use crate::reading::tries::KEYLESS;
 
-/// The requests of each operation, sorted on first use: most runs leave nothing.
+/// The requests of each operation, sorted on first use because most runs have no leftovers.
 pub struct Requests<'a> {
-    /// All of them.
+    /// All requests.
     pub all: &'a [Request],
     ids: usize,
     by_op: OnceCell<Vec<Vec<&'a Request>>>,
 }
 
 impl<'a> Requests<'a> {
-    /// Of a history.
+    /// The requests of a case's history.
     pub fn of(case: &Case<'a>) -> Requests<'a> {
         let history = case.history;
         Requests { all: &history.requests, ids: history.ops.len(), by_op: OnceCell::new() }
     }
 
-    /// Of one operation.
+    /// The requests of one operation.
     pub fn of_op(&self, op: OpId) -> &[&'a Request] {
         let by_op = self.by_op.get_or_init(|| {
             let mut by_op = vec![Vec::new(); self.ids];
@@ -50,8 +50,8 @@ pub fn concerns(request: &Request) -> bool {
     !names_none && !request.other_keys
 }
 
-/// Whether a request may have freed the key, or was one step on the way to that: an operation ends
-/// with a request that has no reply, or an error for one.
+/// Whether a request may have freed the key, or was a step on the way to that: an operation ends
+/// with a request that has no reply, or whose reply is an error.
 pub fn may_free(request: &Request) -> bool {
     concerns(request) || request.declined || !request.is_answered()
 }

@@ -32,8 +32,8 @@ pub trait SequentialModel {
         item: &Item<Self::Action>,
         from: Moment,
     ) -> Option<(Self::State, Moment)>;
-    /// As [`SequentialModel::step`] for an item that takes effect only later, if that can lead
-    /// elsewhere.
+    /// As [`SequentialModel::step`], for an item that takes effect only later, if that can lead to
+    /// another state.
     fn step_later(
         &self,
         _: Self::State,
@@ -113,7 +113,7 @@ pub fn search<M: SequentialModel>(model: &M, items: &[Item<M::Action>]) -> Legal
     Legality::Illegal
 }
 
-/// Whether a configuration was not reached before at this point or an earlier one; remembers it.
+/// Whether a configuration is reached for the first time or earlier than before; records the point.
 pub fn is_earliest<C: Ord>(reached: &mut BTreeMap<C, Moment>, at: C, now: Moment) -> bool {
     match reached.entry(at) {
         Entry::Occupied(entry) if *entry.get() <= now => return false,

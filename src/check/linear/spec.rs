@@ -6,14 +6,14 @@
 //!   between call and return.
 //! - A release with an unknown outcome (a timeout, a caller that died) may take effect at any time
 //!   from its call on, even long after its return, or never.
-//! - A release that returned "not mine" had no effect. Several nodes reply so if no majority of
+//! - A release that returned "not mine" had no effect. Several nodes give it if no majority of
 //!   them had the key: if it removed keys of some nodes, its outcome counts as unknown. So does
-//!   "released" from several nodes, which does not say that each of them had the key.
+//!   "released" from several nodes, which does not prove that each of them had the key.
 //! - An acquire or an extend with an unknown outcome is left out, unless a later reply proves the
 //!   acquire: leaving one out never makes it harder to find an order. A re-entry with an unknown
 //!   outcome may have taken effect, from its call on: a later reply to its tenure can depend on
 //!   that.
-//! - Refusals and lost extends say nothing (lenient).
+//! - Refusals and lost extends prove nothing (lenient).
 //! - A lease may expire on its own; see [`lease_end`].
 
 use std::collections::BTreeSet;
@@ -35,10 +35,11 @@ pub struct LockModel;
 pub enum LockAction {
     /// The lock is granted; the moment from which on the hold can end without a reply.
     Acquire(Moment),
-    /// The grant is extended; the moment from which on the hold can end now.
+    /// The grant is extended; the new moment from which on the hold can end without a reply.
     Extend(Moment),
-    /// Its holder acquires it again: the moment from which on the hold can end then, and the moment
-    /// from which on it can end if the previous lease has expired and this one is released.
+    /// Its holder acquires it again. The first moment is the one from which on the hold can then
+    /// end. The second replaces it if the previous lease has expired and this grant is released
+    /// separately.
     Reenter(Moment, Moment),
     /// It is released.
     Release,
@@ -137,9 +138,9 @@ fn nested_in(case: &Case, op: &Op) -> Option<OpId> {
     (grant != op.id && Moment::from(op.ret?) < end).then_some(grant)
 }
 
-/// A re-entrant grant is no separate hold: it extends the hold of which it is part, and what the
-/// release of that hold permits is still permitted. Leniently, this also applies if it restarts
-/// what that release had ended.
+/// A re-entrant grant is no separate hold: it extends the hold of which it is part. An end that a
+/// release of that hold permits is still permitted. Leniently, the same applies if the grant begins
+/// a hold again that the release had ended.
 fn reentry(case: &Case, op: &Op, ret: Moment, outer: OpId) -> Item<LockAction> {
     let permitted = released_from(case, outer).map_or(Moment::NEVER, |(from, _)| from);
     let ends = permitted.min(lease_end(case, op));
@@ -163,8 +164,8 @@ fn is_kept(op: &Op) -> bool {
     matches!(op.outcome, Outcome::Kept { .. })
 }
 
-/// With one node, "released" says that the lock was held. With several it says only that some node
-/// had the key.
+/// With one node, "released" proves that the lock was held. With several, it proves only that some
+/// node had the key.
 fn is_sole(case: &Case) -> bool {
     case.terms.queries_one_node()
 }

@@ -42,9 +42,9 @@ pub fn turns(case: &Case, ops: &[OpId]) -> Vec<Turn> {
 }
 
 /// The earliest moment at which the lock can be free of a grant with these items; when the grant
-/// expires, if it is not released; and the last item. `None` if no order places all. What was
-/// reached with the same items placed at an earlier point is not tried again: many concurrent
-/// extends have more orders than anybody can wait for.
+/// expires, if it is not released; and the last item. `None` if no order places all. A
+/// configuration that was already reached at an earlier point is not expanded again, because many
+/// concurrent extends have too many orders to try them all.
 fn earliest_end<'a>(
     own: &[&'a Item<LockAction>],
 ) -> Option<(Moment, Option<Moment>, &'a Item<LockAction>)> {
@@ -63,12 +63,13 @@ fn earliest_end<'a>(
         if !search::is_earliest(&mut reached, (placed.clone(), state), now) {
             continue;
         }
-        // The first item is on top.
+        // Pushed in reverse, so that the first item is on top of the stack.
         for (index, item) in own.iter().enumerate().rev().filter(|(index, _)| !placed[*index]) {
             let steps = search::steps(&LockModel, state, item, now.max(item.call));
             for (state, now) in steps.collect::<Vec<_>>().into_iter().rev() {
                 let mut next = placed.clone();
                 next[index] = true;
+                // Every item that is left still has to take effect before its return.
                 let left = own.iter().zip(&next).filter(|(_, is_placed)| !**is_placed);
                 if now <= item.ret && left.map(|(item, _)| item.ret).all(|ret| ret >= now) {
                     open.push((next, state, now, Some(*item)));

@@ -7,7 +7,7 @@ use crate::explain::witness::Witness;
 use crate::history::{Access, AccessKind};
 use crate::plan::WorkloadKind;
 
-/// The accesses of these grants, and those that a corruption names.
+/// The accesses under the grants of the headline violation, and those that a corruption names.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let accesses = witness.history().accesses.iter().enumerate();
     accesses
@@ -16,14 +16,14 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         .collect()
 }
 
-/// The first access that the resource refused: a fence kept a write out that came too late.
+/// The first access that the resource refused: its check kept out an access that came too late.
 pub fn first_refused(witness: &Witness<'_>) -> Option<Beat> {
     let mut accesses = witness.history().accesses.iter().enumerate();
     let (index, access) = accesses.find(|(_, access)| !access.accepted)?;
     Some(beat(witness, index, access))
 }
 
-/// Whether a corruption becomes visible in this access: it is the last that the violation names.
+/// Whether a corruption becomes visible in this access: the last one that the violation names.
 pub fn is_corrupt(witness: &Witness<'_>, index: usize) -> bool {
     witness.of_kind(Kind::Corruption).any(|v| v.accesses.last() == Some(&index))
 }
@@ -32,7 +32,7 @@ fn is_named(witness: &Witness<'_>, index: usize) -> bool {
     witness.of_kind(Kind::Corruption).any(|v| v.accesses.contains(&index))
 }
 
-/// Whether an access was made under one of these grants.
+/// Whether an access was made under a grant of the headline violation.
 pub fn is_of_actor(witness: &Witness<'_>, access: &Access) -> bool {
     witness.actors.iter().any(|grant| access.grant == Some(grant.id))
 }

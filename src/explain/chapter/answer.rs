@@ -48,7 +48,7 @@ fn ended(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
         _ => return None,
     };
     let text = format!("{}'s {what} {came}.", op.caller);
-    // Whoever learns that the lock is not its own sets the order of what follows.
+    // Such an outcome fixes which orders are legal, so it is part of a violation of that kind.
     let is_the_harm = witness.primary.is_some_and(|primary| match op.outcome {
         Outcome::NotMine | Outcome::Lost if primary.kind == Kind::NotLinearizable => true,
         Outcome::NotMine => primary.ops.contains(&op.id),
@@ -63,7 +63,7 @@ fn ended(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
     Some(Beat::new(weight, ret, text, vec![Evidence::Op(op.id)]))
 }
 
-/// How an operation ended whose outcome is unknown.
+/// How an operation with an unknown outcome ended.
 fn unknown(answers: &Answers<'_>) -> String {
     match answers {
         Answers::All => "returns with an unknown outcome".to_owned(),
@@ -106,7 +106,8 @@ fn refused(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
     answers.into_iter().filter_map(beat).collect()
 }
 
-/// Requests of one command to a node that had not replied to the first: as a rule the same again.
+/// Repeated requests: the same command to a node that had not replied to the previous one, usually
+/// a retry.
 fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
     let requests = witness.history().requests.iter().enumerate();
     let own: Vec<(usize, &Request)> = requests.filter(|(_, r)| r.op == op.id).collect();
@@ -130,11 +131,11 @@ fn again(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
     beats.collect()
 }
 
-/// How often a lease was extended.
+/// How often the lease of a hold was extended.
 fn prolonged(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Beat> {
     let kept = witness.history().ops.iter().filter(|op| {
         let is_of = matches!(op.kind, OpKind::Extend { grant, .. } if witness.is_of(hold, grant));
-        // An extend that takes effect after the last release extends nothing of its own.
+        // An extend that takes effect after the hold has ended does not extend that hold.
         let in_time = |key: &Key| key.by == Some(op.id) && key.at < hold.until;
         let has_effect = || witness.history().keys.iter().any(in_time);
         is_of && is_kept(witness, op) && has_effect()
@@ -146,12 +147,12 @@ fn prolonged(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Beat> {
         more => format!("{} from here to {}", count(more as u64, "time"), moment(last.ret?.at)),
     };
     let on = on_one_of_two(witness, &kept).map_or_else(String::new, |node| format!(" on {node}"));
-    let text = format!("{}'s lease is prolonged{on} {often}.", hold.grant.caller);
+    let text = format!("{}'s lease is extended{on} {often}.", hold.grant.caller);
     let evidence = kept.iter().map(|op| Evidence::Op(op.id)).collect();
     Some(Beat::new(Weight::Cause, first.ret?.instant(), text, evidence))
 }
 
-/// Whether an extend had time left when it returned.
+/// Whether an extend returned as kept before its new deadline.
 fn is_kept(witness: &Witness<'_>, op: &Op) -> bool {
     let Outcome::Kept { deadline } = op.outcome else { return false };
     let over = deadline.and_then(|(clock, deadline)| {
@@ -160,7 +161,7 @@ fn is_kept(witness: &Witness<'_>, op: &Op) -> bool {
     over.is_none_or(|over| op.ret.is_some_and(|ret| ret.at < over.at))
 }
 
-/// The one node that served these operations, if nodes took the lead from each other.
+/// The only node that replied to these operations, if a replica was promoted in the run.
 fn on_one_of_two<'a>(witness: &Witness<'a>, ops: &[&Op]) -> Option<&'a str> {
     let promoted = leaders::promoted(&witness.reading);
     let ids: BTreeSet<OpId> = ops.iter().map(|op| op.id).collect();
@@ -182,7 +183,7 @@ fn nested(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Beat> {
     let often = count(inner.len() as u64, "time");
     let text = format!("{} takes the lock again while it has it, {often}.", hold.grant.caller);
     let evidence = inner.iter().map(|hold| Evidence::Op(hold.grant.id)).collect();
-    // With a key of its own, it may be given back while the outer one is held.
+    // An inner grant with a key of its own may be released while the outer grant is still held.
     let mut owners = witness.lives.iter().filter_map(|life| life.owner);
     let has_key = owners.any(|owner| inner.iter().any(|hold| hold.grant.id == owner));
     let weight = if has_key { Weight::Cause } else { Weight::Detail };

@@ -1,4 +1,4 @@
-//! What a lock did that no lock may do.
+//! The breaches of the contract: what the lock did that no lock may do.
 
 use crate::explain::story::{Beat, Evidence, Weight};
 use crate::explain::witness::Witness;

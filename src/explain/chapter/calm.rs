@@ -16,7 +16,8 @@ use crate::quantity::{count, length, list, moment};
 use crate::reading::leaders::{self, Leaders};
 use crate::reading::moment::Moment;
 
-/// Grants, faults and the keys that nodes kept, the longest wait, the closest calls, and the probe.
+/// The grants, the faults, the keys that nodes kept, the longest wait, the nearest misses, and the
+/// probe.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats: Vec<Beat> = grants(witness).into_iter().collect();
     beats.extend(faults(witness));
@@ -65,7 +66,7 @@ fn grants(witness: &Witness<'_>) -> Option<Beat> {
 
 fn faults(witness: &Witness<'_>) -> Vec<Beat> {
     let mut outages = outages(witness);
-    // The keys that a node still has after a restart are stated together with the restart.
+    // The sentence about the keys of a restarted node states the restart as well.
     outages.retain(|outage| {
         let (first, index) = (outage.first, outage.indices[0]);
         let is_restart = first.verb.kills() && first.to == Some(first.from);
@@ -81,7 +82,7 @@ fn faults(witness: &Witness<'_>) -> Vec<Beat> {
         .collect()
 }
 
-/// Whether nodes that were down still have their keys.
+/// For each node that was down: whether it still has its key.
 fn returns(witness: &Witness<'_>) -> Vec<Beat> {
     let fault_intervals = witness.history().fault_intervals.iter().enumerate();
     fault_intervals
@@ -105,7 +106,7 @@ fn returned(witness: &Witness<'_>, index: usize, interval: &FaultInterval) -> Op
     })?;
     let hold = witness.hold(life.owner?)?;
     let who = &hold.grant.caller;
-    // It shows once the node has read its files.
+    // The loss is recorded only when the node has read its files, which is after the fault ends.
     let lost = life.end.map(|end| &witness.history().keys[end]).filter(|end| {
         let mut deaths = witness.history().fault_intervals.iter();
         let again = deaths.any(|other| {
@@ -120,11 +121,11 @@ fn returned(witness: &Witness<'_>, index: usize, interval: &FaultInterval) -> Op
         let then = other.from.at <= back.at && back < other.until;
         other.node == life.node && of_who && then && other.born != life.born
     };
-    // A file that is read at the start may bring it back.
+    // The file that the node reads at its start may have restored the key as another life.
     if life.until.at <= back.at && witness.lives.iter().any(is_there) {
         return None;
     }
-    // Its time to live is over, though nobody has looked since.
+    // The key has expired by its node's clock, but the node has not removed it yet.
     if lost.is_none() && life.until > back && witness.passes(life) <= back.into() {
         return None;
     }
@@ -144,8 +145,8 @@ fn returned(witness: &Witness<'_>, index: usize, interval: &FaultInterval) -> Op
     Some(Beat::new(Weight::Cause, back, text, evidence))
 }
 
-/// Of these keys the one that is over first by what they were given until a moment, and how long
-/// after that moment; nothing if one is over then.
+/// The first of these keys to expire with the expiry that it has at a moment, and how long after
+/// that moment it expires. `None` if one of them has expired by then.
 fn first_over<'b>(
     witness: &Witness<'_>,
     lives: impl Iterator<Item = &'b StoryLife>,
@@ -156,7 +157,8 @@ fn first_over<'b>(
     Some((over.at.checked_sub(at.at).filter(|left| *left > 0)?, key))
 }
 
-/// When a key is over by its node's clock from a moment on, as it was set or extended until then.
+/// When a key expires by its node's clock after a moment, with the expiry that it has at that
+/// moment.
 fn over_after(witness: &Witness<'_>, life: &StoryLife, at: Moment) -> Moment {
     let keys = witness.history().keys[life.born..].iter();
     let own = keys.filter(|key| key.node == life.node && key.key == witness.reading.lock_key);
@@ -167,7 +169,8 @@ fn over_after(witness: &Witness<'_>, life: &StoryLife, at: Moment) -> Moment {
     clocks.reaches(&life.node, Clock::Wall, at, reading).unwrap_or(Moment::NEVER)
 }
 
-/// Whether another node of the same group as one of these led meanwhile: it may lack their keys.
+/// Whether another node in the group of one of these nodes led in that time: it may lack their
+/// keys.
 fn another_led(
     witness: &Witness<'_>,
     nodes: &BTreeSet<&str>,
@@ -182,7 +185,8 @@ fn another_led(
     })
 }
 
-/// The halted holder that resumed closest to the end of its lease, while nobody else was let in.
+/// The halted holder that resumed with the least time left of its lease or key, while no other
+/// caller was granted the lock.
 fn spared(witness: &Witness<'_>) -> Option<Beat> {
     let fault_intervals = witness.history().fault_intervals.iter().enumerate();
     let halts = fault_intervals.filter(|(_, interval)| interval.verb.halts());
@@ -193,7 +197,7 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         };
         let hold = witness.tenures.iter().find(held)?;
         let back = interval.to.filter(|back| *back <= hold.until)?;
-        // The last halt of a hold decides: an earlier one, or one within another, resumes nothing.
+        // Only the last halt of a hold counts: after any other one the holder is halted again.
         let mut halts = witness.reading.halts(&hold.grant.process);
         if halts.any(|halt| halt.from.at < hold.until.at && back.at < halt.to.at) {
             return None;
@@ -206,11 +210,11 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
             life.from < back && life.owner.is_some_and(|owner| witness.is_of(hold, owner))
         };
         let mut keys = witness.lives.iter().filter(own).peekable();
-        // Its keys kept the others out, not its lease: all of them still have to be there.
+        // The keys keep other callers out, not the lease, so every key must still exist.
         keys.peek()?;
-        // Of one node's, its own clock decides: see below.
+        // With a quorum of one, `first_over` below checks the expiry by the node's own clock.
         let lasts = |life: &StoryLife| witness.quorum() <= 1 || witness.passes(life) > back.into();
-        // A node that is down then may be started again without them.
+        // A node that is down when the holder resumes may start again without its key.
         let is_dead =
             |life: &StoryLife| leaders::is_dead(witness.history(), &life.node, back.into());
         let is_lost = |life: &StoryLife| {
@@ -224,14 +228,14 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         if another_led(witness, &nodes.collect(), (hold.from, back)) {
             return None;
         }
-        // By its node's clock, the key may be over before the lease is.
+        // The key may expire by its node's clock before the lease ends by the holder's clock.
         let leaders = Leaders::of(witness.history());
         let serves = |life: &&StoryLife| leaders.would_serve(&life.node, back.into());
         let serving = witness.lives.iter().filter(own).filter(serves).filter(|it| !is_dead(it));
         if witness.quorum() > 1 {
             return Some((left, None, index, interval, hold, back));
         }
-        // Of a node that is down nobody knows what it, or who takes its place, will have.
+        // A node that is down is left out: it, or the node that replaces it, may lack the key.
         let (key_left, key) = first_over(witness, serving, back.into())?;
         let key = (key_left < left).then_some(key);
         Some((key.map_or(left, |_| key_left), key, index, interval, hold, back))
@@ -262,7 +266,7 @@ fn lets_another_in(
     others.any(|other| from <= other.from && other.from <= to)
 }
 
-/// When the lease ends that a holder knew of at an instant: as granted, or as last prolonged.
+/// When the last lease that a holder knew of at an instant ends: as granted, or as last extended.
 fn lease_at(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Instant) -> Option<Nanos> {
     let process = &hold.grant.process;
     let known = witness.reading.ops_of(hold.grant.id).filter_map(|op| match op.outcome {
@@ -277,13 +281,15 @@ fn lease_at(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Instant) -> Option<
     hold.lease.map(|lease| last.map_or(lease, |last| last.max(lease)))
 }
 
-/// When a hold's lease ends: as granted, or as long as it covered if it was extended.
+/// When a hold's lease ends: as granted or, if extends covered the hold for longer, at the end of
+/// its last covered part.
 fn lease_of(hold: &StoryHold<'_>) -> Option<Nanos> {
     let covered = hold.covered.last().map(|(_, end)| *end);
     hold.lease.map(|lease| covered.map_or(lease, |end| end.max(lease)))
 }
 
-/// A holder that passed its deadline without harm, because no other caller was granted the lock.
+/// The holder that outlived its lease by the longest time, without harm because no other caller was
+/// granted the lock.
 fn overrun(witness: &Witness<'_>) -> Option<Beat> {
     let bare = |hold: &&StoryHold<'_>| hold.bare_from().map(|bare| hold.until.at - bare);
     let hold = witness.tenures.iter().filter(|hold| bare(hold).is_some()).max_by_key(bare)?;
@@ -325,7 +331,7 @@ fn renewals(witness: &Witness<'_>) -> Option<Beat> {
         more => format!("for the first of {}", count(more as u64, "time")),
     };
     let text = format!(
-        "{}'s lease is prolonged {often} before its hold ends at {}.",
+        "{}'s lease is extended {often} before its hold ends at {}.",
         hold.grant.caller,
         moment(hold.until.at),
     );
@@ -359,8 +365,8 @@ fn longest_wait(witness: &Witness<'_>) -> Option<Beat> {
     Some(Beat::new(Weight::Effect, wait.from, text, evidence))
 }
 
-/// What a wait that ended without a grant was cut by, if by the heal, and the grant of its last
-/// acquire after that.
+/// A clause for a wait without a grant that ended at the heal, with the time at which its last
+/// acquire was granted after the heal, if it was. Empty for any other wait.
 fn after(witness: &Witness<'_>, attempts: &[&Op], end: Nanos) -> String {
     if witness.history().healed.is_none_or(|healed| healed.at != end) {
         return String::new();
@@ -402,7 +408,7 @@ fn probe(witness: &Witness<'_>) -> Option<Beat> {
         .find(|op| op.process == PROBE && op.kind == OpKind::Acquire && is_granted(op))?;
     let healed = witness.history().healed?;
     let ret = op.ret?.instant();
-    // A hold that lasts beyond the heal keeps the probe out as it should.
+    // A hold that lasts beyond the heal rightly keeps the probe out, so the sentence names its end.
     let others = witness.tenures.iter().filter(|hold| hold.grant.process != PROBE);
     let lasts = others.filter(|hold| healed < hold.until && hold.until <= ret);
     let last = lasts.max_by_key(|hold| hold.until).map_or_else(String::new, |hold| {

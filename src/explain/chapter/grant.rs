@@ -23,9 +23,9 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// The grants of the last two accesses of the headline corruption, if no other beat shows them:
-/// what was undone, and what undid it. The first overlap need not be the one that loses an update.
-/// And those of a fence regress.
+/// The grants that no other beat shows, of two kinds: those of the last two accesses of the
+/// corruption (the access that was undone, and the one that undid it), and those of a fence
+/// regress. The overlap that loses an update need not be the first one.
 fn of_harm(witness: &Witness<'_>) -> Vec<Beat> {
     let accesses = witness.harm().map_or(&[][..], |harm| &harm.accesses);
     let last = accesses.iter().rev().take(2);
@@ -43,7 +43,7 @@ fn of_harm(witness: &Witness<'_>) -> Vec<Beat> {
     beats.map(|beat| Beat { weight: Weight::Cause, ..beat }).collect()
 }
 
-/// The sentence for one grant: on which nodes, and until when it is valid.
+/// The sentence for one grant: on which nodes it set the key, and until when it is valid.
 pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
     let hold = witness.hold(grant.id)?;
     let (nodes, mut evidence) = nodes_of(witness, grant.id, hold.from);
@@ -64,7 +64,7 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
     Some(Beat::new(weight, hold.from, text, evidence))
 }
 
-/// The sentence for a key that an acquire set before it returned, or without ever being granted.
+/// The sentence for a key that an acquire set before it returned, or although it was never granted.
 pub fn early_key(witness: &Witness<'_>, owner: &Op, life: &StoryLife) -> Beat {
     let term = if life.until_ms.is_none() { ", with no time to live" } else { "" };
     let end = match (&owner.outcome, owner.ret) {
@@ -95,8 +95,8 @@ pub fn early_key(witness: &Witness<'_>, owner: &Op, life: &StoryLife) -> Beat {
     Beat::new(Weight::Crux, life.from, text, evidence)
 }
 
-/// The nodes on which an acquire's own requests set the key before it returned, without those that
-/// received it by replication.
+/// The nodes on which an acquire's own requests set the key before it returned. Nodes that received
+/// the key by replication are left out.
 fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>, Vec<Evidence>) {
     let set =
         witness.history().keys.iter().enumerate().filter(|(_, key)| {
@@ -114,7 +114,7 @@ fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>,
     (nodes, evidence)
 }
 
-/// Whether a request of the acquire was executed on that node as the key was set.
+/// Whether it was a request of the acquire to that node that set the key.
 fn set_by_request(witness: &Witness<'_>, grant: OpId, key: &Key) -> bool {
     let mut requests = witness.history().requests.iter().filter(|request| request.op == grant);
     requests.any(|request| {
@@ -150,7 +150,8 @@ fn term(witness: &Witness<'_>, hold: &StoryHold<'_>) -> String {
     }
 }
 
-/// When the granted lease would have ended, had its clock kept its rate since the acquire's call.
+/// When the granted lease would have ended if its clock had gone on as it went at the acquire's
+/// call.
 fn as_it_ran(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Nanos> {
     let Outcome::Granted { deadline: Some((clock, deadline)), .. } = hold.grant.outcome else {
         return None;
@@ -183,12 +184,12 @@ fn overlap(witness: &Witness<'_>) -> Option<Beat> {
         Some(text) => (from, text),
         None => (begun, believed(&who, begun, over, &mut evidence)),
     };
-    // Placed after the grant that begins it, which has the same instant.
+    // The grant that begins the overlap has the same instant and must come first in the story.
     let at = Instant { seq: at.seq.saturating_add(1), at: at.at };
     Some(Beat::new(Weight::Crux, at, text, evidence))
 }
 
-/// When more callers than allowed begin to hold, and the hold whose end ends that.
+/// When more callers than allowed begin to hold the lock, and the hold whose end ends that.
 fn together<'a, 'b>(
     holds: &[&'b StoryHold<'a>],
     most: usize,
@@ -200,7 +201,8 @@ fn together<'a, 'b>(
     ends.into_iter().find(|hold| open(hold.until) <= most).map(|hold| (begun, *hold))
 }
 
-/// Both are within their leases until one of these expires, before either is given up.
+/// The sentence for two holders that are both within their leases until one lease expires, before
+/// either hold ends.
 fn leased(
     witness: &Witness<'_>,
     holds: &[&StoryHold<'_>],
@@ -251,7 +253,8 @@ fn believed(
     )
 }
 
-/// The end of a hold past its lease, during which no more accesses were made.
+/// The end of a hold that outlived its lease and made no access since another caller was granted
+/// the lock.
 fn gives_up(witness: &Witness<'_>) -> Option<Beat> {
     let hold = witness.idle()?;
     let (who, what) = (&hold.grant.caller, "without an access since another was let in");

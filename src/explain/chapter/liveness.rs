@@ -22,7 +22,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let shut = |kind: &Kind| witness.of_kind(*kind).next().is_some();
     if [Kind::Stuck, Kind::Leak].iter().any(shut) {
         beats.extend(witness.left().filter_map(|(life, owner)| left_by(witness, life, owner)));
-        // The node on which it is left may have it from one that was started.
+        // A start may have restored the leftover key, on its node or on one that replicated it.
         let owners: BTreeSet<OpId> = witness.left().map(|(_, owner)| owner.id).collect();
         let is_stuck = shut(&Kind::Stuck);
         let is_theirs = |life: &&StoryLife| {
@@ -33,7 +33,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         beats.extend(lives.filter_map(|life| comes_back(witness, life, Weight::Crux)));
         beats.extend(given_back(witness));
         let kept_out = kept_out(witness);
-        // Told apart only where the sentence about all of them says nothing of it.
+        // The first refused acquire gets its own sentence only if that of all does not cover it.
         let reported: Vec<Evidence> =
             kept_out.iter().flat_map(|b| b.line.evidence.clone()).collect();
         beats.extend(kept_out);
@@ -85,7 +85,7 @@ fn given_back(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// The acquire that a leak refers to, and what it met.
+/// The acquire that a leak kept out, and the key that it met.
 fn first_refused(witness: &Witness<'_>) -> Option<(Evidence, Beat)> {
     let leak = witness.of_kind(Kind::Leak).next()?;
     let (life, owner) = witness.left().find(|(life, _)| leak.keys.contains(&life.born))?;
@@ -109,7 +109,7 @@ fn first_refused(witness: &Witness<'_>) -> Option<(Evidence, Beat)> {
     Some((Evidence::Op(victim.id), beat))
 }
 
-/// The acquires that failed while a leftover key existed, and the owner of that key.
+/// The acquires that were refused while a leftover key existed, and the owner of that key.
 fn kept_out(witness: &Witness<'_>) -> Option<Beat> {
     witness.left().find_map(|(life, owner)| kept_out_by(witness, life, owner))
 }
@@ -137,7 +137,7 @@ fn kept_out_by(witness: &Witness<'_>, life: &StoryLife, owner: &Op) -> Option<Be
     callers.sort_unstable();
     callers.dedup();
     let text = format!(
-        "{} asks while {}'s key is on {}: {} until {}, all refused.",
+        "{} requests the lock while {}'s key is on {}: {} until {}, all refused.",
         first.caller,
         owner.caller,
         life.node,

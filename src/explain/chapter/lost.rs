@@ -25,7 +25,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     };
     let Some(key) = witness.history().keys.get(*index) else { return Vec::new() };
     let (node, whose) = (&key.node, &grant.caller);
-    // A node that is occupied removes a key later than its clock ends it.
+    // A node that is halted or down removes a key later than the key expires by its clock.
     let mut lives = witness.lives.iter();
     let passes = lives.find(|life| life.end == Some(*index)).map(|life| witness.passes(life));
     let over = passes.filter(|passes| *passes < key.at.into());
@@ -53,7 +53,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
                 };
                 format!("{hand} {does} {whose}'s key on {node}")
             }
-            None => format!("{whose}'s key goes from {node}"),
+            None => format!("{whose}'s key disappears from {node}"),
         },
     };
     let granted = grant.ret.map(|ret| ret.at).filter(|granted| at.at < *granted);

@@ -61,15 +61,15 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
 
 /// How a node became free for others.
 enum Over {
-    /// It ran again.
+    /// It ran again without the tenure's key.
     Resumed,
-    /// An older key than that of the tenure was over, or was removed before.
+    /// A key older than the tenure's expired or, if `removed`, was removed before it expired.
     Older { removed: bool },
-    /// The time to live of the tenure's key was over.
+    /// The tenure's key expired.
     Due,
-    /// This removed the key before.
+    /// This change removed the tenure's key before the key expired.
     Removed(KeyChange),
-    /// It led without the key, perhaps not for the first time.
+    /// It became a master without the key; `again` if it had led before.
     Led { again: bool },
 }
 
@@ -106,25 +106,25 @@ impl Over {
     }
 }
 
-/// When another could have been let in, ns.
+/// When another could have been granted the lock, ns.
 fn free(wrote: &Access, nearest: &NearestMiss) -> Nanos {
     wrote.at.at.saturating_add_signed(nearest.by)
 }
 
-/// Whether a key is from before a grant, and not the tenure's own.
+/// Whether a key is older than a grant and does not belong to the tenure of that grant.
 fn is_older(witness: &Witness<'_>, hold: &StoryHold<'_>, life: &StoryLife) -> bool {
     let is_others = life.owner.is_some_and(|owner| !witness.is_of(hold, owner));
     let set = &witness.history().keys[life.born];
     is_others && witness.reading.is_from_before(set, hold.from.into())
 }
 
-/// What removed a key as it let others in, before its lease was over.
+/// What removed a key before it expired, if that removal is what let others in.
 fn removed(witness: &Witness<'_>, life: &StoryLife, free: Nanos) -> Option<KeyChange> {
     let change = witness.history().keys.get(life.end?)?.change;
     (life.until.at == free && change != KeyChange::Expired).then_some(change)
 }
 
-/// Whether a node had led before it did so from a moment on.
+/// Whether a node had led before the moment from which it led; true if it never reported a role.
 fn has_led(witness: &Witness<'_>, node: &str, free: Nanos) -> bool {
     let leads = |seen: &&Sighting| seen.what == Seen::Leads && seen.by == node;
     let mut led = witness.history().sightings.iter().filter(leads);

@@ -1,4 +1,4 @@
-//! The commands of an operator: a node that is down or stands still carries them out later.
+//! The commands of an operator. A node that is down or halted carries them out late.
 
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
@@ -11,7 +11,7 @@ use crate::history::{FaultInterval, Op};
 use crate::plan::TopologyKind;
 use crate::quantity::moment;
 
-/// Within this time, ns, a node that is not occupied carries out a command.
+/// A node that runs carries out a command within this time, ns.
 const PROMPT: Nanos = 100 * MILLISECOND;
 
 /// When a node carried out a command: at its first effect. `None` if there is none.
@@ -24,8 +24,9 @@ pub fn late(interval: &FaultInterval) -> Option<Instant> {
     carried_out(interval).filter(|done| done.at - interval.from.at > PROMPT)
 }
 
-/// An operator's command in words: what it did to its node, or, if that does not show, that it was
-/// given: who already leads is not promoted again. `None` if the fault is no command.
+/// An operator's command in words: its effect on the node, or only that the node received it if it
+/// had no effect (a node that already leads is not promoted again). `None` if the fault is no such
+/// command.
 pub fn sentence(
     witness: &Witness<'_>,
     interval: &FaultInterval,
@@ -84,9 +85,10 @@ pub fn takes(witness: &Witness<'_>, life: &StoryLife) -> bool {
     fault_intervals.filter_map(|c| taken(witness, c)).any(|(taken, _)| taken.born == life.born)
 }
 
-/// Whether a node has the key of the holder at an instant.
+/// Whether a node has the key that blocks other callers at an instant, in words: a leftover key or
+/// the key of a holder. `None` if there is no such key.
 pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [Evidence; 2])> {
-    // A key that nobody owns any more blocks others as well.
+    // A leftover key blocks other callers as well as a holder's key does.
     let mut left = witness.left().filter(|(life, _)| life.node == node && life.from < at);
     let is_there = |life: &StoryLife| witness.is_there(life, at) && outlasts(life, at);
     if let Some((life, owner)) = left.find(|(life, _)| is_there(life)) {
@@ -97,13 +99,14 @@ pub fn news(witness: &Witness<'_>, node: &str, at: Instant) -> Option<(String, [
     holds.find_map(|hold| news_of(witness, hold, (node, at)))
 }
 
-/// Whether a key is there after all that happens at an instant: a start reports its role before the
-/// keys that it has lost, at the same time.
+/// Whether a key still exists after all events of an instant. A node that starts reports its role
+/// before the loss of its keys, at the same true time.
 fn outlasts(life: &StoryLife, at: Instant) -> bool {
     life.end.is_none() || life.until.at > at.at
 }
 
-/// Whether a node has the key of a holder at an instant, or another has it in its place.
+/// Whether a node has the key of a holder at an instant, in words. If the node never had the key,
+/// the words name another node that has it.
 fn news_of(
     witness: &Witness<'_>,
     hold: &StoryHold<'_>,
@@ -121,18 +124,19 @@ fn news_of(
             let topology = &witness.finding.plan.topology;
             let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
             let mut there = lives().filter(|life| exists(life));
-            // The master of another slot, or of another independent group, never gets the key.
+            // A master of another slot or of another independent group never receives the key.
             let is_apart =
                 matches!(topology.kind, TopologyKind::Cluster | TopologyKind::Independent);
             let kin = there.clone().find(|life| master(&life.node) == master(node));
             let there = kin.or_else(|| there.next().filter(|_| !is_apart))?;
-            (format!("{who}'s key on {} has not come to it", there.node), there)
+            (format!("{who}'s key on {} has not reached it", there.node), there)
         }
     };
     Some((news, [Evidence::Key(life.born), Evidence::Op(hold.grant.id)]))
 }
 
-/// Which of the affected nodes clients query from one manual failover of their group to the next.
+/// How soon clients query a node that a manual failover promoted, in words. Only requests before
+/// the next manual failover of its group count.
 fn queried_after(witness: &Witness<'_>, (node, since): (&str, Instant)) -> String {
     let topology = &witness.finding.plan.topology;
     let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());

@@ -14,7 +14,7 @@ use crate::quantity::{length, list};
 /// Observations of one master within this time are stated in one sentence.
 const TOGETHER: Nanos = 2 * SECOND;
 
-/// Observations of masters and role changes, from the first part that made the difference on.
+/// The observations of masters and the role changes since the first part that made the difference.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = strike::span(witness) else { return Vec::new() };
     let since = strike::since(witness).unwrap_or(from);
@@ -26,6 +26,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     for (index, seen) in witness.history().sightings.iter().enumerate() {
         let by = seen.by.as_str();
         let before = follows.get(by).copied();
+        // Sightings before the window count too: they show which master a node followed by then.
         match seen.what {
             Seen::Follows => drop(follows.insert(by, &seen.master)),
             Seen::Leads => drop(follows.insert(by, by)),
@@ -38,7 +39,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// Clock offsets from the start, as far as a trial showed that they made the difference.
+/// The initial clock offsets that made the difference in a trial.
 fn offsets(witness: &Witness<'_>) -> Vec<Beat> {
     let (plan, tried) = (&witness.finding.plan, witness.finding.experiments.as_ref());
     let acting = tried.map_or_else(Vec::new, |tried| tried.causes.acting());
@@ -109,7 +110,7 @@ fn has_led(witness: &Witness<'_>, seen: &Sighting) -> bool {
     earlier.any(|role| role.by == seen.by && role.what == Seen::Leads)
 }
 
-/// Whether a fault promoted the node, which another sentence states already.
+/// Whether a fault promoted the node; another sentence already states that.
 fn by_hand(witness: &Witness<'_>, seen: &Sighting) -> bool {
     witness.reading.promoters(seen).next().is_some()
 }
@@ -138,8 +139,8 @@ fn watched(witness: &Witness<'_>, in_time: &dyn Fn(&Sighting) -> bool) -> Vec<Be
     views.iter().map(saw).collect()
 }
 
-/// The Sentinels that see their clocks jump, grouped by time: for a while they take no part in a
-/// failover.
+/// The Sentinels that see their clocks jump, grouped by time. For a while such a Sentinel takes no
+/// part in a failover.
 fn tilted(witness: &Witness<'_>) -> Vec<Beat> {
     let mut groups: Vec<Vec<(usize, &Sighting)>> = Vec::new();
     let sightings = witness.history().sightings.iter().enumerate();

@@ -15,7 +15,8 @@ use crate::history::{FaultInterval, Op, OpKind};
 use crate::quantity::{figure, length, list, moment};
 use crate::reading::moment::Moment;
 
-/// A fault as its targets saw it: with the faults that struck the same host alike before its end.
+/// A fault as its target experiences it, merged with the faults of the same effect that strike the
+/// same target before its end.
 pub struct Outage<'a> {
     /// The first of them.
     pub first: &'a FaultInterval,
@@ -32,7 +33,7 @@ impl<'a> Outage<'a> {
 
     fn takes_in(&self, other: &FaultInterval) -> bool {
         let (one, two) = (&self.first.verb, &other.verb);
-        // A suspended machine's clocks stand still, and those of a paused process go on.
+        // A suspension stops the machine's clocks and a pause does not, so they stay separate.
         let alike = one.kills() && two.kills() || one.halts() && one == two;
         let in_time = self.to.is_none_or(|to| other.from <= to);
         alike && self.first.target == other.target && in_time
@@ -57,7 +58,7 @@ impl<'a> Outage<'a> {
 pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
     let mut outages: Vec<Outage<'_>> = Vec::new();
     for (index, interval) in witness.history().fault_intervals.iter().enumerate() {
-        // What a loss of power finds dead already loses its files all the same.
+        // A power loss that meets no running process still loses what is not on the disk.
         let is_shown = interval.verb.kills() && acts(witness.finding, interval) == Some(true);
         let is_idle = interval.met == Some(0) && !is_shown;
         if is_idle {
@@ -71,7 +72,7 @@ pub fn outages<'a>(witness: &Witness<'a>) -> Vec<Outage<'a>> {
     outages
 }
 
-/// When a condition ended. The death of its process ends a pause.
+/// When a fault interval ended for its target. The death of a paused process ends its pause.
 fn until(witness: &Witness<'_>, interval: &FaultInterval) -> Option<Instant> {
     let to = witness.reading.is_over_at(interval);
     let is_cut = to < Moment::from(interval.until(witness.history().end));
@@ -81,7 +82,7 @@ fn until(witness: &Witness<'_>, interval: &FaultInterval) -> Option<Instant> {
 /// The outages that affected the headline violation, one sentence each.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some((from, to)) = span(witness) else { return Vec::new() };
-    // A fault that made a difference later led to a violation of the story.
+    // A fault that acts after the headline violation led to another violation of the story.
     let harmed = other_violations(witness).map(|harm| harm.to).fold(to, Instant::max);
     let met = |outage: &Outage<'_>| {
         let at = acted_at(outage);
@@ -99,7 +100,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         .collect()
 }
 
-/// When an outage struck: a command of an operator, when its node carried it out.
+/// When an outage struck. For an operator's command, this is when its node carried it out.
 pub fn acted_at(outage: &Outage<'_>) -> Instant {
     order::carried_out(outage.first).unwrap_or(outage.first.from)
 }
@@ -128,14 +129,13 @@ fn trial(witness: &Witness<'_>, outage: &Outage<'_>) -> Option<bool> {
     fault_intervals.try_fold(false, |any, interval| Some(any | acts(witness.finding, interval)?))
 }
 
-/// Violations in the story besides the headline one: an update that was lost, and a fence that
-/// is not larger than the previous one.
+/// The violations in the story besides the headline one: the first corruption, and a fence that is
+/// not larger than the previous one.
 fn other_violations<'a>(witness: &Witness<'a>) -> impl Iterator<Item = &'a Violation> {
     witness.harm().into_iter().chain(witness.of_kind(Kind::FenceRegress).take(1))
 }
 
-/// Whether the outage caused another violation of the story: without it that
-/// kind is not violated.
+/// Whether the outage caused another violation of the story: without it that kind is not violated.
 fn harms(witness: &Witness<'_>, outage: &Outage<'_>) -> bool {
     let effects = witness.finding.experiments.iter().flat_map(|tried| &tried.other_effects);
     let spares = |effect: &OtherEffect| {
@@ -148,7 +148,8 @@ fn harms(witness: &Witness<'_>, outage: &Outage<'_>) -> bool {
     effects.filter(|effect| spares(effect)).any(|effect| is_of(effect.fault))
 }
 
-/// Parts that made the difference by trial come first; without trials, those that could have.
+/// Faults that made the difference in a trial weigh most; without trials, faults to which a breach
+/// of an assumption is attributed.
 fn weight(witness: &Witness<'_>, outage: &Outage<'_>) -> Weight {
     let interval = outage.first;
     match trial(witness, outage) {
@@ -172,8 +173,9 @@ fn weight(witness: &Witness<'_>, outage: &Outage<'_>) -> Weight {
     }
 }
 
-/// Whether a command promoted the node on which a grant of the story later set its key: without
-/// that step it seems that a replica granted it, even if others could have let it in.
+/// Whether a command promoted the node on which a grant of the story later set its key. Without
+/// that sentence a replica would seem to have granted the lock, even if the promotion made no
+/// difference.
 fn lets_in(witness: &Witness<'_>, interval: &FaultInterval) -> bool {
     let Some(promoted) = order::carried_out(interval) else { return false };
     let is_later = |life: &&StoryLife| {
@@ -183,7 +185,7 @@ fn lets_in(witness: &Witness<'_>, interval: &FaultInterval) -> bool {
     interval.verb == Verb::Failover && witness.lives.iter().any(|life| is_later(&life))
 }
 
-/// An outage as a sentence, and which caller held the lock when it struck its process.
+/// An outage as a sentence, with the caller whose hold or acquire it struck.
 pub fn described(witness: &Witness<'_>, outage: &Outage<'_>) -> (String, Vec<Evidence>) {
     let interval = outage.first;
     let mut evidence: Vec<Evidence> =

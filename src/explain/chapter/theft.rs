@@ -17,14 +17,15 @@ use crate::reading::moment::Moment;
 
 /// Keys that end in the same way within this time are stated in one sentence.
 const TOGETHER: Nanos = SECOND;
-/// A command that takes longer than this to its node is called late.
+/// A command that takes at least this long to reach its node is called late.
 const LATE: Nanos = 100 * MILLISECOND;
 
-/// The ends of the keys of the story's grants that their own callers did not cause, and the ends
-/// that these grants caused to keys of others.
+/// How the keys of the story's grants ended, which keys an operation of another grant ended, and
+/// which keys were extended, changed or restored.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut groups: BTreeMap<(OpId, KeyEnd), Vec<Vec<&StoryLife>>> = BTreeMap::new();
     let mut lives: Vec<&StoryLife> = witness.lives.iter().collect();
+    // A life joins only the last group, so the lives must come in the order of their ends.
     lives.sort_by_key(|life| life.until);
     for life in lives {
         let Some((owner, ending)) = ending(witness, life) else { continue };
@@ -49,15 +50,15 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats
 }
 
-/// The keys of the story's grants that a start put back after they had ended.
+/// The keys of the story's grants that a start restored after they had ended.
 fn put_back(witness: &Witness<'_>) -> Vec<Beat> {
     let is_shown = |life: &&StoryLife| life.owner.is_some_and(|owner| is_in_cast(witness, owner));
     let lives = witness.lives.iter().filter(is_shown);
     lives.filter_map(|life| comes_back(witness, life, Weight::Cause)).collect()
 }
 
-/// That a start put a key back, and how the key had ended. A key that is over when its node has
-/// loaded it is there for nobody.
+/// The sentence for a key that a start restored, with how the key had ended before. `None` for a
+/// key that has expired by the time its node has loaded it: it blocks nobody.
 pub fn comes_back(witness: &Witness<'_>, life: &StoryLife, weight: Weight) -> Option<Beat> {
     let history = witness.history();
     if witness.passes(life) <= life.from.into() {
@@ -82,7 +83,7 @@ pub fn comes_back(witness: &Witness<'_>, life: &StoryLife, weight: Weight) -> Op
     Some(Beat::new(weight, life.from, text, evidence))
 }
 
-/// That an older release of a grant's own caller counted its key down.
+/// The sentence for a key that an older release of its own caller counted down.
 fn counted_down(witness: &Witness<'_>, life: &StoryLife) -> Option<Beat> {
     let owner = life.owner.filter(|owner| is_in_cast(witness, *owner))?;
     let (change, release) = witness.counted_down(life)?;
@@ -95,13 +96,13 @@ fn counted_down(witness: &Witness<'_>, life: &StoryLife) -> Option<Beat> {
     Some(Beat::new(Weight::Cause, key.at, text, evidence))
 }
 
-/// Whether a grant of the story took an acquire in.
+/// Whether an acquire belongs to the tenure of a grant of the story.
 fn is_in_cast(witness: &Witness<'_>, owner: OpId) -> bool {
     witness.cast().iter().any(|grant| witness.reading.are_one(grant.id, owner))
 }
 
-/// How a key began that another operation ended: a grant before that, or an acquire that had not
-/// returned.
+/// How a key began that another operation ended: with a grant, or with an acquire that had not been
+/// granted by then.
 fn begun(witness: &Witness<'_>, life: &StoryLife, owner: OpId) -> Option<Beat> {
     let owner = op(witness.history(), owner)?;
     let granted = witness.hold(owner.id).filter(|hold| hold.from <= life.until);
@@ -112,8 +113,8 @@ fn begun(witness: &Witness<'_>, life: &StoryLife, owner: OpId) -> Option<Beat> {
     Some(Beat { weight: Weight::Cause, ..beat })
 }
 
-/// Whether the later of two ends is stated with the first one: soon after it, of a key that existed
-/// then, with no fault of the later one's node and no grant of the story in between.
+/// Whether one sentence states two ends. The later end must come soon, its key must have existed at
+/// the first end, and no fault of its node and no grant of the story may lie in between.
 fn are_together(witness: &Witness<'_>, first: &StoryLife, later: &StoryLife) -> bool {
     let (from, to) = (first.until, later.until);
     let is_between = |at: Instant| from < at && at <= to;
@@ -135,7 +136,7 @@ enum KeyEnd {
     Own(OpId),
     DeletedBy(OpId),
     OverwrittenBy(OpId),
-    /// Nobody relied on it any more, and this operation made it its own.
+    /// This acquire changed it in place and made it its own.
     TakenBy(OpId),
 }
 
@@ -172,7 +173,7 @@ fn ending(witness: &Witness<'_>, life: &StoryLife) -> Option<(OpId, KeyEnd)> {
     let release =
         |by: OpId| op(witness.history(), by).filter(|op| matches!(op.kind, OpKind::Release { .. }));
     match (key.change, foreign) {
-        // Who is the last to leave a key that several share removes it.
+        // The last holder to leave a shared key rightly removes it, whoever created it.
         (KeyChange::Deleted, Some(by)) if is_shared && release(by).is_some() => None,
         (KeyChange::Set, Some(by)) => Some((owner, KeyEnd::OverwrittenBy(by))),
         (KeyChange::Deleted, Some(by)) => Some((owner, KeyEnd::DeletedBy(by))),
@@ -181,11 +182,11 @@ fn ending(witness: &Witness<'_>, life: &StoryLife) -> Option<(OpId, KeyEnd)> {
             is_in_cast.then_some((owner, KeyEnd::TakenBy(by.id)))
         }
         (KeyChange::Deleted, None) if is_in_cast && key.by.is_none() => {
-            // Only its node had not noticed yet that it was over.
+            // The key had expired already; its node had merely not noticed.
             if witness.passes(life) <= key.at.into() {
                 return Some((owner, KeyEnd::Change(KeyChange::Expired)));
             }
-            // A flush that is sent again removes a later key.
+            // The sentence of a command states only the first key that it removed: this is another.
             let is_flushed = witness.reading.removers(key).next().is_some();
             is_flushed.then_some((owner, KeyEnd::Change(KeyChange::Evicted)))
         }
@@ -277,7 +278,7 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&StoryLife
     }
     let at: Instant = lives.iter().map(|life| life.until).min()?;
     evidence.extend(ending.by().map(Evidence::Op));
-    // What its owner deletes while it relies on it lets others in.
+    // A key that its owner deletes while it still holds the lock lets others in.
     let is_inside = |life: &&StoryLife| {
         let holds = |hold: &&StoryHold<'_>| witness.is_of(hold, owner);
         let hold = witness.tenures.iter().find(holds);
@@ -292,7 +293,8 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&StoryLife
     Some(Beat::new(weight, at, text, evidence))
 }
 
-/// The caller that changed keys, and its command if that was in flight for long.
+/// The caller that changed keys, with its command if that was late, as text; and the index of that
+/// late request.
 fn hand<'k>(
     witness: &Witness<'_>,
     id: OpId,

@@ -1,4 +1,4 @@
-//! Two-step operations that another operation interleaved.
+//! Operations of several commands, between which another operation set the key.
 
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{KeyChange, Leg};
@@ -9,8 +9,8 @@ use crate::explain::witness::Witness;
 use crate::history::{OpId, Request};
 use crate::reading::tries::{KEYLESS, tries};
 
-/// A sentence for each operation between whose commands on one node another caller's key was set,
-/// if the operation made a grant of the story or ended its key.
+/// A sentence for each operation between two commands of which the key of another grant was set on
+/// their node, if the operation made a grant of the story or ended the key of one.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut ops: Vec<OpId> = witness.actors.iter().map(|grant| grant.id).collect();
     let theirs = witness.lives.iter().filter(|l| l.owner.is_some_and(|o| witness.is_actor(o)));
@@ -61,8 +61,8 @@ fn are_one_try(steps: &[(Instant, usize, &Request)], one: &Request, other: &Requ
     tries(&requests, &one.to).iter().any(|attempt| has(attempt, one) && has(attempt, other))
 }
 
-/// The key of another grant that was set on a node in that stretch and lasted to its end, and the
-/// operation that set it.
+/// The key of another grant that was set on a node between two instants and still existed at the
+/// second one, and the operation that set it.
 fn set_between(
     witness: &Witness<'_>,
     node: &str,

@@ -64,7 +64,7 @@ pub fn foreign(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
                 && history.keys[**index].at >= violation.from
         })
     };
-    // A replica repeats the requests of its master.
+    // A replica repeats the changes of its master, so a node that received the request comes first.
     let was_requested = |index: &&usize| {
         let key = &history.keys[**index];
         history.requests.iter().any(|r| Some(r.op) == key.by && r.to == key.node)
@@ -183,7 +183,7 @@ fn given_back(
     }
 }
 
-/// Whom a key that a caller left kept out: itself, if no leak kept another caller out.
+/// Whom a leftover key of a caller kept out: the caller itself, if no leak kept another caller out.
 pub fn kept_out(witness: &Witness<'_>, who: &str) -> String {
     let mut callers = witness
         .of_kind(Kind::Leak)
@@ -282,7 +282,7 @@ pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let ran = !halts.any(|halt| halt.from < from && lost < halt.to);
     let explains = match found.how {
         How::Overworked | How::DeadlineTooLate | How::Unclear => false,
-        // A halt that was over by then explains why the lease ran out, not why nobody was notified.
+        // A halt that ended before the loss explains why the lease ran out, not the late notice.
         How::StoodStill => !ran,
         _ => true,
     };
@@ -309,8 +309,9 @@ pub fn lost(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     }
 }
 
-/// No legal order: two turns that exclude each other, as with two holders; otherwise a turn that
-/// does not end, whose key was lost, or whose lease had expired.
+/// Why no order is legal. Two turns that exclude each other are explained like two simultaneous
+/// holders. Otherwise a key was lost, an operation changed the wrong key or returned a false
+/// result, or a lease had expired.
 pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let history = witness.history();
     let turn = |grant: OpId| witness.tenures.iter().find(|hold| witness.is_of(hold, grant));
@@ -323,7 +324,7 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
         }
     }
     let ops = || violation.ops.iter().filter_map(|id| op(history, *id));
-    // A release that found no key of its own: the key was gone while its owner relied on it.
+    // A release that found no key of its own comes first: its owner had relied on a lost key.
     let vain = ops().filter(|op| op.outcome == Outcome::NotMine);
     let grants = vain.filter_map(grant_of).chain(ops().filter_map(grant_of));
     for grant in grants {
@@ -392,7 +393,7 @@ fn said_kept(witness: &Witness<'_>, extend: &Op) -> Option<Mechanism> {
     let sent = history.requests.iter().any(|request| request.op == extend.id);
     let is_empty = is_kept && !history.requests.is_empty() && !sent;
     let text = format!(
-        "{} learned at {} that its lease is prolonged, and nothing was sent for that.",
+        "{} learned at {} that its lease is extended, and nothing was sent for that.",
         extend.caller,
         moment(extend.ret?.at)
     );
@@ -422,7 +423,7 @@ fn denied(witness: &Witness<'_>, mut ops: impl Iterator<Item = OpId>) -> Option<
     Some(Mechanism::new(How::ReleaseFailed, text, evidence))
 }
 
-/// A release that returned as released and deleted nothing.
+/// A release that returned as released and did not change the lock's key.
 fn undone(witness: &Witness<'_>, mut ops: impl Iterator<Item = OpId>) -> Option<Mechanism> {
     let history = witness.history();
     let release = ops.find_map(|id| {

@@ -21,9 +21,9 @@ use crate::reading::hold::HoldEnd;
 use crate::reading::index::{Halt, standing};
 use crate::reading::moment::Moment;
 
-/// Why the holder of a tenure believed at a moment that it held the lock, though its keys were
-/// gone by the first moment. Of a grant that arrives later, it is examined at its arrival: nobody
-/// believes in it before.
+/// Why the holder of a tenure believed at `at` that it held the lock, though its keys were gone by
+/// `gone`. A grant that arrives after `at` is examined at its arrival: its caller does not believe
+/// in it before.
 pub fn belief(
     witness: &Witness<'_>,
     hold: &StoryHold<'_>,
@@ -31,7 +31,7 @@ pub fn belief(
 ) -> Mechanism {
     let at = at.max(Moment::from(hold.from));
     let covers = witness.reading.tenure(hold.grant.id).is_some_and(|whole| whole.covers(at));
-    // A process that died did not outlast its lease: it counted on it as long as it lived.
+    // A process that died within its lease did not outlive it, so it counts as covered.
     let died = matches!(hold.end, HoldEnd::Died(_)) && hold.until.at < at.at;
     let term = Term::of(witness, hold, (gone, at));
     let lease = term.as_ref().map(|term| term.lease).max(hold.lease);
@@ -65,7 +65,7 @@ pub fn belief(
             let text = format!("{who}'s lease ran out under its work.");
             Mechanism::new(How::Overworked, text, own)
         }
-        // No other way is known, though a trial says that it would happen without.
+        // No other mechanism is proven, so halts are named even if trials found no effect of them.
         (false, _) => stood(halts().collect()).unwrap_or_else(Mechanism::unclear),
     })
 }
@@ -89,13 +89,13 @@ pub fn lied(
     }
     let who = &hold.grant.caller;
     let text = format!(
-        "{who} learned at {} that its lease is prolonged, and the lock's key was not.",
+        "{who} learned at {} that its lease is extended, and the lock's key was not.",
         last.ret.map_or_else(String::new, |ret| moment(ret.at))
     );
     Some(Mechanism::new(How::RenewalLied, text, vec![Evidence::Op(last.id)]))
 }
 
-/// Whether its last renewal never came to the promoted node on which its key ran out.
+/// Whether the holder's last renewal never reached the promoted node on which its key expired.
 fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
     let keys = || witness.history().keys.iter().enumerate();
     let is_kept = |op: &&Op| {
@@ -121,7 +121,7 @@ fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Opti
     let became =
         if key.at < led { became.to_owned() } else { became.replacen("was", "had been", 1) };
     let text = format!(
-        "{}'s renewal of {} on {} never came to {}, which {became} at {}.",
+        "{}'s renewal of {} on {} never reached {}, which {became} at {}.",
         hold.grant.caller,
         moment(last.call.at),
         key.node,
@@ -133,9 +133,9 @@ fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Opti
     Some(Mechanism::new(How::NeverReached, text, evidence))
 }
 
-/// Whether a start put the expiry of its key back, or its own clock is to blame. If a trial says
-/// that no start made a difference, the clock is examined first, and for the whole overlap: without
-/// the start it would have begun later.
+/// Whether a start restored an earlier expiry of the key, or the holder's clock is to blame. If
+/// trials found that no start made a difference, the clock is examined first, and up to the end of
+/// the overlap: without the start the overlap would have begun later.
 fn lost_track(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
     if !trial::is_forgetting_idle(witness.finding) {
         return forgotten(witness, hold, at).or_else(|| clock(witness, hold, at));
@@ -146,7 +146,7 @@ fn lost_track(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option
         .or_else(|| forgotten(witness, hold, at))
 }
 
-/// Whether a start put the expiry of its key back to what it was before an operation of its own.
+/// Whether a start restored the expiry that the key had before an operation of its own tenure.
 fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
     let keys = &witness.history().keys;
     let own = |id: OpId| {
@@ -162,7 +162,7 @@ fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<
     let (renewed, own, back) = keys.iter().enumerate().rev().find_map(|(back, put)| {
         let mut before = keys[..back].iter().enumerate();
         let is_it = |key: &Key| key.node == put.node && key.key == put.key;
-        // What came after it, before the key was gone, made good what the start undid.
+        // An operation that extends the key after the start makes good what the start undid.
         let in_place = |key: &&Key| matches!(key.change, KeyChange::Extended | KeyChange::Changed);
         let mut after = keys[back + 1..].iter().filter(|key| is_it(key)).take_while(in_place);
         let due = |key: &Key| {
@@ -185,8 +185,8 @@ fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<
     Some(Mechanism::new(How::Forgotten, text, evidence))
 }
 
-/// Whether its own clock is to blame: at its true rate and without steps, it would have reached
-/// every deadline by that moment.
+/// Whether the holder's clock is to blame: at its true rate and without steps, it would have
+/// reached every deadline by that moment.
 fn clock(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
     let process = &hold.grant.process;
     let known = known(witness, hold, at)?;
@@ -200,7 +200,7 @@ fn clock(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mech
         false => String::new(),
     };
     let text = format!("{who}'s lease ran out{before}, and by its own clock it had not.");
-    // A suspended machine does not count the time that it misses.
+    // The clocks of a suspended machine stand still, so a halt may be what disturbed them.
     let mut halts = witness.reading.halts(process).filter(|halt| halt.from < at && halt.to > first);
     let suspended = || {
         let halt = halts.next()?;
@@ -213,7 +213,7 @@ fn clock(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mech
     Some(Mechanism::new(How::HolderClock, text, evidence))
 }
 
-/// Whether its process was halted in the lease that ran out, and for how long in all: these halts.
+/// Whether these halts of the holder's process explain that its lease or key ran out.
 fn still(
     witness: &Witness<'_>,
     hold: &StoryHold<'_>,
@@ -221,8 +221,8 @@ fn still(
     halts: &[Halt],
 ) -> Option<Mechanism> {
     let (first, last) = (halts.first()?, halts.iter().map(|halt| halt.to).max()?);
-    // Without the halts it would have run out all the same, or a renewal had failed by then, unless
-    // trials say otherwise.
+    // The halts explain nothing if the lease would have run out without them or a renewal had
+    // failed, unless trials found that they suffice.
     let fault_intervals: Vec<&FaultInterval> = halts.iter().map(|halt| halt.interval).collect();
     let is_enough = trial::suffice(witness.finding, &fault_intervals);
     let fits = term.fits(term.ran()) || trial::is_work_idle(witness.finding);
@@ -249,25 +249,25 @@ fn still(
     ))
 }
 
-/// The last lease that a holder knew of at a moment, and what it did with it.
+/// The last lease that a holder knew of at a moment, and what the holder did under it.
 struct Term<'a> {
     /// When the acquire or the extend that gave it returned.
     from: Moment,
     /// When the holder's clock reached its end.
     lease: Nanos,
-    /// When it had ended and the holder's key was gone: work that ends before does no harm. One
-    /// that extends has to do so within the lease.
+    /// When the lease had ended and the key was gone: work that ends before does no harm. For a
+    /// holder that extends, only the lease counts, because it must extend within the lease.
     over: Nanos,
-    /// When the holder was done with it. One that extends had until the end of the lease to do so.
+    /// When the holder was done with it; at most the end of the lease if the holder extends.
     until: Moment,
-    /// The halts that took something from it.
+    /// The halts that overlapped it.
     halts: Vec<Halt<'a>>,
-    /// The accesses that took longer than undisturbed, and by how much, without the halts.
+    /// The accesses that took longer than undisturbed ones, and by how much, without the halts.
     late: Vec<(&'a Op, Nanos)>,
-    /// The same of accesses that began when others could be let in already, in all.
+    /// The total delay of the accesses that began after the examined moment.
     later: Nanos,
-    /// How long the plan makes a caller work under one lease, if that is more than the lock allows:
-    /// true time, as the holder's clock went at its grant.
+    /// How long the plan makes a caller work under one lease, if that is more than the lock allows;
+    /// in true time, by the rate of the holder's clock at its grant.
     planned: Nanos,
     /// The first renewal that failed in it.
     failed: Option<&'a Op>,
@@ -294,7 +294,7 @@ impl<'a> Term<'a> {
         let halts = witness.reading.halts(process).filter(|halt| halt.interval.met != Some(0));
         let halts: Vec<Halt<'a>> =
             halts.filter(|halt| halt.from < until && halt.to > call).collect();
-        // Its caller learned only after the lease that no reply came, and never stood still.
+        // The caller was not halted, and learned only after the lease that no reply had come.
         let is_in_vain = |op: &Op| {
             let halted = |ret: Moment| halts.iter().any(|h| h.from < ret && h.to > op.call.into());
             let ret = op.ret.map(Moment::from);
@@ -332,32 +332,32 @@ impl<'a> Term<'a> {
         lasted.saturating_sub(halted).saturating_sub(self.later)
     }
 
-    /// How long it would have been busy with undisturbed accesses.
+    /// How long its holder would have been busy with undisturbed accesses.
     fn worked(&self) -> Nanos {
         let late = self.late.iter().map(|(_, late)| *late).sum();
         self.ran().saturating_sub(late)
     }
 
-    /// Whether the lease, or the key that outlived it, would have sufficed for this long, and for
-    /// what the plan makes callers do.
+    /// Whether the lease, or the key that outlived it, leaves time for this much work and for the
+    /// work that the plan demands.
     fn fits(&self, busy: Nanos) -> bool {
         self.busy_until(busy) <= self.over
     }
 
-    /// Whether its holder worked for as long as lease and key lasted, without what delayed it.
+    /// Whether the holder's work without its delays lasted as long as the lease and the key.
     fn is_outworked(&self) -> bool {
         self.busy_until(self.worked()) >= self.over
     }
 
-    /// When work of this length ends, or what the plan makes callers do.
+    /// When work of this length ends, or the work that the plan demands if that is longer.
     fn busy_until(&self, busy: Nanos) -> Nanos {
         let planned = self.planned.min(self.until.at.saturating_sub(self.from.at));
         self.from.at.saturating_add(busy.max(planned))
     }
 }
 
-/// The accesses of a tenure between two moments that took longer than undisturbed, and by how much
-/// beside the halts.
+/// The accesses of a tenure that began between two moments and took longer than undisturbed ones,
+/// and by how much, without the halts.
 fn late<'a>(
     witness: &Witness<'a>,
     hold: &StoryHold<'_>,
@@ -383,8 +383,8 @@ fn late<'a>(
     late.collect()
 }
 
-/// Whether a lock that renews its leases, and so permits work of any length, renewed this one no
-/// more.
+/// Whether a lock that renews its leases, and so permits work of any length, stopped renewing this
+/// one.
 fn unsent(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Option<Mechanism> {
     let bounds_work =
         witness.finding.promise.assumes.iter().any(|assumed| assumed.what == Bounded::Work);
@@ -414,13 +414,13 @@ fn unsent(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Optio
     Some(Mechanism::new(How::RenewalNotSent, text, evidence.map(Evidence::Op).collect()))
 }
 
-/// When the last lease that a holder knew of had ended, but at most a moment: later renewals
+/// When the last lease that a holder knew of had ended, or `at` if that is earlier: later renewals
 /// changed nothing.
 fn ended(term: Option<&Term<'_>>, at: Moment) -> Moment {
     term.map_or(at, |term| Moment::passing(term.lease).min(at))
 }
 
-/// Whether a renewal had failed.
+/// Whether the last renewal that was called before a moment failed.
 fn renewal(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
     let mut extends = ops(witness, hold)
         .into_iter()
@@ -456,8 +456,8 @@ fn renewal(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Me
     Some(Mechanism::new(How::RenewalFailed, text, vec![Evidence::Op(last.id)]))
 }
 
-/// Whether its accesses took so much longer than undisturbed that the lease ran out meanwhile. The
-/// one under which it ran out is named, or else the latest one.
+/// Whether the accesses took so much longer than undisturbed ones that the lease ran out. The
+/// sentence names the access during which it ran out, or else the most delayed one.
 fn waiting(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Option<Mechanism> {
     if !term.fits(term.worked()) && !trial::is_work_idle(witness.finding) {
         return None;

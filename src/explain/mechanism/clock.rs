@@ -37,7 +37,7 @@ pub struct KnownDeadline {
     pub deadline: Option<(Clock, Nanos)>,
 }
 
-/// The grants and renewals of which the holder of a tenure knew at a moment.
+/// The grants and renewals that the holder of a tenure knew of at a moment.
 pub fn deadlines(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Vec<KnownDeadline> {
     let grants = witness.reading.together(hold.grant.id);
     let mut all = ops(witness, hold);
@@ -51,7 +51,7 @@ pub fn deadlines(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Vec
     deadlines.filter(|deadlines| deadlines.ret <= at).collect()
 }
 
-/// A deadline of which a holder knew, and its clock at the call that brought it.
+/// A deadline that a holder knew of, and the holder's clock at the call that brought it.
 pub struct Known {
     pub call: Moment,
     line: Line,
@@ -65,16 +65,16 @@ impl Known {
         self.call.at.saturating_add(lasts)
     }
 
-    /// Whether it would have been reached by a moment if its clock had gone on as it went, at the
-    /// rate of this other one.
+    /// Whether the holder's clock, had it gone on as at the call, would have reached the deadline
+    /// by a moment. False unless this other clock goes at the same rate.
     pub fn is_over_beside(&self, other: Option<Line>, at: Moment) -> bool {
         let goes_alike = other.is_some_and(|other| other.rate_ppm == self.line.rate_ppm);
         goes_alike && self.line.reaches(self.deadline).is_some_and(|end| end <= at.at)
     }
 }
 
-/// The deadlines of which the holder of a tenure knew at a moment. None if it received one that has
-/// no time.
+/// The deadlines that the holder of a tenure knew of at a moment. `None` if a grant or a renewal
+/// named no deadline.
 pub fn known(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Vec<Known>> {
     let process = &hold.grant.process;
     let known = deadlines(witness, hold, at).into_iter().map(|deadlines| {

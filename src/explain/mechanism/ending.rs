@@ -45,12 +45,13 @@ pub fn ending(witness: &Witness<'_>, life: &StoryLife, owner: OpId, by: Moment) 
         };
     };
     evidence.push(Evidence::Key(index));
+    // A replica only repeats the end of its master's key, so that key's end has the reason.
     if let Some(first) = obeyed(witness, life, owner, key) {
         return ending(witness, first, owner, by);
     }
     if was_due(witness, life, owner, key, by) {
         let by_time = time(witness, life, owner, by);
-        // What a clock would have ended later, it did not end.
+        // A wrong clock is to blame only if the key expired before it was removed.
         if by_time == KeyEnding::RanOut || witness.passes(life) <= key.at.into() {
             return by_time;
         }
@@ -59,7 +60,7 @@ pub fn ending(witness: &Witness<'_>, life: &StoryLife, owner: OpId, by: Moment) 
         |how, sentence: String, evidence| KeyEnding::Taken(Mechanism::new(how, sentence, evidence));
     match (key.change, key.by.and_then(|by| op(reading.history, by))) {
         (KeyChange::Expired, _) => time(witness, life, owner, by),
-        // By then nobody relied on it.
+        // The lease was over, so nobody relied on the key when another caller took it over.
         (KeyChange::Changed, _) if is_over(witness, owner, key) => KeyEnding::RanOut,
         (_, Some(by)) if takes_over(witness, owner, key, by) => KeyEnding::RanOut,
         (KeyChange::Changed, Some(by)) => {
@@ -94,7 +95,7 @@ pub fn ending(witness: &Witness<'_>, life: &StoryLife, owner: OpId, by: Moment) 
     }
 }
 
-/// A key that an operation ended: set, or deleted.
+/// The mechanism for a key that an operation overwrote or deleted.
 fn by_hand(
     witness: &Witness<'_>,
     life: &StoryLife,
@@ -115,8 +116,8 @@ fn by_hand(
     exact.flatten().unwrap_or_else(|| Mechanism::new(how, text, evidence()))
 }
 
-/// Whether a key that was removed would have run out by a moment in any case: nothing of its owner
-/// came to the node after the removal, which could have prolonged it.
+/// Whether a key that was removed would have expired by a moment anyway. It would not if an extend
+/// of its owner reached the node after the removal, since that could have extended the key.
 fn was_due(witness: &Witness<'_>, life: &StoryLife, owner: OpId, end: &Key, by: Moment) -> bool {
     let is_removed = matches!(
         end.change,
@@ -139,16 +140,16 @@ fn was_due(witness: &Witness<'_>, life: &StoryLife, owner: OpId, end: &Key, by: 
     is_removed && witness.passes(life) <= by && !requests.any(|request| prolongs(&request))
 }
 
-/// Whether the lease of an acquire was over by its caller's clock when its key changed hands, even
-/// if its caller had requested its release before.
+/// Whether the lease of an acquire was over by its caller's clock when its key changed hands. A
+/// release that the caller had requested before does not count as the end of the lease.
 fn is_over(witness: &Witness<'_>, owner: OpId, end: &Key) -> bool {
     let hold = witness.tenures.iter().find(|hold| witness.is_of(hold, owner));
     let has_time = hold.is_some_and(|hold| hold.lease.is_none_or(|lease| end.at.at < lease));
     witness.reading.is_given_up(owner, end.at.into()) && !has_time
 }
 
-/// Whether another caller's acquire took a key over as the lease in it was over: so it is with a
-/// lock that keeps its lease in the key's value.
+/// Whether another caller's acquire took over a key whose lease was over, as happens with a lock
+/// that keeps its lease in the key's value.
 fn takes_over(witness: &Witness<'_>, owner: OpId, end: &Key, by: &Op) -> bool {
     let is_other = by.kind == OpKind::Acquire && witness.caller(owner) != Some(&by.caller);
     is_other && is_over(witness, owner, end)
@@ -166,7 +167,7 @@ fn emptied(witness: &Witness<'_>, life: &StoryLife, owner: OpId) -> Option<Mecha
     stolen(witness, *index, owner)
 }
 
-/// The life on its master whose end made a replica end its own.
+/// The life of the key on the master, if its end made the replica delete its copy.
 fn obeyed<'a>(
     witness: &'a Witness<'_>,
     life: &StoryLife,
@@ -185,7 +186,7 @@ fn obeyed<'a>(
     })
 }
 
-/// A key that an operation ended: of the key's own acquire, or another.
+/// How a key ended by an operation, whether of the key's own acquire or of another, in words.
 fn hand(
     change: KeyChange,
     by: &Op,
@@ -208,7 +209,7 @@ fn hand(
     }
 }
 
-/// A key that its owner's older release had counted down when its own one came.
+/// The same for a key that an older release of its owner had counted down before.
 fn twice(old: &Op, by: &Op, life: &StoryLife) -> (How, String) {
     let text = format!(
         "{}'s release of {} counted down its own newer key on {}, and its {} of {} deleted it.",
@@ -221,10 +222,10 @@ fn twice(old: &Op, by: &Op, life: &StoryLife) -> (How, String) {
     (How::DeletedByOwner, text)
 }
 
-/// A key that expired: whether at its own time, or by a clock's error.
+/// How a key that expired ended: at its own time, or early because of a clock's error.
 fn time(witness: &Witness<'_>, life: &StoryLife, owner: OpId, by: Moment) -> KeyEnding {
     let Some(set) = last_set(witness, life) else { return KeyEnding::RanOut };
-    // The time to live that it was given, on a true clock, from when it was given.
+    // When a true clock would have ended its time to live, from the command that set it.
     let due = set.at.saturating_add(set.lasts);
     if due <= by.at {
         return KeyEnding::RanOut;
@@ -252,9 +253,10 @@ fn time(witness: &Witness<'_>, life: &StoryLife, owner: OpId, by: Moment) -> Key
     KeyEnding::Taken(Mechanism::new(how, text, evidence))
 }
 
-/// Whether the lease of an acquire was over on its caller's clock when its key was gone, and would
-/// have been on a true clock or on one that goes as the node's, or its part in the overlap that is
-/// shown lasted until the key was due, or a trial says so: the node's clock took nothing from it.
+/// Whether the node's clock took nothing from the holder. The lease must have been over on the
+/// caller's clock when the key was gone, and one of three must hold: the overlap lasted until the
+/// key was due; the lease would have been over on a true clock, or on one with the rate of the
+/// node's; or trials found that the node's clock makes no difference.
 fn outlived(
     witness: &Witness<'_>,
     (owner, node): (OpId, &str),
@@ -290,9 +292,9 @@ pub fn last_set(witness: &Witness<'_>, life: &StoryLife) -> Option<ExpiryTerm> {
     let sets = own.filter(|key| matches!(key.change, KeyChange::Set | KeyChange::Extended));
     let last = sets.filter(|key| key.at < life.until).last()?;
     let until = last.until_ms?.saturating_add(1).saturating_mul(MILLISECOND);
-    // A replica applies what its master set, in fewer steps, and a start has it from a file: the
-    // origin is the same operation's change on a node that it followed, or else the last one of its
-    // acquire there.
+    // A replica copies the expiry that its master set, and a start reads it from a file. The origin
+    // is the change by the same operation on a node that this node followed, or else the last such
+    // change by the key's acquire.
     let of_master = |node: &str| {
         let sightings = history.sightings.iter();
         node == last.node

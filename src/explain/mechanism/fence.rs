@@ -1,4 +1,4 @@
-//! Why a fence was not larger than the previous one: what became of the counter that gave it.
+//! Why a fence was not larger than the previous one: what happened to the counter of fences.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use crate::history::{Key, OpId};
 use crate::quantity::moment;
 use crate::reading::leaders;
 
-/// A fence number that is not larger than the previous one: on the node that gave it, the counter
-/// was gone after the larger number, or never had it.
+/// Why a fence is not larger than the previous one: the node that gave it had lost the counter
+/// after the larger number, or was promoted without that number.
 pub fn fence(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let history = witness.history();
     let evidence: Vec<Evidence> = violation.ops.iter().map(|id| Evidence::Op(*id)).collect();
@@ -23,7 +23,7 @@ pub fn fence(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     let ends = |key: &Key| {
         use KeyChange::{Changed, Deleted, Evicted, Expired, LostAtFailover, LostAtRestart};
         matches!(key.change, Deleted | Evicted | Expired | LostAtFailover | LostAtRestart)
-            // A start read an earlier value.
+            // A change by no operation is a start that read an earlier value.
             || key.change == Changed && key.by.is_none()
     };
     let counter = counter(witness, *smaller, *larger, ends);

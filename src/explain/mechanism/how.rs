@@ -42,8 +42,8 @@ pub enum How {
     /// The work outlasted the lease: the key expired at its own time, and until then its holder ran
     /// and worked for as long as the lease lasted, without halts and late accesses.
     Overworked,
-    /// The holder waited for the resource beyond its lease: when the key was gone, an access of the
-    /// holder was in flight, or reached the resource.
+    /// The holder waited for the resource beyond its lease: an access took longer than undisturbed
+    /// ones, and without that delay the work would have fitted into the lease.
     AccessesLate,
     /// A renewal was refused or got no reply: the last extend before the lease ended returned as
     /// lost or unknown, or never returned.
@@ -69,8 +69,8 @@ pub enum How {
     /// Another node's clock ended the lease early: the same, on a node that received the key from
     /// its master.
     ReplicaClock,
-    /// The key never reached the promoted replica: the node was promoted after the grant, and never
-    /// had its key.
+    /// The key, or its last renewal, never reached the promoted replica: the node was promoted
+    /// after the grant or the renewal, and never had it.
     NeverReached,
     /// Two masters served at once: one of the grants came from a node after another had been
     /// promoted in its place.
@@ -88,8 +88,8 @@ pub enum How {
     DeletedByOwner,
     /// Another caller overwrote the key: the key's life ended when another caller set it.
     Overwritten,
-    /// Two callers have the same owner value: the second was granted by a change of the first one's
-    /// key, or both tokens are equal.
+    /// Two callers have the same owner value: the second was granted the lock by a change of the
+    /// first one's key, or both tokens are equal.
     SameOwner,
     /// More callers were let in than may hold the lock: the key that the others share admitted one
     /// more.
@@ -97,7 +97,7 @@ pub enum How {
     /// The two grants come from disjoint sets of nodes: no node that granted the second had ever
     /// granted the first.
     TwoMajorities,
-    /// The owner was checked before the command, not with it: the operation read the key in one
+    /// The owner was checked before the command, not by it: the operation read the key in one
     /// request and changed it in another.
     CheckedTooEarly,
     /// The command does not check the owner: a plain command of another owner changed the key.
@@ -109,13 +109,13 @@ pub enum How {
     /// An acquire with an unknown outcome left its key: the acquire that set the key returned as
     /// unknown, or never returned.
     LeftByUnknown,
-    /// A release failed: it returned as unknown or not mine, or never returned.
+    /// A release failed: it returned as unknown or not mine, never returned, or was never called.
     ReleaseFailed,
     /// A release was reported as done and deleted nothing: it returned as released, and the key
     /// still existed.
     NothingDeleted,
-    /// The key was set again after its release: by a command, or restored by a start, after the
-    /// release had returned.
+    /// The key was there again after its end: a command set it after its release had returned, or a
+    /// start or a resynchronisation restored it.
     SetAgain,
     /// The deletion never reached the node that leads: the release deleted the key on another node,
     /// and the key lived on.
@@ -123,10 +123,11 @@ pub enum How {
     /// A renewal took effect after the release: an extend's request was applied after its owner's
     /// release had returned.
     RenewalLate,
-    /// No node was a master: nodes reported none from then on.
+    /// Too few nodes were masters: fewer than a quorum led until the violation ended, or a node
+    /// without a rival replied that it serves no client.
     NoLeader,
-    /// Replicas lacked what callers had written: a master reported so for longer after the heal
-    /// than the probe waits in any case.
+    /// Replicas lacked what callers had written: a master still reported this when the margin that
+    /// the probe has after the heal had passed.
     NoReplica,
     /// The lock's own state lets nobody in: the probe's acquires were answered without an error and
     /// refused, and no caller's key was there.
@@ -137,7 +138,7 @@ pub enum How {
     /// The node did not know the script: the reply to the operation's last request was NOSCRIPT.
     ScriptUnknown,
     /// The node rejected the command: the reply to the operation's last request was another error,
-    /// or all requests of the callers were answered so.
+    /// or the probe's last operation that got a reply got an error.
     Rejected,
     /// A request got no reply: no reply to the operation's last request was delivered, or too few
     /// nodes replied in time.
@@ -145,13 +146,13 @@ pub enum How {
     /// The holder ran and was not notified: its process was not halted between the loss and the
     /// notice, or nothing else explains the loss.
     NotNotified,
-    /// The counter of fences was lost: a node lost the key of the counter before the smaller number
-    /// was drawn.
+    /// The counter of fences was lost: before the smaller number was given, the node lost the
+    /// counter, started with an earlier value of it, or was promoted without the larger number.
     CounterForgotten,
     /// The counter of fences was deleted or expired: its key ended by a command or by its own time
     /// to live before the smaller number was given.
     CounterGone,
-    /// The fence is drawn separately from the grant: the order of the numbers differs from the
+    /// The fence is given separately from the grant: the order of the numbers differs from the
     /// order of the grants.
     CounterApart,
     /// A write arrived after its hold: the access reached the resource after the hold had ended.

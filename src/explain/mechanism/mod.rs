@@ -1,10 +1,10 @@
-//! How a violation became possible: read from the history, whatever the faults are named.
+//! How a violation became possible: read from the history, not from the names of the faults.
 //!
 //! - [`how`]: the known mechanisms, and what proves each
 //! - [`theft`]: why a command could change another caller's key
-//! - [`ending`]: how a key that blocked others was gone
+//! - [`ending`]: how a key that blocked others ended
 //! - [`clock`]: the fault behind a clock that went wrong
-//! - [`belief`]: why its holder continued
+//! - [`belief`]: why the holder continued without a key
 //! - [`overlap`]: two holders at once
 //! - [`takeover`]: which node was promoted in place of another
 //! - [`fence`]: a fence that is not larger than the previous one

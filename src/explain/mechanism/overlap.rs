@@ -29,13 +29,13 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
     between(witness, first, second)
 }
 
-/// How one more than allowed came in: a holder was past its lease, or else the key that they share
-/// was gone, or admitted one too many.
+/// How one caller more than allowed was granted the lock: a holder was past its lease, or else the
+/// key that the holders share was gone or admitted one too many.
 fn of_several(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let covers = |hold: &StoryHold<'_>, at: Moment| {
         witness.reading.tenure(hold.grant.id).is_some_and(|tenure| tenure.covers(at))
     };
-    // Too many within their leases, at first: one may have been past its own before that.
+    // Only holders within their leases count: in an earlier overlap one may be past its lease.
     let is_one_too_many = |last: &&StoryHold<'_>| {
         let at = Moment::from(last.from);
         let there =
@@ -89,7 +89,7 @@ pub fn between(
     second: &StoryHold<'_>,
 ) -> Option<Mechanism> {
     let dead = dead(second).or_else(|| dead(first));
-    // The one that returned later may have been granted earlier.
+    // The acquire that returned later may have set its keys earlier.
     dead.or_else(|| opened(witness, first, second)).or_else(|| opened(witness, second, first))
 }
 
@@ -112,8 +112,8 @@ fn pair<'a, 'b>(
     Some((earlier.next_back()?, second))
 }
 
-/// The first two tenures of a double grant that were covered at once: earlier in the stretch, one
-/// of two may have been past its lease.
+/// The first two tenures of a double grant that were covered at once: in an earlier overlap one of
+/// two tenures may have been past its lease.
 fn covered_pair<'a, 'b>(
     witness: &'b Witness<'a>,
     violation: &Violation,
@@ -159,7 +159,7 @@ fn opened(
     }
     match decisive(witness, first, &set) {
         Some((gone, KeyEnding::Taken(mechanism))) => {
-            // The holder could have learned that its key was gone.
+            // A renewal since then should have reported the loss, so a false reply comes first.
             let lied = lied(witness, first, (gone, second.from.into()));
             lied.or(Some(mechanism))
         }
@@ -168,9 +168,9 @@ fn opened(
     }
 }
 
-/// How and when the key of a tenure ended whose end let the other in: with several independent
-/// nodes, the one that made as many free as a quorum needs; otherwise the last. `None` if that many
-/// nodes never had a key of the tenure.
+/// How and when the key of a tenure ended whose end let the other tenure in. With several
+/// independent nodes, this is the key whose end freed the last node that a quorum needed; otherwise
+/// the key that ended last. `None` if that many nodes never had a key of the tenure that ended.
 fn decisive(
     witness: &Witness<'_>,
     first: &StoryHold<'_>,
@@ -183,6 +183,7 @@ fn decisive(
         (ending != KeyEnding::There).then_some((gone, ending))
     };
     let mut freed: Vec<Option<(Moment, KeyEnding)>> = set.iter().map(freed).collect();
+    // `None` sorts first: such a node did not need the end of a key to let the other tenure in.
     freed.sort_by_key(|freed| freed.as_ref().map(|(gone, _)| *gone));
     let needs = match witness.finding.plan.topology.kind {
         TopologyKind::Independent => witness.quorum() as usize,
@@ -193,7 +194,7 @@ fn decisive(
 }
 
 /// The keys that the acquire of a tenure set or found as its own on the nodes that it queried: the
-/// first on each node, of those that it did not give back to try again.
+/// first on each node, without those that it deleted to try again.
 fn set_by<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<(usize, &'a Key)> {
     let history = witness.history();
     let reached = |key: &Key| {
@@ -216,8 +217,8 @@ fn set_by<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<(usize, &'a Ke
 }
 
 /// The last life of a tenure's key on a node before another key was set there: a key that its
-/// grant set, or found as its own. A key of a grant inside it, which that grant gave back, kept
-/// nobody out for the grant that went on, unless it took the place of that one's key.
+/// grant set, or found as its own. A key that a nested grant set and gave back does not count: it
+/// kept nobody out for the outer grant, unless it had replaced the key of that grant.
 fn life_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, key: &Key) -> Option<&'b StoryLife> {
     let history = witness.history();
     let entered = |index: usize| {
@@ -242,7 +243,7 @@ fn life_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, key: &Key) -> Opt
     own().rfind(|life| !witness.is_given_back_inside(life) || took_place(life))
 }
 
-/// The second did not set a new key: the first one's key admitted it.
+/// The mechanism if the second tenure set no new key, because the key of the first admitted it.
 fn shared(
     witness: &Witness<'_>,
     first: &StoryHold<'_>,
@@ -251,7 +252,7 @@ fn shared(
     key: &Key,
 ) -> Option<Mechanism> {
     let life = life_of(witness, first, key)?;
-    // With another owner value it took the key over.
+    // With a different owner value the second tenure took the key over instead.
     let shares = || life.end == Some(index) && first.grant.token() == second.grant.token();
     let is_met = key.change != KeyChange::Set && (life.until > key.at || shares());
     let (one, other) = (&first.grant.caller, &second.grant.caller);
@@ -271,7 +272,7 @@ fn last_in<'a>(witness: &Witness<'a>) -> Option<&'a Op> {
     by.find_map(|by| witness.actors.iter().copied().find(|actor| actor.id == by))
 }
 
-/// Neither has a key.
+/// The mechanism if neither tenure has a key.
 fn nothing(
     witness: &Witness<'_>,
     first: &StoryHold<'_>,
@@ -287,7 +288,7 @@ fn nothing(
     Some(Mechanism::new(How::NothingLocked, text, evidence))
 }
 
-/// None of the nodes that granted the second ever had the first one's key to block it.
+/// The mechanism if no node that granted the second tenure ever had a key of the first one.
 fn apart(
     witness: &Witness<'_>,
     first: &StoryHold<'_>,
@@ -315,6 +316,7 @@ fn apart(
         else {
             continue;
         };
+        // Only a key from before the promotion was missed; a later one came from an old master.
         if mine.at < led {
             let text = never_came(witness, one, (mine, theirs), led);
             evidence.push(report);
@@ -360,5 +362,5 @@ fn never_came(
 ) -> String {
     let (from, to, at) = (&mine.node, &theirs.node, moment(led.at));
     let became = became_master(witness, to, led);
-    format!("{whose}'s key on {from} never came to {to}, which {became} at {at}.")
+    format!("{whose}'s key on {from} never reached {to}, which {became} at {at}.")
 }

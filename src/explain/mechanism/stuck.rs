@@ -27,7 +27,7 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
     }
     let quorum = witness.quorum();
     let gaps = leaders::leaderless(&witness.reading, quorum);
-    // A leader that came back in time is no reason.
+    // A gap that ended before the violation did is no reason: a master was back in time.
     let gap = gaps.iter().rfind(|(_, to)| *to >= Moment::from(violation.to));
     let Some((from, _)) = gap else {
         let served = nobody_served(witness, violation);
@@ -73,7 +73,7 @@ fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
     let late = witness.lives.iter().filter_map(|life| {
         let owner = op(history, life.owner?)?;
         let died = witness.reading.death_after(&owner.process, Moment::from(owner.call))?;
-        // What it had tried to give back before is not left by its death.
+        // If a release had returned before, the death of the caller did not leave the key.
         let mut releases = witness.reading.releases(owner.id).filter_map(|release| release.ret);
         if releases.any(|ret| Moment::from(ret) < died.at) {
             return None;
@@ -143,7 +143,7 @@ fn stayed_again(
             KeyChange::Expired => "over",
             _ => return None,
         };
-        // Its node noticed the end of its time to live only when it next looked.
+        // A node may record an expiry later than it happens, so the expiry itself is shown.
         let gone = if was == "over" { witness.gone(first).at } else { key.at.at };
         let (node, gone, came) = (&life.node, moment(gone), came(witness, life));
         let text = format!("{who}'s key on {node} was {was} at {gone}, and {came}");
@@ -153,7 +153,7 @@ fn stayed_again(
     Some(Mechanism::new(How::SetAgain, text, evidence))
 }
 
-/// How a key came to its node again.
+/// How a key came back to its node, in words.
 fn came(witness: &Witness<'_>, life: &StoryLife) -> String {
     let (node, back) = (&life.node, moment(life.from.at));
     match witness.put_back(life) {
@@ -177,7 +177,7 @@ pub fn brought_back(
     is_deleted.then_some((text, [Evidence::Key(end), Evidence::Op(release.id)]))
 }
 
-/// That the clock of its node held a key back, if it stayed for longer than it was to live.
+/// A clause for a key that outlived its time to live because the clock of its node lost time.
 fn held_back(witness: &Witness<'_>, life: &StoryLife, gone: Moment) -> String {
     let set = last_set(witness, life).filter(|set| set.on == life.node);
     let due = set.map(|set| set.at.saturating_add(set.lasts));
@@ -215,7 +215,7 @@ fn own_key(witness: &Witness<'_>) -> Option<Mechanism> {
     is_unknown.then(|| Mechanism::new(How::LeftByUnknown, text, evidence))
 }
 
-/// A node that answered the probe's last answered try with an error.
+/// A node that replied with an error to the last operation of the probe that got a reply.
 fn rejected(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
     let probes = |id: OpId| op(history, id).is_some_and(|op| op.process == PROBE);
@@ -256,7 +256,7 @@ fn never_back(witness: &Witness<'_>) -> Option<Mechanism> {
         is_long && witness.reading.death_after(&op.process, Moment::from(op.call)).is_none()
     };
     let ops = || witness.history().ops.iter().filter(|op| op.ret.is_none());
-    // The probe's own operation says why it got nothing; that of another may stand beside it.
+    // The probe's own operation explains its failure; that of another caller may be unrelated.
     let op = ops().filter(|op| op.process == PROBE).find(lives).or_else(|| ops().find(lives))?;
     let text =
         format!("{}'s {} of {} never returned.", op.caller, op.kind.noun(), moment(op.call.at));
@@ -339,8 +339,8 @@ fn out_of_time(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::NoAnswer, text, evidence))
 }
 
-/// A probe whose last acquire knew at one moment that the key was its own on a quorum of nodes, and
-/// gave it back itself.
+/// A probe whose last refused acquire knew at one moment that the key was its own on a quorum of
+/// nodes, and gave the key back itself.
 fn too_short(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
     let last = probe_acquires(history).rfind(|op| is_refused(op))?;
@@ -368,8 +368,8 @@ fn too_short(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::LeaseTooShort, text, evidence))
 }
 
-/// From when until when an acquire knew that a key was its own, if it gave that key back itself:
-/// from the reply to the request that set the key until it sent the one that deleted it.
+/// The interval in which an acquire knew that a key was its own, if it gave that key back itself:
+/// from the reply to the request that set the key until it sent the request that deleted it.
 fn known_between(witness: &Witness<'_>, life: &StoryLife) -> Option<(Moment, Moment)> {
     let history = witness.history();
     let end = &history.keys[life.end?];
@@ -384,7 +384,7 @@ fn known_between(witness: &Witness<'_>, life: &StoryLife) -> Option<(Moment, Mom
     Some((set.at(Leg::Delivered)?.into(), deleted.at(Leg::Sent)?.into()))
 }
 
-/// A probe whose last acquire that was refused got the replies of too few nodes in time.
+/// A probe that needed a quorum, and whose last refused acquire did not get all replies in time.
 fn short_of_votes(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
     let last = probe_acquires(history).rfind(|op| is_refused(op))?;
@@ -417,7 +417,7 @@ fn state_stays(witness: &Witness<'_>) -> Option<Mechanism> {
         .filter(|(_, request)| refused.contains(&request.op) && request.is_answered())
         .collect();
     let (index, last) = answers.iter().next_back()?;
-    // Where votes are counted, a node that did not answer counts too.
+    // With a quorum, a node that did not reply may be the reason, so all must have replied.
     let mut all_of_last = history.requests.iter().filter(|request| request.op == last.op);
     if witness.quorum() > 1 && !all_of_last.all(Request::is_answered) {
         return None;
@@ -442,8 +442,8 @@ fn state_stays(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::StateStays, text, evidence))
 }
 
-/// Nodes that report that they serve no client, though no other node leads in their place. What
-/// refused the probe after that without an error is the better reason.
+/// A node that replied that it serves no client, though no other node led in its place. `None` if
+/// the probe was refused without an error after that: this refusal is the better reason.
 fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let leaders = Leaders::of(witness.history());
     let requests = witness.history().requests.iter().enumerate();

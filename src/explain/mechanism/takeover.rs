@@ -8,8 +8,8 @@ use crate::history::Seen;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
-/// When a node that had followed another, `from` if given, last became a master by a moment, and
-/// the report of that. A master that restarts does not become one again.
+/// When a node that had followed another (`from`, if given) last became a master by a moment, and
+/// the report of that. A master that restarts as a master does not count.
 pub fn took_over(
     witness: &Witness<'_>,
     node: &str,
@@ -33,8 +33,8 @@ pub fn took_over(
     led
 }
 
-/// How a node that had followed another became a master: a replica that is started as one is not
-/// promoted.
+/// How a node that had followed another became a master, in words. A replica that is started as a
+/// master is not promoted.
 pub fn became_master(witness: &Witness<'_>, node: &str, led: Instant) -> &'static str {
     let promoted = leaders::promoted(&witness.reading);
     match promoted.iter().any(|seen| seen.by == node && seen.at == led) {

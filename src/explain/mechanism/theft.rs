@@ -36,7 +36,7 @@ const LOOKS: [&str; 20] = [
 /// Commands that delete or change a key only if it has a certain value.
 const COMPARES: [&str; 2] = ["DELEX", "DELIFEQ"];
 
-/// A command that takes longer than this to its node is called late, ns.
+/// A command that takes at least this long to reach its node is called late, ns.
 const LATE: u64 = 100_000_000;
 
 /// Why a command could change a key although the key was the victim's.
@@ -54,7 +54,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let sent = sent.filter(|r| !is_queried || r.to == key.node);
     let mut requests = sent.filter(|r| r.at(Leg::Applied).is_some_and(|at| at.at <= key.at.at));
     let last = requests.next_back()?;
-    // A look at the key itself was no outdated one, whatever was done with it.
+    // A look after the key was set saw that key, so only an earlier look was outdated.
     let born = witness.lives.iter().rfind(|life| life.node == key.node && life.from < key.at);
     let born = born.map(|life| life.from);
     let has_looked = requests.any(|request| {
@@ -64,7 +64,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     });
     let late = took(last).filter(|ns| *ns >= LATE);
     let late = late.map(|ns| format!("{} on its way", length(ns)));
-    // A release is what one expects to free a key.
+    // A reader expects a release to free a key, so the sentence names any other operation.
     let by = match thief.kind {
         OpKind::Acquire if key.change != KeyChange::Set => Some("sent by its acquire".to_owned()),
         OpKind::Extend { background: true, .. } => Some("sent by its renewal".to_owned()),
@@ -73,7 +73,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let aside: Vec<String> = by.into_iter().chain(late).collect();
     let way = if aside.is_empty() { String::new() } else { format!(", {},", aside.join(", ")) };
     let (command, node) = (&last.command, &key.node);
-    // A transaction compares nothing itself.
+    // EXEC counts as a script, but a transaction compares no values.
     let is_sent_whole = last.is_script() && command != "EXEC";
     let compares = is_sent_whole || COMPARES.contains(&command.as_str());
     let (how, text) = match compares {

@@ -1,4 +1,4 @@
-//! Which sub-plans are tried.
+//! The choice of the sub-plans that are tried.
 
 use std::collections::BTreeSet;
 
@@ -48,8 +48,8 @@ impl Search<'_, '_> {
         found
     }
 
-    /// If nodes came back with keys forgotten: the plan, and these sub-plans as far as they let a
-    /// process die, with writes on the disk before each reply.
+    /// If nodes came back without their keys: the plan, and those of these sub-plans in which a
+    /// process dies, with writes on the disk before each reply.
     fn synced(&self, subplans: &[Parts]) -> Vec<Parts> {
         if !self.forgets {
             return Vec::new();
@@ -81,8 +81,9 @@ impl Search<'_, '_> {
         }
     }
 
-    /// The set removed part by part, from those that breached an assumption in the previous run,
-    /// until nothing is breached: of pauses that exceed a bound only together, not all need to go.
+    /// The set removed part by part: each step removes one of those that breached an assumption in
+    /// the previous run, until nothing is breached. If pauses exceed a bound only together, not all
+    /// of them need to go.
     fn mildly(&mut self, pick: impl Fn(&BTreeSet<Part>) -> Option<&Part>) -> Parts {
         let mut out = Parts::new();
         loop {

@@ -17,10 +17,10 @@ pub fn changed(plan: &Plan, change: impl FnOnce(&mut Plan)) -> Option<Plan> {
     (with != *plan).then_some(with)
 }
 
-/// The plan with another lock of the catalogue, with the settings common to all locks. `None` if
-/// the lock is the user's own: replacing that is no remedy. If only the previous lock renewed its
-/// lease in the background, the caller extends it: otherwise the work would outlast the lease,
-/// whatever else the lock heals.
+/// The plan with another lock of the catalogue, and with the settings common to all locks. `None`
+/// if the lock is the user's own: its replacement is no remedy. If only the previous lock renewed
+/// its lease in the background, the caller extends it: otherwise the work would outlast the lease,
+/// whatever else the lock fixes.
 pub fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
     let renews =
         |name: &str| ALGORITHMS.iter().find(|lock| lock.name == name).map(|lock| lock.renews);
@@ -45,7 +45,7 @@ pub fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
     })
 }
 
-/// A resource that decides on every access by what it knows of the holders.
+/// A guarded resource that decides on every access by what it knows of the holders.
 pub fn fence(plan: &Plan, mode: FenceMode) -> Option<Plan> {
     changed(plan, |plan| {
         plan.workload.fence = mode;
@@ -53,8 +53,8 @@ pub fn fence(plan: &Plan, mode: FenceMode) -> Option<Plan> {
     })
 }
 
-/// A lock that draws fences, and a resource that refuses smaller ones. `None` if several nodes
-/// would draw them.
+/// A lock that draws fences, and a guarded resource that refuses smaller ones. `None` if several
+/// nodes would draw them.
 pub fn fenced(plan: &Plan) -> Option<Plan> {
     if plan.topology.kind == TopologyKind::Independent {
         return None;
@@ -64,16 +64,17 @@ pub fn fenced(plan: &Plan) -> Option<Plan> {
     fence(&plan, FenceMode::RejectSmaller)
 }
 
-/// A lease of three times the previous one, in which the longest hold fits twice. If one was
-/// measured, at least that, and at most twice that: with a lease that is far too long a run may
-/// test nothing.
+/// A lease of three times the previous one, in which the longest hold fits twice. If a lease was
+/// measured, the result is between one and two times that: with far too long a lease a run may test
+/// nothing.
 pub fn longer_lease(plan: &Plan, longest_hold: Nanos, measured: Option<Nanos>) -> Option<Plan> {
     let takes = longest_hold.saturating_mul(2).div_ceil(SECOND).saturating_mul(SECOND);
     let guessed = plan.lock.ttl?.saturating_mul(3).max(takes).min(MAX_LENGTH);
     with_lease(plan, measured.map_or(guessed, |least| guessed.clamp(least, least * 2)))
 }
 
-/// The plan with this lease, and an end that is as much later; `None` if it is not longer.
+/// The plan with this lease, and with an end that is later by the same time; `None` if the lease is
+/// not longer.
 pub fn with_lease(plan: &Plan, lease: Nanos) -> Option<Plan> {
     let longer = lease.checked_sub(plan.lock.ttl?).filter(|longer| *longer > 0)?;
     changed(plan, |plan| {
@@ -82,15 +83,15 @@ pub fn with_lease(plan: &Plan, lease: Nanos) -> Option<Plan> {
     })
 }
 
-/// A time-out of twice what a first reply takes without faults. `None` if the plan's time-out is
-/// not shorter than that, or if clients do not even find their node.
+/// A timeout of twice the time of a first reply without faults. `None` if the plan's timeout is not
+/// shorter than that, or if clients do not even find their node.
 pub fn longer_timeout(plan: &Plan, timeout: Nanos) -> Option<Plan> {
     let reply = work(plan).reply;
     let is_short = timeout < reply && reply < Nanos::MAX;
     is_short.then(|| changed(plan, |plan| plan.lock.timeout = Some(reply.saturating_mul(2))))?
 }
 
-/// No clock of a node is stepped, except for the small remainder that slewing leaves.
+/// No node's clock is stepped, except for the small remainder that slewing leaves.
 pub fn slewed(plan: &Plan) -> Option<Plan> {
     let most = (50 * MILLISECOND).cast_signed();
     let nodes = plan.nodes();
@@ -109,13 +110,13 @@ pub fn slewed(plan: &Plan) -> Option<Plan> {
     })
 }
 
-/// Nodes that stay down for a second more than the longest lease, and a heal that leaves the time
-/// for it.
+/// Nodes that stay down for a second more than the maximum lease, and a heal that leaves time for
+/// it.
 pub fn delayed_restart(plan: &Plan, struck: &Strikes) -> Option<Plan> {
     let lease = Some(plan.longest_ttl()).filter(|lease| *lease > 0)?;
     let least = lease.saturating_add(SECOND);
     let nodes = plan.nodes();
-    // A node that is down already stays down: a start in between goes.
+    // A node that is already down stays down: a start during that outage is removed.
     let is_in_outage = |restart: &Fault| {
         let at = struck.get(&restart.id);
         let mut outages = plan.faults.iter().filter(|fault| fault.verb.takes_down());
@@ -147,7 +148,7 @@ pub fn delayed_restart(plan: &Plan, struck: &Strikes) -> Option<Plan> {
     Some(later)
 }
 
-/// A lock whose grants wait until all replicas have them. `None` if there is none.
+/// A lock whose grants wait until all replicas have them. `None` if there is no replica.
 pub fn wait_for_replicas(plan: &Plan) -> Option<Plan> {
     let replicas = plan.topology.replicas();
     let mut with = match &*plan.lock.algorithm {
@@ -159,8 +160,7 @@ pub fn wait_for_replicas(plan: &Plan) -> Option<Plan> {
     (replicas > 0 && with != *plan).then_some(with)
 }
 
-/// A master that requires a replica, heard within a second; what it already requires beyond that
-/// stays.
+/// A master that requires a replica that it heard within a second. A stricter requirement stays.
 pub fn min_replicas(plan: &Plan) -> Option<Plan> {
     let has_replicas = plan.topology.replicas() > 0;
     let own = plan.topology.min_replicas;
@@ -171,7 +171,8 @@ pub fn min_replicas(plan: &Plan) -> Option<Plan> {
     has_replicas.then(|| changed(plan, |plan| plan.topology.min_replicas = Some(least)))?
 }
 
-/// One vote more than a majority, or than the plan requires. `None` if that is more than all nodes.
+/// One vote more than a majority, or than the plan requires. `None` if there are fewer nodes than
+/// votes.
 pub fn more_votes(plan: &Plan) -> Option<Plan> {
     let is_quorum = plan.lock.algorithm.starts_with("redlock");
     let nodes = plan.topology.masters();
@@ -180,8 +181,8 @@ pub fn more_votes(plan: &Plan) -> Option<Plan> {
     fits.then(|| changed(plan, |plan| plan.lock.quorum = Some(quorum)))?
 }
 
-/// A lock with a token of its own, in place of one of the catalogue that compares none in the
-/// command that deletes.
+/// A lock with its own token, in place of a lock of the catalogue whose deleting command compares
+/// no token.
 pub fn own_token(plan: &Plan) -> Option<Plan> {
     let foreign =
         ["none", "check-then-set", "setnx", "setnx-expire", "px-constant", "token-get-del"];
@@ -189,7 +190,7 @@ pub fn own_token(plan: &Plan) -> Option<Plan> {
 }
 
 /// A lock that draws a token for each acquire, in place of one that counts the acquires of a
-/// thread: a late request of an earlier acquire then finds nothing of its own.
+/// thread: a late request of an earlier acquire then finds no key with its token.
 pub fn token_of_acquire(plan: &Plan) -> Option<Plan> {
     (plan.lock.algorithm == "redisson").then(|| with_lock(plan, "token-lua"))?
 }

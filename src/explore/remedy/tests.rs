@@ -74,7 +74,7 @@ fn only_clocks_of_nodes_are_slewed() {
     assert_eq!(slewed(&redlock(vec![step("c1", by)])), None);
 }
 
-/// A key that a stepped clock keeps counts as that of a dead caller.
+/// A key that a stepped clock keeps alive counts as the key of a dead caller.
 #[test]
 fn a_clock_that_made_the_difference_is_healed_whatever_it_led_to() {
     let step = fault("n1", Verb::ClockStep { by: -SECOND.cast_signed() }, None);

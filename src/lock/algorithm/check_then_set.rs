@@ -11,7 +11,7 @@ use crate::lock::client::answer::{self, Answer, HELD, Said};
 use crate::lock::defaults::{Choices, MUTEX};
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 
-/// It promises what every mutex does. The gap between check and set is a bug of the lock.
+/// It makes the promise of every mutex. The gap between check and set is a bug of the lock.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "GET k, then SET k 1 if it was free: two steps",
     ..Algorithm::mutex("check-then-set", |setting| Box::new(CheckThenSet::new(setting)))

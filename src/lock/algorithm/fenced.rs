@@ -1,8 +1,8 @@
 //! Token-lua with an increasing number, drawn in the same script: INCR of `{<key>}:fence`, which a
 //! cluster keeps in the slot of the key.
 //!
-//! The lock itself is no safer; a resource that rejects smaller numbers is. The counter has no time
-//! to live, so a node that loses it breaks the order for ever.
+//! The lock itself is no safer than token-lua; a resource that rejects smaller numbers is. The
+//! counter has no time to live, so a node that loses it breaks the order for ever.
 
 use async_trait::async_trait;
 

@@ -57,7 +57,8 @@ pub struct Algorithm {
 impl Algorithm {
     /// A user's own lock whose key on one node has a time to live. Unless overridden, it has the
     /// defaults of [`LEASE`] and the promise of [`assumptions::lease`]. That promise assumes that a
-    /// call takes at most one timeout of a request, so a lock whose release retries promises less.
+    /// call takes at most one timeout of a request, so a lock whose release retries has to promise
+    /// less.
     pub const fn lease(name: &'static str, build: fn(Setting) -> Box<dyn Lock>) -> Algorithm {
         Algorithm {
             name,
@@ -86,9 +87,9 @@ impl Algorithm {
     }
 
     /// Its promise to a caller with this work. A node that forgot the counter of fences is never
-    /// safe again, whatever the lock says of restarts. No lock can serve callers that do not find
-    /// its node, whose requests have no reply in time, or whose accesses arrive after their own
-    /// time-out, even without faults.
+    /// safe again, whatever the lock promises about restarts. No lock can serve callers that do not
+    /// find its node, whose requests have no reply in time, or whose accesses arrive after their
+    /// own timeout, even without faults.
     pub fn promises(&self, config: &LockConfig, work: Work) -> Promise {
         let mut promise = (self.promise)(config, work);
         let restarts = promise

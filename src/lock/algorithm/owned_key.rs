@@ -12,7 +12,7 @@ use crate::lock::config::{ExtendShape, LockConfig, ReleaseShape};
 use crate::lock::lease::Lease;
 use crate::lock::{Call, Extended, Released, Setting};
 
-/// The key of a lock on one node, with a connection of its own.
+/// The key of a lock on one node, with its own connection.
 pub struct OwnedKey {
     client: Client,
     setting: Setting,
@@ -20,8 +20,8 @@ pub struct OwnedKey {
     lacks_script: bool,
 }
 
-/// The name of a key's fence counter. Its braces put it into the slot of the key, as a script that
-/// touches both requires. A key with braces already names its slot.
+/// The name of a key's fence counter. Its braces put it into the slot of the key: a script that
+/// touches both requires that. A key with braces already names its slot.
 fn counter(key: &str) -> String {
     if key.contains('{') { format!("{key}:fence") } else { format!("{{{key}}}:fence") }
 }
@@ -79,8 +79,8 @@ impl OwnedKey {
         within: Nanos,
     ) -> Extended {
         let host = &self.setting.host;
-        // Read before the request leaves: the node sets the expiry later, so the deadline that the
-        // holder computes is never after it.
+        // Read before the request leaves: the node sets the expiry later, so the holder's deadline
+        // is never after that expiry.
         let sent = host.now(lease.clock);
         let timeout = self.timeout.min(within);
         let config = &self.setting.config;
@@ -90,7 +90,7 @@ impl OwnedKey {
     }
 }
 
-/// Sends one node the request that the configuration prescribes to delete the lock's key.
+/// Deletes the lock's key on one node, with the request that the configuration prescribes.
 pub async fn delete(
     client: &mut Client,
     call: Call,
@@ -108,8 +108,8 @@ pub async fn delete(
     }
 }
 
-/// Sends one node the request that the configuration prescribes to extend the lock's key by `ttl`
-/// from now.
+/// Extends the lock's key on one node by `ttl` from now, with the request that the configuration
+/// prescribes.
 pub async fn prolong(
     client: &mut Client,
     call: Call,

@@ -9,7 +9,8 @@ use crate::lock::client::{Client, answer, milliseconds};
 use crate::lock::defaults::{Choices, LEASE};
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 
-/// It promises what every lease does. A DEL that removes another caller's key is a bug of the lock.
+/// It makes the promise of every lease. A DEL that removes another caller's key is a bug of the
+/// lock.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "SET k 1 NX PX ttl with one value for everybody, and DEL k",
     ..Algorithm::lease("px-constant", |setting| Box::new(PxConstant::new(setting)))

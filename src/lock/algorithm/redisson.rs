@@ -60,7 +60,7 @@ pub struct Redisson {
 
 /// The result of one try.
 enum Look {
-    /// Another owner has it. The key's time to live, ns.
+    /// Another owner has the lock. The key's time to live, ns.
     Busy(Nanos),
     /// The acquire is finished.
     Done(Acquired),
@@ -110,7 +110,7 @@ impl Redisson {
         grant
     }
 
-    /// Drops the last grant, whatever the node's reply to its release was.
+    /// Drops the last grant. The node's reply to its release does not matter.
     fn forget(&mut self) {
         self.depth = self.depth.saturating_sub(1);
         if self.depth == 0
@@ -171,6 +171,7 @@ impl Lock for Redisson {
         let lease = self.choices.lease(&self.setting.config);
         let extended = self.key.extend(self.setting.call.get(), &grant.token, &lease).await;
         if extended == Extended::Lost {
+            // The field is gone and with it all grants, so one decrement has to stop the watchdog.
             self.depth = 1;
             self.forget();
         }
@@ -180,7 +181,7 @@ impl Lock for Redisson {
     async fn release(&mut self, grant: &Grant) -> Released {
         self.setting.host.step("releasing").await;
         if self.depth > 0 && grant.depth > self.depth {
-            // It is unknown whether the node counted this grant: counting down could free a held
+            // Whether the node counted this grant is unknown, and a decrement could free a held
             // lock.
             return Released::Unknown;
         }
@@ -192,7 +193,7 @@ impl Lock for Redisson {
     }
 }
 
-/// The hash on one node, with a connection of its own.
+/// The hash on one node, with its own connection.
 struct CountedKey {
     client: Client,
     setting: Setting,
@@ -210,11 +211,11 @@ impl CountedKey {
         self.run(call, scripts::COUNT_UP, false, owner, ttl).await
     }
 
-    /// Counts down. `left` grants remain to the caller.
+    /// Decrements the count. The caller keeps `left` grants.
     async fn give_back(&mut self, call: Call, owner: &str, ttl: Nanos, left: u32) -> Released {
         match self.run(call, scripts::COUNT_DOWN, true, owner, ttl).await {
             // The node has counted one more: an acquire with an unknown outcome took the lock as
-            // well. The key stays until its lease is over.
+            // well. The key stays until its lease ends.
             Ok(Reply::Integer(0)) if left == 0 => Released::Unknown,
             Ok(Reply::Integer(0)) => Released::Released,
             answer => answer::released(&answer),
@@ -295,7 +296,7 @@ impl Watchdog {
                 Extended::Unknown => (self.choices.retry, failures + 1),
             };
         }
-        // The next grant sees by this that no watchdog runs, and starts one.
+        // This shows the next grant that no watchdog runs, so that it starts one.
         self.released.set(true);
     }
 

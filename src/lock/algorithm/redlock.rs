@@ -77,8 +77,7 @@ impl Redlock {
     async fn try_once(&mut self, attempt: u32) -> Result<Grant, String> {
         let host = self.setting.host.clone();
         let token = token::fresh(&host, self.setting.call.get(), attempt);
-        // The lease counts from before the first request: each node starts its time to live after
-        // that.
+        // The lease counts from before the first request: each node starts its time to live later.
         let sent = host.now(self.lease.clock);
         host.step("asking").await;
         let granted = count(&self.set_on_all(&token).await, &Said::Yes);
@@ -119,7 +118,7 @@ impl Redlock {
         on_all(clients, |client| Box::pin(client.request(call, timeout, "SET", &args))).await
     }
 
-    /// Sends to every node, including those that did not reply: they may have set the key.
+    /// Deletes the key on every node, including those that did not reply: they may have set it.
     async fn delete_on_all(&mut self, token: &str) -> Vec<Answer> {
         let Redlock { setting, choices, clients, .. } = self;
         let (call, timeout, config) = (setting.call.get(), choices.timeout, &setting.config);
@@ -136,14 +135,15 @@ impl Redlock {
         .await
     }
 
-    /// Sleeps for a random time, so that callers that split the nodes do not do so again.
+    /// Sleeps for a random time, so that callers that each got some of the nodes do not collide
+    /// again.
     async fn back_off(&self, attempt: u32) {
         let Setting { host, call, .. } = &self.setting;
         let draw = host.draw(Purpose::Backoff, token::ordinal(call.get(), attempt));
         host.sleep(below(draw, self.choices.retry.saturating_add(1))).await;
     }
 
-    /// Whether so many nodes lack the key that the others are no quorum.
+    /// Whether so many nodes lack the key that the other nodes are no quorum.
     fn is_out_of_reach(&self, without: usize) -> bool {
         self.clients.len() - without < self.quorum
     }
@@ -204,7 +204,7 @@ fn count(answers: &[Answer], said: &Said) -> usize {
     answers.iter().filter(|answer| answer::said(answer) == *said).count()
 }
 
-/// How many nodes have to grant: N/2+1 unless the configuration sets another number.
+/// How many nodes must grant: N/2+1 unless the configuration sets another number.
 pub fn quorum(config: &LockConfig, nodes: usize) -> usize {
     let chosen = config.quorum.and_then(|quorum| usize::try_from(quorum).ok());
     chosen.unwrap_or(nodes / 2 + 1)
@@ -216,7 +216,7 @@ fn promise(config: &LockConfig, work: Work) -> Promise {
     let mut choices = DEFAULTS.settle(config);
     let mut work = Work { lasts: work.lasts.saturating_add(drift_allowance(0)), ..work };
     // A grant with less validity than the work needs is released, however long its requests took.
-    // An extend, and a re-entry that is refused, may take longer.
+    // An extend, or a re-entry that is refused, may still take longer.
     if let Some(needs) = config.needs.filter(|_| !work.extends) {
         let spent = choices.ttl.saturating_sub(drift_allowance(choices.ttl).saturating_add(needs));
         let first = choices.timeout.min(spent);
@@ -227,9 +227,9 @@ fn promise(config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Lease, assumptions::of_lease(config, &choices, DRIFT_PPM, work))
 }
 
-/// As [`promise`], without the assumption about pauses, and with the whole lease for the work. The
-/// check turns a grant that comes too late into a refusal; a lock that omits it gives grants of
-/// which nothing may be left, and cannot notify its callers.
+/// Like [`promise`], but without the assumption about pauses, and with the whole lease for the
+/// work. The check turns a grant that comes too late into a refusal. A lock that omits it may grant
+/// when nothing of the lease is left, and cannot notify its callers.
 fn promise_without_validity(config: &LockConfig, work: Work) -> Promise {
     let mut promise = promise(config, work);
     promise.assumes.retain(|assumption| assumption.what != Bounded::ClientPause);

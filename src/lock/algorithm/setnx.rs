@@ -10,7 +10,8 @@ use crate::lock::client::answer::{self, Said};
 use crate::lock::defaults::{Choices, MUTEX};
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 
-/// It promises what every mutex does. A DEL by another caller than the holder is a bug of the lock.
+/// It makes the promise of every mutex. A DEL by a caller that does not hold the lock is a bug of
+/// the lock.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "SETNX k 1, and DEL k: no time to live, no owner",
     ..Algorithm::mutex("setnx", |setting| Box::new(Setnx::new(setting)))

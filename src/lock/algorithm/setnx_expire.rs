@@ -1,7 +1,7 @@
 //! SETNX k 1, then EXPIRE k s, so that a dead holder's lock expires; DEL k to release it.
 //!
-//! Two steps: a caller that dies between them leaves a key for ever. The reply to EXPIRE is
-//! ignored, as in the code in which this pattern is found.
+//! These are two steps: a caller that dies between them leaves a key for ever. The lock ignores the
+//! reply to EXPIRE, as does the code in which this pattern is found.
 
 use async_trait::async_trait;
 use lockstorm_platform::time::SECOND;
@@ -76,7 +76,7 @@ impl Lock for SetnxExpire {
     }
 }
 
-/// As a lease, and no client may die: between the two steps there is no lease yet.
+/// The promise of a lease, if no client dies: between the two steps there is no lease yet.
 fn promise(config: &LockConfig, work: Work) -> Promise {
     let mut assumes = assumptions::of_lease(config, &DEFAULTS.settle(config), 0, work);
     assumes.push(bound(Bounded::ClientCrash, 0));

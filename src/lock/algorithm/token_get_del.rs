@@ -106,7 +106,7 @@ impl Lock for TokenGetDel {
     }
 }
 
-/// A lease. That GET and DEL are two steps is a bug of the lock.
+/// The promise of a lease. That GET and DEL are two steps is a bug of the lock.
 fn promise(config: &LockConfig, work: Work) -> Promise {
     exclusive(Model::Lease, assumptions::of_lease(config, &DEFAULTS.settle(config), 0, work))
 }

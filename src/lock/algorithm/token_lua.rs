@@ -1,8 +1,8 @@
 //! SET k token NX PX ttl; released by a Lua compare-and-delete, extended by a compare-and-PEXPIRE.
 //!
-//! What the Redis documents call the correct lock on a single node. The deadline counts from before
-//! the send, so a slow reply shortens the grant and never lengthens it. A grant that is over before
-//! its caller receives it is released.
+//! The Redis documentation calls this the correct lock on a single node. The deadline counts from
+//! before the send, so a slow reply shortens the grant and never lengthens it. A grant that is over
+//! before its caller receives it is released.
 
 use async_trait::async_trait;
 use lockstorm_redis::frame::Reply;
@@ -14,7 +14,8 @@ use crate::lock::client::answer::{self, Answer};
 use crate::lock::defaults::{Choices, LEASE};
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, lease, token};
 
-/// It promises what every lease does, measured on two machines without an allowance for drift.
+/// It makes the promise of every lease. Two machines measure the lease, without an allowance for
+/// drift.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "SET k token NX PX ttl, and a compare-and-delete in Lua",
     ..Algorithm::lease("token-lua", |setting| Box::new(TokenLua::new(setting)))

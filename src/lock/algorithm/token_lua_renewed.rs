@@ -1,7 +1,7 @@
 //! token-lua with a background task that extends each grant every 2/3 of its lease.
 //!
-//! The task belongs to the process: a pause pauses it too. It notifies the caller of a loss, at the
-//! latest when the deadline is reached without a reply, and stops with the release.
+//! The task belongs to the process: a pause stops it too. It notifies the caller of a loss, at the
+//! latest when the deadline passes without a reply, and stops with the release.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -123,7 +123,7 @@ impl RenewalTask {
                     self.deadline = deadline.unwrap_or(self.deadline);
                     wait = self.every;
                 }
-                // The caller has released: that its key is gone is no loss.
+                // The caller has released the lock, so the absence of its key is no loss.
                 Extended::Lost if self.released.get() => return,
                 Extended::Lost => return self.notify_lost(),
                 // No code catches the error: the task ends, and the caller is not notified.

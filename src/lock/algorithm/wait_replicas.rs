@@ -1,5 +1,6 @@
-//! Token-lua on a replicated master, and WAIT: a grant counts once enough replicas have it. With
-//! `fsync`, WAITAOF: once it is on the node's own disk and on theirs.
+//! Token-lua on a replicated master, then WAIT: a grant counts once enough replicas have it. With
+//! `fsync`, WAITAOF: a grant counts once it is on the node's own disk and on enough replicas'
+//! disks.
 //!
 //! WAIT counts the replicas that have acknowledged the last write of *its own connection*, and it
 //! rolls nothing back: with too few, the lock releases the key and refuses. It does not determine
@@ -31,7 +32,7 @@ pub const NAME: &str = "wait-replicas";
 pub struct WaitReplicas {
     setting: Setting,
     lock: TokenLua,
-    /// The target of WAIT if it is not the connection that wrote.
+    /// The client that sends WAIT if the connection that wrote does not.
     other: Client,
 }
 
@@ -52,7 +53,7 @@ impl WaitReplicas {
         let args: [&[u8]; 3] = [b"1", count.as_bytes(), ms.as_bytes()];
         let (command, args) =
             if config.fsync { ("WAITAOF", &args[..]) } else { ("WAIT", &args[1..]) };
-        // The node replies late by up to a tick of its cron.
+        // The node may reply late, by up to one tick of its cron.
         let timeout = within + LEASE.settle(config).timeout;
         let call = self.setting.call.get();
         let client = match config.wait {
@@ -113,7 +114,7 @@ impl Lock for WaitReplicas {
     }
 }
 
-/// How many replicas have to acknowledge: one by default, or none if the node's own disk has to.
+/// How many replicas must acknowledge: one by default, or none if the node's own disk must.
 pub fn acks(config: &LockConfig) -> u32 {
     config.acks.unwrap_or(u32::from(!config.fsync))
 }
@@ -123,8 +124,9 @@ fn ack_timeout(config: &LockConfig) -> Nanos {
     config.ack_timeout.unwrap_or_else(|| (LEASE.settle(config).ttl / 10).min(SECOND))
 }
 
-/// As token-lua with a lease that is shorter by what WAIT takes. It still assumes that there is no
-/// failover: the lock is lost if a replica is promoted that was not among those that acknowledged.
+/// The promise of token-lua with a lease that is shorter by the time that WAIT takes. It still
+/// assumes that there is no failover: the lock is lost if a replica is promoted that was not among
+/// those that acknowledged.
 fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = LEASE.settle(config);
     let waits = ack_timeout(config).saturating_add(choices.timeout);

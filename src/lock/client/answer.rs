@@ -1,5 +1,5 @@
-//! The meaning of a node's reply for the caller of a lock. A timeout is unknown, never refused; an
-//! error reply means that the node did nothing.
+//! The meaning of a node's reply for the caller of a lock. A timeout means unknown, never refused;
+//! an error reply means that the node did nothing.
 
 pub use lockstorm_redis::frame::Reply;
 
@@ -9,7 +9,7 @@ use crate::lock::{Acquired, Deadline, Extended, Grant, Released};
 /// The reply of a node.
 pub type Answer = Result<Reply, RequestError>;
 
-/// The refusal of every lock to a caller that comes second.
+/// The refusal that every lock gives to a caller that comes second.
 pub const HELD: &str = "held by another";
 
 /// A node's reply, as far as locks distinguish replies.
@@ -35,7 +35,7 @@ pub fn said(answer: &Answer) -> Said {
     }
 }
 
-/// The outcome of an acquire with this reply to its one deciding request.
+/// The outcome of an acquire whose one deciding request had this reply.
 pub fn acquired(answer: &Answer, grant: Grant) -> Acquired {
     match said(answer) {
         Said::Yes => Acquired::Granted(grant),
@@ -45,7 +45,7 @@ pub fn acquired(answer: &Answer, grant: Grant) -> Acquired {
     }
 }
 
-/// The outcome of an extend with this reply to its one request.
+/// The outcome of an extend whose one request had this reply.
 pub fn extended(answer: &Answer, deadline: Deadline) -> Extended {
     match said(answer) {
         Said::Yes => Extended::Kept(Some(deadline)),
@@ -54,7 +54,7 @@ pub fn extended(answer: &Answer, deadline: Deadline) -> Extended {
     }
 }
 
-/// The outcome of a release with this reply to its one request.
+/// The outcome of a release whose one request had this reply.
 pub fn released(answer: &Answer) -> Released {
     match said(answer) {
         Said::Yes => Released::Released,

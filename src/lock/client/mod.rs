@@ -1,13 +1,13 @@
-//! A small RESP client: a connection to one node, a timeout per request.
+//! A small RESP client: a connection to one node, with a timeout for each request.
 //!
 //! It opens its connection when it needs one and drops it on every timeout or error, since replies
 //! would then no longer match their requests. It never retries: that is the lock's decision. In a
 //! cluster it sends a request to the node that serves the key's slot, and follows redirects: a
 //! redirected request had no effect on the node that redirected it.
 //!
-//! What a node keeps for a connection (`WATCH`, `MULTI`) ends with it: after a request that failed,
-//! a transaction has to start anew. A connection that broke while nothing was sent is noticed, and
-//! replaced, by the next request.
+//! What a node keeps for a connection (`WATCH`, `MULTI`) ends with the connection: after a failed
+//! request, a transaction has to start anew. If a connection breaks while no request is pending,
+//! the next request notices that and replaces it.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -49,7 +49,7 @@ const MAX_REDIRECTS: u32 = 4;
 pub struct Client {
     host: Host,
     route: Route,
-    /// The target of the last request, reached or not.
+    /// The target of the last request, whether it was reached or not.
     to: Option<SocketAddrV4>,
     line: Option<Connection>,
     /// Connections to other nodes of the cluster.
@@ -63,7 +63,7 @@ pub struct Client {
     lock_key: Option<String>,
     /// Scripts that this process has loaded, with their SHA1.
     loaded: BTreeMap<&'static str, String>,
-    /// Whether a request is pending. It stays set if the request was dropped half-way.
+    /// Whether a request is pending. It stays set if the request was dropped before its reply.
     is_asking: bool,
 }
 
@@ -75,8 +75,8 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// The address of a request's draws: its caller's nth operation, and the number of the request
-    /// among those of that operation to this node.
+    /// The address of a request's draws: the number of its caller's operation, and its own number
+    /// among the requests of that operation to this node.
     pub fn tag(&mut self, call: Call) -> u32 {
         self.attempt = if call.nth == self.nth { self.attempt + 1 } else { 0 };
         self.nth = call.nth;
@@ -95,14 +95,14 @@ struct Connection {
 pub enum RequestError {
     /// The request was never sent: the node certainly did not receive it.
     NotSent,
-    /// No reply in time. Whether the request took effect is unknown.
+    /// No reply came in time. Whether the request took effect is unknown.
     TimedOut,
-    /// The connection broke, or sent no RESP. Whether the request took effect is unknown.
+    /// The connection broke, or its bytes were no RESP. Whether the request took effect is unknown.
     Broken,
 }
 
 impl RequestError {
-    /// The words of a refusal, if the request certainly had no effect.
+    /// The text of a refusal, if the request certainly had no effect.
     pub fn refusal(self) -> Option<String> {
         (self == RequestError::NotSent).then(|| "no connection".to_owned())
     }
@@ -148,7 +148,7 @@ impl Client {
     ) -> Result<Reply, RequestError> {
         let tag = self.attempts.tag(call);
         let host = self.host.clone();
-        // Otherwise the reply to a request that was dropped half-way would reply to this one.
+        // Otherwise the reply to a request that was dropped before its reply would answer this one.
         if std::mem::replace(&mut self.is_asking, true) {
             self.drop_line();
         }
@@ -174,7 +174,8 @@ impl Client {
         Err(error)
     }
 
-    /// The attempt is evidence: a lock that tries to release has done its part.
+    /// Records a request that reached no node: it is evidence that a lock which tries to release
+    /// has done its part.
     async fn note_unreached(&self, command: &'static str, call: Call) {
         let first = || self.host.resolve(self.route.first());
         if let (Some(to), Some(op)) = (self.to.or_else(first), call.operation()) {
@@ -240,7 +241,7 @@ impl Client {
         Ok(sha)
     }
 
-    /// Drops the connection: in a cluster, another node is queried for the slots next.
+    /// Drops the connection. In a cluster, another node is then queried for the slots.
     fn drop_line(&mut self) {
         self.line = None;
         if let Route::Cluster(slots) = &mut self.route {
@@ -261,6 +262,7 @@ impl Client {
             let answer = self.exchange(op, tag, command, args, sent).await;
             let Route::Cluster(slots) = &mut self.route else { return answer };
             match &answer {
+                // A node that redirects a request has not executed it.
                 Ok(reply) if slots.follow(reply) => *sent = false,
                 Err(_) if !*sent => self.drop_line(),
                 _ => return answer,
@@ -349,7 +351,7 @@ impl Client {
         Ok(self.line.insert(line))
     }
 
-    /// A new master reported by Sentinels, if any.
+    /// What Sentinels have reported of the master since the last call.
     async fn news(&mut self) -> News {
         let Some(switches) = &mut self.switches else { return News::None };
         match switches.news().await {
@@ -358,8 +360,8 @@ impl Client {
         }
     }
 
-    /// The node is resolved at each connect, since a failover moves it: to the address that
-    /// Sentinels have reported, if any. In a cluster the request's slot has already decided.
+    /// Resolves the node at each connect, since a failover moves it. If Sentinels have reported an
+    /// address, that is used. In a cluster the request's slot has already decided.
     async fn connect(&mut self, tag: u32, news: News) -> io::Result<Connection> {
         self.listen_to_sentinels(tag).await;
         let to = match (&self.route, self.to, news) {
@@ -396,14 +398,14 @@ pub fn milliseconds(length: Nanos) -> String {
     (length / MILLISECOND).max(1).to_string()
 }
 
-/// Whether a node does not have the script: after a restart, or a failover.
+/// Whether a node does not have the script, as after a restart or a failover.
 pub fn is_noscript(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(text) if text.starts_with(b"NOSCRIPT"))
 }
 
 impl Connection {
-    /// The connection if it is open and has nothing to read: the peer may have closed it since the
-    /// last request, and a request written to it then would be lost.
+    /// The connection if it is open and nothing is readable on it: the peer may have closed it
+    /// since the last request, and a request written to it would then be lost.
     async fn if_quiet(mut self) -> Option<Connection> {
         let mut byte = [0_u8; 1];
         let stream = &mut self.node.stream;

@@ -1,15 +1,15 @@
-//! The keys that a request names, where they show whether it concerns the key of its lock.
+//! The keys that a request names, if they show whether the request concerns the key of its lock.
 
 use bytes::Bytes;
 use lockstorm_redis::specification::find;
 use lockstorm_redis::specification::keys::keys_of;
 
-/// The keys that a request names, given as its command and its arguments; none if one of them is
-/// known to be the lock's. A script uses the keys that it names: Redis requires that in the
-/// documentation of EVAL. One that names none may use any.
+/// The keys that a request names, given its command and its arguments; none if one of them is known
+/// to be the lock's. A script uses only the keys that it names, as the documentation of EVAL
+/// requires. A script that names none may use any.
 pub(super) fn other_keys(lock_key: Option<&str>, words: &[&[u8]]) -> Vec<Bytes> {
     let is_own = |key: &str| words.iter().skip(1).any(|word| *word == key.as_bytes());
-    // As nearly every request does; the table of commands and keys is slow to read.
+    // Nearly every request does this, and the table of commands and keys is slow to read.
     if lock_key.is_some_and(is_own) {
         return Vec::new();
     }

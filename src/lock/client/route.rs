@@ -1,9 +1,9 @@
 //! How a lock finds its node: by its name, through Sentinels, or by a cluster's slots.
 //!
-//! It works as client libraries do. Each time that a connection is opened, the Sentinels are
-//! queried in turn for the master, and the node that they name must confirm its role. A client
-//! keeps using an open connection until its node closes it or, if Sentinels named it, replies
-//! READONLY or, for a subscriber, until Sentinels report another master
+//! It works like client libraries. Each time that a connection is opened, the Sentinels are queried
+//! in turn for the master, and the node that they name must confirm its role. A client keeps using
+//! an open connection until its node closes it. If Sentinels named the node, a READONLY reply ends
+//! the connection too and, for a subscriber, so does news of another master
 //! ([`crate::lock::switch_master`]).
 
 use std::io;
@@ -16,7 +16,7 @@ use lockstorm_redis::resp_client::{RespClient, role};
 
 use crate::lock::client::slot_map::SlotMap;
 
-/// The prefix of names of masters that Sentinels watch: `redis+sentinel://s1,s2,s3/mymaster`.
+/// The prefix of the names of masters that Sentinels watch: `redis+sentinel://s1,s2,s3/mymaster`.
 const SCHEME: &str = "redis+sentinel://";
 /// The timeout of one Sentinel before the next is queried.
 pub const PATIENCE: Nanos = 100 * MILLISECOND;
@@ -84,11 +84,11 @@ impl Route {
         Err(nobody())
     }
 
-    /// Opens a connection to the node that was found; a node named by Sentinels is first queried
+    /// Opens a connection to the node that was found. A node named by Sentinels is first queried
     /// for its role. Also returns the number of requests made on the connection.
     ///
     /// # Errors
-    /// What the network reports; `NotConnected` if it is no master.
+    /// What the network reports; `NotConnected` if the node is not a master.
     pub async fn open(
         &self,
         host: &Host,

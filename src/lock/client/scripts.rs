@@ -16,7 +16,7 @@ else
     return 0
 end"#;
 
-/// As [`COMPARE_AND_PEXPIRE`], and sets the key again if it is gone: this revives a lock that was
+/// Like [`COMPARE_AND_PEXPIRE`], and sets the key again if it is gone: this revives a lock that was
 /// lost, and that another caller may have held meanwhile. KEYS: lock. ARGV: token, ms.
 pub const PEXPIRE_OR_REVIVE: &str = r#"
 local owner = redis.call("GET", KEYS[1])
@@ -38,8 +38,8 @@ else
     return false
 end"#;
 
-/// Takes the lock if it is free or already the owner's, and counts; otherwise returns the remaining
-/// time to live of its key, in ms. KEYS: lock. ARGV: owner, ms.
+/// Takes the lock if it is free or already the owner's, and increments the count; otherwise returns
+/// the remaining time to live of its key, in ms. KEYS: lock. ARGV: owner, ms.
 pub const COUNT_UP: &str = r#"
 if redis.call("EXISTS", KEYS[1]) == 1 and redis.call("HEXISTS", KEYS[1], ARGV[1]) == 0 then
     return redis.call("PTTL", KEYS[1])

@@ -1,8 +1,8 @@
 //! How a client finds the node that serves a key's slot, as clients of Redis Cluster do.
 //!
-//! A map of slots is fetched from any node that replies (CLUSTER SLOTS), before the first request
-//! and whenever a connection has failed. A MOVED reply corrects the map; an ASK reply applies to
-//! one request.
+//! The client fetches a map of slots from any node that replies (CLUSTER SLOTS), before the first
+//! request and after each failure of a connection. A MOVED reply corrects the map; an ASK reply
+//! applies to one request.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use lockstorm_redis::permission::redirect;
 use lockstorm_redis::resp_client::RespClient;
 use lockstorm_redis::specification::find;
 
-/// The prefix of names of clusters: `redis+cluster://n1,n2,n3`.
+/// The prefix of the names of clusters: `redis+cluster://n1,n2,n3`.
 const SCHEME: &str = "redis+cluster://";
 /// The timeout of one node before the next is queried for the map.
 pub(crate) const PATIENCE: Nanos = 200 * MILLISECOND;
@@ -86,7 +86,7 @@ impl SlotMap {
     /// there is none.
     ///
     /// # Errors
-    /// `NotFound` if no node knows one that serves the slot.
+    /// `NotFound` if no node knows a node that serves the slot.
     pub async fn find(
         &mut self,
         host: &Host,

@@ -1,7 +1,8 @@
 //! Notifications of Sentinels that a master has been replaced.
 //!
-//! It works like client libraries that keep a subscription at each Sentinel. The notifications are
-//! checked before a request is sent: a request that is pending at the old master keeps waiting.
+//! It works like client libraries that keep a subscription at each Sentinel. The client checks the
+//! notifications before it sends a request: a request that is pending at the old master keeps
+//! waiting.
 
 use std::net::SocketAddrV4;
 
@@ -43,7 +44,7 @@ impl SwitchMaster {
         SwitchMaster { master: master.to_owned(), listening }
     }
 
-    /// The news since the last call; of several the last.
+    /// The news since the last call; the last if there are several.
     pub async fn news(&mut self) -> News {
         let (mut open, mut switched) = (Vec::new(), None);
         for mut subscription in std::mem::take(&mut self.listening) {

@@ -1,7 +1,7 @@
 //! A connection for another client library: it forwards the library's bytes, and records every
 //! request as [`crate::lock::client`] does for its own.
 //!
-//! A checker needs the operation that created a key. The bytes do not show it; this connection
+//! A checker needs the operation that created a key. The bytes do not show it: this connection
 //! takes it from the caller's current operation when the library writes a request. Bytes that it
 //! cannot parse (replies in RESP3) are forwarded as well.
 
@@ -120,7 +120,7 @@ impl Proxy {
     }
 
     /// Forwards bytes until one side is closed. A connection with nothing but greetings was opened
-    /// for a request that was never sent: the attempt is evidence.
+    /// for a request that was never sent: the record of that attempt is evidence.
     async fn run(mut self, to: SocketAddrV4, opened_by: u32) {
         loop {
             let passed = match self.next().await {

@@ -1,8 +1,8 @@
 //! The contents of a node's files: what each begins with, and the changes that follow.
 //!
 //! A power loss truncates a file or restores an earlier one. A start reports the mark of the file
-//! that it read, and how many changes; that many of the recorded changes are then in the file, and
-//! later ones have not happened.
+//! that it read, and how many changes it read: that many of the recorded changes are in the file,
+//! and later ones are undone.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! The cause behind each place of each replication history: of the command that ends at an offset.
+//! The cause behind each place of each replication history: the cause of the command that ends
+//! there.
 
 use crate::reading::provenance::recent::Recent;
 

@@ -238,7 +238,7 @@ fn a_start_that_undoes_only_what_had_no_reply_says_so() {
     let deleted = "n1 set a 1\nn1 replies\nn1 delete a 2\n";
     check(&format!("{deleted}n1 starts from 0 1 a"), "n1 Set a 1 unacknowledged");
     check(&format!("{deleted}n1 replies\nn1 starts from 0 1 a"), "n1 Set a 1");
-    // The key of the last reply was another's.
+    // At the last reply the key was that of another operation.
     check("n1 set a 1\nn1 set a 2\nn1 replies\nn1 delete a 3\nn1 starts from 0 1 a", "n1 Set a 1");
     let extended = "n1 set a 1 5000\nn1 extend a 2 6000\nn1 replies\nn1 extend a 3 7000\n";
     check(&format!("{extended}n1 starts from 0 2 a"), "n1 Extended a - 6000 unacknowledged");
@@ -251,7 +251,7 @@ fn a_start_that_undoes_only_what_had_no_reply_says_so() {
     let counted = "n1 set a 1\nn1 change a 2\nn1 replies\nn1 change a 3\n";
     check(&format!("{counted}n1 starts from 0 2 a"), "n1 Changed a - unacknowledged");
     check(&format!("{counted}n1 starts from 0 1 a"), "n1 Changed a -");
-    // It ends when it did at the last reply, but has an older value.
+    // The expiry is that of the last reply, but the value is older.
     check(
         "n1 set a 1 5000\nn1 change a 2 5000\nn1 replies\nn1 extend a 3 6000\n\
          n1 starts from 0 1 a",
@@ -266,12 +266,12 @@ fn what_was_sent_before_a_start_is_not_sent_by_a_process_that_loads() {
         "n1 set a 1\nn1 declines\nn1 replies\nn1 starts from 0 0",
         "n1 LostAtRestart a - unacknowledged",
     );
-    // What it had acknowledged was over by then.
+    // The key that the node had acknowledged had expired by then.
     check(
         "n1 set a 1 999\nn1 replies\nn1 expire a -\nn1 set a 2 5000\nn1 starts from 0 0",
         "n1 LostAtRestart a - 5000 unacknowledged",
     );
-    // It is there until somebody looks, though it is over.
+    // An expired key remains until a request accesses it.
     check(
         "n1 set a 1 999\nn1 replies\nn1 delete a 2\nn1 starts from 0 1 a",
         "n1 Set a 1 999 unacknowledged",

@@ -15,7 +15,7 @@ use crate::report::svg::scale::Scale;
 
 /// With more requests than this in view, only the relevant ones are drawn.
 const MANY: usize = 48;
-/// How far a lost message is drawn to the right, since it is unknown how far it came.
+/// How far a lost message is drawn to the right; how far it really came is unknown.
 const DRIFT: Tenths = 40;
 
 /// Paints the messages in view.
@@ -30,7 +30,8 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lanes: &
     }
 }
 
-/// All if they are few; otherwise those of grants; otherwise those of the grants of the story.
+/// All requests if they are few; otherwise those of grants; otherwise those of the grants of the
+/// story.
 fn chosen<'a>(witness: &Witness<'_>, all: Vec<&'a Request>) -> Vec<&'a Request> {
     if all.len() <= MANY {
         return all;
@@ -58,7 +59,8 @@ fn serves(witness: &Witness<'_>, id: OpId, grants: &BTreeSet<OpId>) -> bool {
     })
 }
 
-/// Where a message meets a client's lane: the edge of its bar if it holds, otherwise the line.
+/// The height at which a message meets a client's lane: the edge of its bar while it holds,
+/// otherwise the line.
 fn edge(witness: &Witness<'_>, lane: &Lane, at: Nanos) -> i64 {
     let holds = witness
         .holds

@@ -18,7 +18,7 @@ use crate::report::svg::scale::{PLOT, Scale};
 const MANY: usize = 6;
 /// Waiting that is narrower than this is not drawn.
 const SHORT: Tenths = 30;
-/// Minimum distance of diamonds.
+/// Minimum distance between diamonds.
 const DIAMOND: Tenths = 120;
 
 /// Paints one client's lane.
@@ -88,8 +88,8 @@ fn plate(canvas: &mut Canvas, span: (Tenths, Tenths), y: i64, height: i64, fill:
     canvas.text((middle, y + 14), Side::Middle, "b", fill, text);
 }
 
-/// Thin lines while the client waits for replies, diamonds where it was refused. Signs that would
-/// overlap earlier ones are left out.
+/// Draws thin lines while the client waits for replies, and diamonds where it was refused. Signs
+/// that would overlap earlier ones are left out.
 fn attempts(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) {
     let y = lane.middle();
     let (mut line_end, mut diamond) = (Tenths::MIN, Tenths::MIN);
@@ -115,7 +115,7 @@ fn attempts(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &La
     }
 }
 
-/// Hatched bands while the process does not run, and a cross where it dies.
+/// Draws hatched bands while the process does not run, and a cross where it dies.
 fn stillness(
     canvas: &mut Canvas,
     witness: &Witness<'_>,

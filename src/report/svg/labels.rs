@@ -1,4 +1,4 @@
-//! A row of labels that never overlap: the first one stays, a label without room is left out.
+//! A row of labels that never overlap: the first one stays, and a label without room is left out.
 
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
 use crate::report::svg::palette::ALARM_TEXT;

@@ -1,7 +1,7 @@
 //! The picture: lanes of clients, nodes and the resource over an axis to scale.
 //!
-//! One self-contained SVG without scripts or embedded fonts, on white, readable for the
-//! colour-blind. It draws the history and decides nothing.
+//! The picture is one self-contained SVG without scripts or embedded fonts, on white, readable for
+//! the colour-blind. It draws the history and decides nothing.
 
 use crate::explain::explanation::Explanation;
 use crate::explain::finding::Finding;
@@ -42,7 +42,8 @@ stroke-linejoin:round}\
 pub fn picture(finding: &Finding, explanation: &Explanation) -> String {
     let witness = Witness::of(finding);
     let scale = Scale::of(&witness, &explanation.story);
-    // The rows of faults decide where the lanes begin, but the grid has to lie beneath them.
+    // The lanes begin below the rows of faults, which are painted first; but the grid lies beneath
+    // both.
     let mut body = Canvas::default();
     let top = strip::faults(&mut body, &witness, &scale, 64);
     let lanes = layout::lanes(&witness, &scale, top + 20);

@@ -8,23 +8,23 @@ use crate::report::svg::canvas::Canvas;
 pub struct Hue {
     /// Number of its hatching.
     pub number: usize,
-    /// Of its bars.
+    /// The colour of its bars.
     pub fill: &'static str,
-    /// Of text on its bars.
+    /// The colour of text on its bars.
     pub ink: &'static str,
-    /// Of text about it on white.
+    /// The colour of text about it on white.
     pub text: &'static str,
 }
 
-/// For violations.
+/// The colour of violations.
 pub const ALARM: &str = "#d55e00";
-/// For text about violations.
+/// The colour of text about violations.
 pub const ALARM_TEXT: &str = "#a84300";
-/// Text.
+/// The colour of text.
 pub const INK: &str = "#1f2328";
-/// Secondary text.
+/// The colour of secondary text.
 pub const GREY: &str = "#59636e";
-/// Unobtrusive lines.
+/// The colour of unobtrusive lines.
 pub const FAINT: &str = "#d7dce1";
 
 const fn hue(number: usize, fill: &'static str, ink: &'static str, text: &'static str) -> Hue {

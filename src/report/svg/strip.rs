@@ -74,7 +74,8 @@ fn describe(interval: &FaultInterval, end: u64) -> String {
     format!("{} {who}{}{lasted}", verb.word(), mark(&verb.figure()))
 }
 
-/// A hatched rail along the lanes whose links a fault cuts, and dotted lines down from its ends.
+/// Draws a hatched rail along the lanes whose links a fault cuts, and dotted lines down from its
+/// ends.
 pub fn cuts(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lanes: &[Lane]) {
     for interval in &witness.history().fault_intervals {
         if interval.verb != Verb::Partition {

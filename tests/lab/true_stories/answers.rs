@@ -96,7 +96,7 @@ pub const TEMPLATES: &[Template] = &[
             ensure(first, "no earlier one is without an answer")
         },
     ),
-    ("{who}'s lease is prolonged {any}.", prolonged),
+    ("{who}'s lease is extended {any}.", prolonged),
     ("{who} takes the lock again while it has it, {number} {word}.", |facts, sentence| {
         let mut inner = facts
             .holds

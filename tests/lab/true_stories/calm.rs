@@ -49,7 +49,7 @@ pub const TEMPLATES: &[Template] = &[
         "{who}'s {word} of {length} ends {length} before its key on {node} would have been over; nobody else is let in.",
         |facts, sentence| spared(facts, sentence, Some(sentence.words[4])),
     ),
-    ("{who}'s lease is prolonged {any} before its hold ends at {moment}.", |facts, sentence| {
+    ("{who}'s lease is extended {any} before its hold ends at {moment}.", |facts, sentence| {
         let kept = facts.history.ops.iter().filter(|op| {
             op.caller == sentence.words[0] && matches!(op.kind, OpKind::Extend { .. })
         });

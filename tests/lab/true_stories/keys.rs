@@ -331,8 +331,8 @@ fn lost_early(facts: &Facts, sentence: &Sentence) -> Truth {
         ("{node} is back without {who}'s key", 0, KeyChange::LostAtRestart),
         ("{node} takes over its master's keys, without {who}'s", 0, KeyChange::LostAtFailover),
         ("{node} deletes {who}'s key", 0, KeyChange::Deleted),
-        ("{who}'s key goes from {node}", 1, KeyChange::Deleted),
-        ("{who}'s key goes from {node}", 1, KeyChange::Set),
+        ("{who}'s key disappears from {node}", 1, KeyChange::Deleted),
+        ("{who}'s key disappears from {node}", 1, KeyChange::Set),
     ];
     let event = sentence.words[0];
     let rest = &format!("{} counts on it until {}", sentence.words[1], sentence.words[2]);

@@ -17,14 +17,14 @@ pub const TEMPLATES: &[Template] = &[
         left_by(f, t, KeyChange::Changed)
     }),
     (
-        "{who} asks while {who}'s key is on {node}: {number} {word} until {moment}, all refused.",
+        "{who} requests the lock while {who}'s key is on {node}: {number} {word} until {moment}, all refused.",
         |f, t| {
             kept_out(f, t)?;
             asked(f, t, &[t.words[0].to_owned()], 3, 5)
         },
     ),
     (
-        "{who} asks while {who}'s key is on {node}: {number} {word} by {list} until {moment}, all refused.",
+        "{who} requests the lock while {who}'s key is on {node}: {number} {word} by {list} until {moment}, all refused.",
         |f, t| {
             kept_out(f, t)?;
             asked(f, t, &list(t.words[5]), 3, 6)

@@ -102,7 +102,7 @@ fn promoted(facts: &Facts, sentence: &Sentence) -> Truth {
     if let Some(words) = read("it has {who}'s key", news) {
         return has_key(facts, sentence.at, node, words[0]);
     }
-    let words = read("{who}'s key on {node} has not come to it", news).ok_or("unknown news")?;
+    let words = read("{who}'s key on {node} has not reached it", news).ok_or("unknown news")?;
     let had = facts.keys_on(words[1]).any(|(_, key)| {
         key.at < sentence.at && key.by.is_some_and(|by| facts.caller(by) == words[0])
     });

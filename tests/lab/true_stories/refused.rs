@@ -41,11 +41,11 @@ const FALSE: &[(&str, &str, &str)] = &[
     ("gc-pause-outlives-lease", "writes 1 over 2: an update was lost", "writes 1 over 1"),
     ("gc-pause-outlives-lease", "writes 1 over 0.", "writes 1 over 0: an update was lost."),
     ("gc-pause-outlives-lease", "reads 0", "reads 1"),
-    ("failover-before-replication", "has not come to it", "has come to it"),
+    ("failover-before-replication", "has not reached it", "has come to it"),
     (
         "failover-before-replication",
-        "'s key on n1 has not come to it",
-        "'s key on n3 has not come to it",
+        "'s key on n1 has not reached it",
+        "'s key on n3 has not reached it",
     ),
     (
         "setnx-holder-crashes",

@@ -114,7 +114,7 @@ fn news(facts: &Facts, sentence: &Sentence, text: &str) -> Truth {
     if let Some(words) = read(": it has {who}'s key", text) {
         return ensure(has(words[0]), "it has not");
     }
-    let words = read(": {who}'s key on {node} has not come to it", text).ok_or("unknown words")?;
+    let words = read(": {who}'s key on {node} has not reached it", text).ok_or("unknown words")?;
     // One of an earlier grant may still be there.
     let there = facts.keys_on(words[1]).filter(|(_, key)| key.at < sentence.at);
     let mut owners = there.filter_map(|(_, key)| facts.owner(key.by?));

@@ -194,7 +194,7 @@ pub static ROWS: [Row; 23] = [
     Row {
         plain: || Verb::Suspend,
         word: "suspend",
-        about: "the machine sleeps, its monotonic clock stands",
+        about: "the machine is suspended; its monotonic clock stops",
         strains: Strains::Schedule,
         said: "{who}'s machine sleeps{until}.",
         is_drawn: true,

@@ -1,10 +1,11 @@
 //! The bodies of the fuzz targets; the test `truth` runs them on random bytes.
 
 use bytes::{Bytes, BytesMut};
+use lockstorm_redis::effects::Effects;
 use lockstorm_redis::frame::decode::decode_reply;
 use lockstorm_redis::frame::request::RequestReader;
 use lockstorm_redis::frame::{Arguments, encode_request};
-use lockstorm_redis::node::{Effects, Node, NodeConfig};
+use lockstorm_redis::node::{Node, NodeConfig};
 use lockstorm_redis::requests;
 use lockstorm_redis::session::Closing;
 use lockstorm_redis::specification;
@@ -40,7 +41,7 @@ impl Wire {
         self.input.extend_from_slice(bytes);
         loop {
             let session = self.node.clients.get_mut(self.id).expect("it is connected");
-            if session.closing.is_some() {
+            if session.replies.closing.is_some() {
                 return false;
             }
             if session.blocked.is_some() {
@@ -51,8 +52,8 @@ impl Wire {
                 Ok(Some(args)) => requests::request(&mut self.node, self.id, &args),
                 Ok(None) => return true,
                 Err(error) => {
-                    session.push(&error.reply());
-                    session.closing = Some(Closing::AfterOutput);
+                    session.replies.push(&error.reply());
+                    session.replies.closing = Some(Closing::AfterOutput);
                 }
             }
             self.node.effects = Effects::default();
@@ -62,8 +63,8 @@ impl Wire {
     /// The replies since the previous call.
     pub fn answered(&mut self) -> Vec<u8> {
         let session = self.node.clients.get_mut(self.id).expect("it is connected");
-        let output = std::mem::take(&mut session.output);
-        if session.closing == Some(Closing::AtOnce) { Vec::new() } else { output.to_vec() }
+        let output = std::mem::take(&mut session.replies.buffer);
+        if session.replies.closing == Some(Closing::AtOnce) { Vec::new() } else { output.to_vec() }
     }
 
     /// Bytes that are kept although they form no request yet.
@@ -76,7 +77,7 @@ impl Wire {
         let id = self.node.connect(nowhere());
         requests::request(&mut self.node, id, &[Bytes::from_static(b"PING")]);
         let session = self.node.clients.get_mut(id).expect("it is connected");
-        let answered = session.output.clone();
+        let answered = session.replies.buffer.clone();
         self.node.clients.disconnect(id);
         answered.starts_with(b"+PONG") || answered.starts_with(b"-NOAUTH")
     }

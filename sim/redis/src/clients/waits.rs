@@ -60,7 +60,7 @@ impl Clients {
         if waits {
             self.unblock(id);
             if let Some(session) = self.get_mut(id) {
-                session.answer(reply);
+                session.replies.answer(reply);
             }
         }
         waits
@@ -71,7 +71,7 @@ impl Clients {
         if self.get(id).is_some_and(|session| matches!(session.blocked, Some(Block::Script))) {
             self.unblock(id);
             if let Some(session) = self.get_mut(id) {
-                session.push(reply);
+                session.replies.push(reply);
             }
         }
     }

@@ -141,7 +141,7 @@ pub fn deluser(call: &mut Call) -> Outcome {
         let ids: Vec<u64> = theirs.map(|session| session.id).collect();
         ids.into_iter().for_each(|id| call.node.clients.close(id, Closing::AtOnce));
         if call.session.user.as_ref() == Some(name) {
-            call.session.closing = Some(Closing::AfterOutput);
+            call.session.replies.closing = Some(Closing::AfterOutput);
         }
     }
     Ok(Reply::Integer(gone))
@@ -203,7 +203,7 @@ pub fn log(call: &mut Call) -> Outcome {
         _ => return Err(wrong_form(call)),
     };
     let Users { log, .. } = &call.node.users;
-    let now = call.node.now_ms;
+    let now = call.node.clock.now_ms;
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     Ok(Reply::Array(log.iter().take(most).map(|refusal| log_entry(refusal, now)).collect()))
 }

@@ -34,7 +34,7 @@ pub fn until(call: &Call, nth: usize) -> Result<Option<u64>, Reply> {
     let wrong = Reply::error("ERR timeout is not a float or out of range");
     let ms = Extended::read(&call.args[nth]).ok_or(wrong)?.thousandfold();
     let ms = u64::try_from(ms).map_err(|_| Reply::error("ERR timeout is negative"))?;
-    Ok((ms > 0).then(|| call.node.now_ms.saturating_add(ms)))
+    Ok((ms > 0).then(|| call.node.clock.now_ms.saturating_add(ms)))
 }
 
 /// Blocks the session on the keys. Where blocking is not allowed, `at_once` is the reply. The reply

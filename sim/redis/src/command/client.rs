@@ -10,7 +10,7 @@ use crate::command::introspection::{help, unknown_form};
 use crate::errors::{NOT_INTEGER, SYNTAX};
 use crate::frame::{Reply, integer};
 use crate::node::client::{ClientKind, line};
-use crate::session::{Answers, Closing, Session};
+use crate::session::{Closing, ReplyMode, Session};
 
 /// The commands of this file, by name.
 pub const FAMILY: Family = &[
@@ -43,7 +43,7 @@ pub fn setname(call: &mut Call) -> Outcome {
 /// Sets the session's name, or removes it if the new one is empty.
 pub fn name_session(call: &mut Call, name: &[u8]) -> Result<(), Reply> {
     check_name(name)?;
-    call.session.name = Bytes::copy_from_slice(name);
+    call.session.client.name = Bytes::copy_from_slice(name);
     Ok(())
 }
 
@@ -62,10 +62,10 @@ fn is_plain(text: &[u8]) -> bool {
 
 /// CLIENT GETNAME
 pub fn getname(call: &mut Call) -> Outcome {
-    if call.session.name.is_empty() {
+    if call.session.client.name.is_empty() {
         return Ok(Reply::Nil);
     }
-    Ok(Reply::Bulk(call.session.name.clone()))
+    Ok(Reply::Bulk(call.session.client.name.clone()))
 }
 
 /// CLIENT SETINFO LIB-NAME | LIB-VER text: name and version of a client library.
@@ -73,8 +73,8 @@ pub fn setinfo(call: &mut Call) -> Outcome {
     let text = Bytes::copy_from_slice(&call.args[3]);
     let option = call.word(2);
     let place = match &option[..] {
-        b"LIB-NAME" => &mut call.session.library[0],
-        b"LIB-VER" => &mut call.session.library[1],
+        b"LIB-NAME" => &mut call.session.client.library[0],
+        b"LIB-VER" => &mut call.session.client.library[1],
         _ => {
             let text = [&b"ERR Unrecognized option '"[..], &call.args[2], b"'"].concat();
             return Err(Reply::Error(text.into()));
@@ -157,7 +157,7 @@ struct Filter<'a> {
 impl Filter<'_> {
     fn fits(&self, call: &Call, session: &Session) -> bool {
         let is = |wanted: Option<&[u8]>, place: usize| {
-            wanted.is_none_or(|text| session.addresses[place].to_string().as_bytes() == text)
+            wanted.is_none_or(|text| session.client.addresses[place].to_string().as_bytes() == text)
         };
         self.id.is_none_or(|id| session.id == id)
             && self.kind.is_none_or(|kind| ClientKind::of(call.node, session) == kind)
@@ -216,7 +216,7 @@ fn read_filter<'a>(call: &Call<'a>) -> Result<Filter<'a>, Reply> {
 
 /// Closes every connection that matches the filter; the caller's own after the reply.
 fn kill_all(call: &mut Call, filter: &Filter) -> usize {
-    let open = call.node.clients.iter().filter(|session| session.closing.is_none());
+    let open = call.node.clients.iter().filter(|session| session.replies.closing.is_none());
     let others = open.filter(|session| filter.fits(call, session));
     let ids: Vec<u64> = others.map(|session| session.id).collect();
     for id in &ids {
@@ -224,7 +224,7 @@ fn kill_all(call: &mut Call, filter: &Filter) -> usize {
     }
     let itself = filter.fits(call, call.session);
     if itself {
-        call.session.closing = Some(Closing::AfterOutput);
+        call.session.replies.closing = Some(Closing::AfterOutput);
     }
     ids.len() + usize::from(itself)
 }
@@ -233,12 +233,12 @@ fn kill_all(call: &mut Call, filter: &Filter) -> usize {
 pub fn reply(call: &mut Call) -> Outcome {
     match &call.word(2)[..] {
         b"ON" => {
-            call.session.answers = Answers::On;
+            call.session.replies.mode = ReplyMode::On;
             return Ok(Reply::OK);
         }
-        b"OFF" => call.session.answers = Answers::Off,
-        b"SKIP" if call.session.answers == Answers::Off => {}
-        b"SKIP" => call.session.answers = Answers::SkipNext,
+        b"OFF" => call.session.replies.mode = ReplyMode::Off,
+        b"SKIP" if call.session.replies.mode == ReplyMode::Off => {}
+        b"SKIP" => call.session.replies.mode = ReplyMode::SkipNext,
         _ => return Err(Reply::error(SYNTAX)),
     }
     Ok(Reply::SILENCE)
@@ -257,9 +257,9 @@ pub fn pause(call: &mut Call) -> Outcome {
         .ok_or(Reply::error("ERR timeout is not an integer or out of range"))?;
     let time = u64::try_from(time).map_err(|_| Reply::error("ERR timeout is negative"))?;
     // A time beyond the range of the clock is over at once, as in Redis.
-    let until_ms = call.node.now_ms.saturating_add(time);
-    let until_ms = if i64::try_from(until_ms).is_ok() { until_ms } else { call.node.now_ms };
-    let old = call.node.clients.pause().filter(|old| old.until_ms > call.node.now_ms);
+    let until_ms = call.node.clock.now_ms.saturating_add(time);
+    let until_ms = if i64::try_from(until_ms).is_ok() { until_ms } else { call.node.clock.now_ms };
+    let old = call.node.clients.pause().filter(|old| old.until_ms > call.node.clock.now_ms);
     let pause = Pause {
         until_ms: old.map_or(until_ms, |old| old.until_ms.max(until_ms)),
         all: all || old.is_some_and(|old| old.all),
@@ -272,7 +272,7 @@ pub fn pause(call: &mut Call) -> Outcome {
 pub fn unpause(call: &mut Call) -> Outcome {
     if call.node.clients.pause().is_some() {
         // `end_pause` ends this pause after the reply, and then runs the delayed requests.
-        let until_ms = call.node.now_ms;
+        let until_ms = call.node.clock.now_ms;
         call.node.clients.set_pause(Some(Pause { until_ms, all: false }));
     }
     Ok(Reply::OK)

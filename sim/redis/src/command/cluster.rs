@@ -69,21 +69,21 @@ fn help(call: &mut Call) -> Outcome {
 /// ASKING: the next request may access a slot that is being imported.
 fn asking(call: &mut Call) -> Outcome {
     cluster(call)?;
-    call.session.asking = true;
+    call.session.routing.asking = true;
     Ok(Reply::OK)
 }
 
 /// READONLY: a replica may serve reads of its master's slots.
 fn readonly(call: &mut Call) -> Outcome {
     cluster(call)?;
-    call.session.reads_here = true;
+    call.session.routing.reads_here = true;
     Ok(Reply::OK)
 }
 
 /// READWRITE
 fn readwrite(call: &mut Call) -> Outcome {
     cluster(call)?;
-    call.session.reads_here = false;
+    call.session.routing.reads_here = false;
     Ok(Reply::OK)
 }
 

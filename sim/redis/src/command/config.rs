@@ -89,7 +89,7 @@ fn failed(name: &[u8], why: &str) -> Reply {
 
 /// CONFIG RESETSTAT
 pub fn resetstat(call: &mut Call) -> Outcome {
-    call.node.figures = crate::node::Figures::default();
+    call.node.figures = crate::figures::Figures::default();
     Ok(Reply::OK)
 }
 
@@ -116,7 +116,7 @@ fn current(node: &Node, parameter: &Parameter) -> String {
         "min-replicas-to-write" => config.min_replicas_to_write.to_string(),
         "notify-keyspace-events" => listed_classes(&config.notify),
         "port" => config.port.to_string(),
-        "replicaof" => match node.master {
+        "replicaof" => match node.peers.master {
             Some(master) => format!("{} {}", master.ip(), master.port()),
             None => String::new(),
         },
@@ -187,7 +187,7 @@ fn set_append(call: &mut Call, parameter: &'static Parameter, value: String) {
         node.clients.end_waits_for_file(&Reply::error(NO_FILE));
     }
     if before == Append::None && on {
-        node.propagates = true;
+        node.propagation.is_consumed = true;
         call.session.after = After::BeginFile;
     }
 }

@@ -12,7 +12,7 @@ use crate::frame::word;
 use crate::frame::{Protocol, Reply, integer};
 use crate::keyspace::DATABASES;
 use crate::node::Node;
-use crate::session::{Answers, Closing};
+use crate::session::{Closing, ReplyMode};
 
 /// The commands of this file, by name.
 pub const FAMILY: Family = &[
@@ -44,7 +44,7 @@ pub fn echo(call: &mut Call) -> Outcome {
 
 /// QUIT
 pub fn quit(call: &mut Call) -> Outcome {
-    call.session.closing = Some(Closing::AfterOutput);
+    call.session.replies.closing = Some(Closing::AfterOutput);
     Ok(Reply::OK)
 }
 
@@ -67,7 +67,7 @@ pub fn select(call: &mut Call) -> Outcome {
 /// HELLO [protocol [AUTH user password] [SETNAME name]]
 pub fn hello(call: &mut Call) -> Outcome {
     let protocol = match call.args.get(1).map(|text| integer(text)) {
-        None => call.session.protocol,
+        None => call.session.replies.protocol,
         Some(Some(2)) => Protocol::Two,
         Some(Some(3)) => Protocol::Three,
         Some(Some(_)) => return Err(Reply::error("NOPROTO unsupported protocol version")),
@@ -102,9 +102,9 @@ pub fn hello(call: &mut Call) -> Outcome {
         return Err(unauthenticated(call.node));
     }
     if let Some(name) = name {
-        call.session.name = Bytes::copy_from_slice(name);
+        call.session.client.name = Bytes::copy_from_slice(name);
     }
-    call.session.protocol = protocol;
+    call.session.replies.protocol = protocol;
     Ok(greeting(call))
 }
 
@@ -128,14 +128,14 @@ fn greeting(call: &Call) -> Reply {
         Reply::word("version"),
         Reply::word(compat.version()),
         Reply::word("proto"),
-        Reply::Integer(if call.session.protocol == Protocol::Three { 3 } else { 2 }),
+        Reply::Integer(if call.session.replies.protocol == Protocol::Three { 3 } else { 2 }),
         Reply::word("id"),
         Reply::Integer(i64::try_from(call.session.id).unwrap_or(i64::MAX)),
         Reply::word("mode"),
         Reply::word(mode),
     ];
     if !is_sentinel {
-        let role = if call.node.master.is_some() { "replica" } else { "master" };
+        let role = if call.node.peers.master.is_some() { "replica" } else { "master" };
         facts.extend([Reply::word("role"), Reply::word(role)]);
     }
     facts.extend([Reply::word("modules"), Reply::Array(modules(call.node))]);
@@ -162,9 +162,10 @@ pub fn reset(call: &mut Call) -> Outcome {
     end(call);
     call.node.clients.forget_interests(call.session);
     let session = &mut *call.session;
-    (session.db, session.protocol, session.answers) = (0, Protocol::Two, Answers::On);
-    (session.name, session.stays) = (Bytes::new(), false);
-    session.reads_here = false;
+    (session.db, session.replies.protocol, session.replies.mode) =
+        (0, Protocol::Two, ReplyMode::On);
+    (session.client.name, session.stays) = (Bytes::new(), false);
+    session.routing.reads_here = false;
     session.user = (!call.node.users.requires_password()).then(|| word("default"));
     Ok(Reply::simple("RESET"))
 }

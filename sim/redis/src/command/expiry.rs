@@ -106,7 +106,7 @@ fn expire_at(call: &mut Call, unit: Unit, deadline: Deadline) -> Outcome {
 pub fn give_end(call: &mut Call, until_ms: i64) {
     let args = call.args;
     let end = u64::try_from(until_ms).unwrap_or_default();
-    let trusting = call.node.loading || call.node.master.is_some();
+    let trusting = call.node.startup.replays || call.node.peers.master.is_some();
     if end <= call.time_ms() && !trusting {
         return delete_ended(call);
     }

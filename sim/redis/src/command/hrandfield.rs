@@ -29,7 +29,7 @@ pub fn hrandfield(call: &mut Call) -> Outcome {
         ..0 => (0..wanted).map(|_| call.node.dice.draw(fields.len())).collect(),
         _ => distinct(call, fields.len(), wanted),
     };
-    let in_pairs = call.session.protocol == Protocol::Three;
+    let in_pairs = call.session.replies.protocol == Protocol::Three;
     let items = picks.into_iter().flat_map(|at| {
         let (field, value) = &fields[at];
         let both = [field, value].map(|part| Reply::Bulk(part.clone()));

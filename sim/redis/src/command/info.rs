@@ -77,7 +77,7 @@ pub fn info(call: &mut Call) -> Outcome {
 fn nothing(_: &mut String, _: &mut Node) {}
 
 fn server_section(text: &mut String, node: &mut Node) {
-    let up_s = node.now_ms.saturating_sub(node.started_ms) / 1_000;
+    let up_s = node.clock.now_ms.saturating_sub(node.clock.started_ms) / 1_000;
     let (port, hz) = (node.config.port, node.settings.text("hz"));
     let (names, mode) = names(node.config.compat);
     let kind = node.mode();
@@ -89,7 +89,7 @@ fn server_section(text: &mut String, node: &mut Node) {
          server_time_usec:{}\r\nuptime_in_seconds:{up_s}\r\nuptime_in_days:{}\r\nhz:{hz}\r\n\
          configured_hz:{hz}\r\nexecutable:/redis-server\r\nconfig_file:\r\nio_threads_active:0\r\n",
         node.run_id,
-        node.now_us,
+        node.clock.now_us,
         up_s / 86_400,
     );
 }
@@ -112,7 +112,7 @@ fn names(compat: Compat) -> (String, &'static str) {
 
 /// The caller's session is not among the countable ones, but is connected all the same.
 fn clients_section(text: &mut String, node: &mut Node) {
-    let connected = node.clients.len() - node.replicas.len().min(node.clients.len());
+    let connected = node.clients.len() - node.peers.replicas.len().min(node.clients.len());
     let waits = |session: &&Session| session.blocked.is_some();
     let blocked = node.clients.iter().filter(waits).count();
     let late = |session: &&Session| match &session.blocked {
@@ -133,7 +133,7 @@ fn clients_section(text: &mut String, node: &mut Node) {
 
 /// The memory that keys take.
 pub fn used_memory(node: &mut Node) -> u64 {
-    match &mut node.memory {
+    match &mut node.usage.meter {
         Some(meter) => meter.used(&node.keyspace),
         None => Meter::of(&node.keyspace).used(&node.keyspace),
     }
@@ -161,14 +161,14 @@ fn memory_section(text: &mut String, node: &mut Node) {
          maxmemory_policy:{}\r\nmem_fragmentation_ratio:1.00\r\nmem_not_counted_for_evict:0\r\n\
          mem_allocator:model\r\nactive_defrag_running:0\r\nlazyfree_pending_objects:0\r\n\
          lazyfreed_objects:0\r\n",
-        node.scripts.len(),
+        node.scripting.cache.len(),
         with_unit(most),
         node.settings.text("maxmemory-policy"),
     );
 }
 
 fn persistence(text: &mut String, node: &mut Node) {
-    let (saving, now_s) = (&node.saving, node.now_ms / 1_000);
+    let (saving, now_s) = (&node.saving, node.clock.now_ms / 1_000);
     let signed =
         |seconds: Option<u64>| seconds.map_or(-1, |s| i64::try_from(s).unwrap_or(i64::MAX));
     let status = |failed: bool| if failed { "err" } else { "ok" };
@@ -185,7 +185,7 @@ fn persistence(text: &mut String, node: &mut Node) {
          aof_current_rewrite_time_sec:{}\r\naof_last_bgrewrite_status:{}\r\naof_rewrites:{}\r\n\
          aof_rewrites_consecutive_failures:{}\r\naof_last_write_status:{}\r\n\
          aof_last_cow_size:0\r\nmodule_fork_in_progress:0\r\nmodule_fork_last_cow_size:0\r\n",
-        u8::from(node.starting_ms.is_some()),
+        u8::from(node.startup.since_ms.is_some()),
         saving.changes,
         u8::from(saving.begun.is_some()),
         saving.saved_s,
@@ -205,7 +205,7 @@ fn persistence(text: &mut String, node: &mut Node) {
         saving.failed_rewrites,
         status(saving.append_failed),
     );
-    if let Some(since_ms) = node.starting_ms {
+    if let Some(since_ms) = node.startup.since_ms {
         let _ = write!(
             text,
             "loading_start_time:{}\r\nloading_total_bytes:0\r\nloading_rdb_used_mem:0\r\n\
@@ -258,16 +258,16 @@ fn cluster_section(text: &mut String, node: &mut Node) {
 }
 
 fn replication(text: &mut String, node: &mut Node) {
-    match node.master {
+    match node.peers.master {
         None => text.push_str("role:master\r\n"),
         Some(master) => replica_lines(text, node, master),
     }
-    let _ = write!(text, "connected_slaves:{}\r\n", node.replicas.len());
+    let _ = write!(text, "connected_slaves:{}\r\n", node.peers.replicas.len());
     if node.config.min_replicas_to_write > 0 && node.config.min_replicas_max_lag > 0 {
-        let _ = write!(text, "min_slaves_good_slaves:{}\r\n", node.good_replicas);
+        let _ = write!(text, "min_slaves_good_slaves:{}\r\n", node.peers.good_replicas);
     }
-    for (n, replica) in node.replicas.iter().enumerate() {
-        let lag = (node.now_ms / 1_000).saturating_sub(replica.acked_at_s);
+    for (n, replica) in node.peers.replicas.iter().enumerate() {
+        let lag = (node.clock.now_ms / 1_000).saturating_sub(replica.acked_at_s);
         let (state, lag) = if replica.online { ("online", lag) } else { ("send_bulk", 0) };
         let (ip, port, acked) = (replica.address.ip(), replica.address.port(), replica.acked);
         let _ =
@@ -285,7 +285,7 @@ fn replication(text: &mut String, node: &mut Node) {
          master_repl_offset:{}\r\nsecond_repl_offset:{end}\r\nrepl_backlog_active:{}\r\n\
          repl_backlog_size:{}\r\nrepl_backlog_first_byte_offset:{first}\r\n\
          repl_backlog_histlen:{length}\r\n",
-        ManualFailover::state(node.failover.as_ref()),
+        ManualFailover::state(node.peers.failover.as_ref()),
         history.id,
         history.offset,
         u8::from(history.is_kept()),
@@ -294,7 +294,7 @@ fn replication(text: &mut String, node: &mut Node) {
 }
 
 fn sentinel_section(text: &mut String, node: &mut Node) {
-    let now = Ms::try_from(node.now_ms).unwrap_or(Ms::MAX / 4);
+    let now = Ms::try_from(node.clock.now_ms).unwrap_or(Ms::MAX / 4);
     if let Some(own) = &node.sentinel {
         report::section(text, own, now);
     }
@@ -302,8 +302,8 @@ fn sentinel_section(text: &mut String, node: &mut Node) {
 
 /// The lines of a replica only.
 fn replica_lines(text: &mut String, node: &Node, master: SocketAddrV4) {
-    let (link, up) = (&node.link, node.is_linked());
-    let now_s = node.now_ms / 1_000;
+    let (link, up) = (&node.peers.link, node.peers.is_linked());
+    let now_s = node.clock.now_ms / 1_000;
     let heard = if up { seconds_since(now_s, link.heard_s) } else { -1 };
     let syncs = link.state == LinkState::Sync;
     let known = up || link.resumes_in.is_some();

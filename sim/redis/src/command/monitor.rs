@@ -19,7 +19,7 @@ pub fn monitor(call: &mut Call) -> Outcome {
     if call.session.may_not_wait() {
         return Err(Reply::error("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
-    if call.session.from_master || call.session.monitors {
+    if call.session.replication.from_master || call.session.monitors {
         return Ok(Reply::SILENCE);
     }
     call.session.monitors = true;
@@ -29,10 +29,10 @@ pub fn monitor(call: &mut Call) -> Outcome {
 
 /// Sends the current command to all sessions in MONITOR mode, without passwords.
 pub fn show(node: &mut Node, session: &mut Session, command: &Command, args: &[Bytes]) {
-    let (seconds, micros) = (node.now_us / 1_000_000, node.now_us % 1_000_000);
+    let (seconds, micros) = (node.clock.now_us / 1_000_000, node.clock.now_us % 1_000_000);
     let from = match session.script {
         Some(_) => "lua".to_owned(),
-        None => session.addresses[0].to_string(),
+        None => session.client.addresses[0].to_string(),
     };
     let mut line = format!("{seconds}.{micros:06} [{} {from}]", session.db);
     let secret = secret_words(command, args);

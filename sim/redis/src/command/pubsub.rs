@@ -67,7 +67,7 @@ fn listen(call: &mut Call, kind: Channel, what: &'static str) -> Outcome {
     for name in call.from(1) {
         call.node.clients.listen(call.session, kind, name);
         let push = confirmation(call.session, what, Some(name));
-        call.session.push(&push);
+        call.session.replies.push(&push);
     }
     Ok(Reply::SILENCE)
 }
@@ -87,11 +87,11 @@ fn unlisten(call: &mut Call, kind: Channel, what: &'static str) -> Outcome {
     for name in &names {
         call.node.clients.unlisten(call.session, kind, name);
         let push = confirmation(call.session, what, Some(name));
-        call.session.push(&push);
+        call.session.replies.push(&push);
     }
     if names.is_empty() {
         let push = confirmation(call.session, what, None);
-        call.session.push(&push);
+        call.session.replies.push(&push);
     }
     Ok(Reply::SILENCE)
 }

@@ -36,22 +36,22 @@ pub fn replicaof(call: &mut Call) -> Outcome {
     if call.node.cluster.is_some() {
         return Err(Reply::error("ERR REPLICAOF not allowed in cluster mode."));
     }
-    if call.node.failover.is_some() {
+    if call.node.peers.failover.is_some() {
         return Err(Reply::error("ERR REPLICAOF not allowed while failing over."));
     }
     if (&call.word(1)[..], &call.word(2)[..]) == (b"NO", b"ONE") {
-        if call.node.master.is_some() {
+        if call.node.peers.master.is_some() {
             call.session.after = After::Follow(None);
         }
         return Ok(Reply::OK);
     }
-    if call.node.replicas.iter().any(|replica| replica.session == call.session.id) {
+    if call.node.peers.replicas.iter().any(|replica| replica.session == call.session.id) {
         return Err(Reply::error("ERR Command is not valid when client is a replica."));
     }
     let port = integer(&call.args[2]).and_then(|port| u16::try_from(port).ok());
     let port = port.ok_or(Reply::error("ERR Invalid master port"))?;
     let master = address(&call.args[1], port).ok_or(Reply::error("ERR Invalid master host"))?;
-    if call.node.master == Some(master) {
+    if call.node.peers.master == Some(master) {
         return Ok(Reply::simple("OK Already connected to specified master"));
     }
     call.session.after = After::Follow(Some(master));
@@ -69,8 +69,8 @@ fn address(host: &[u8], port: u16) -> Option<SocketAddrV4> {
 pub fn role(call: &mut Call) -> Outcome {
     let node = &call.node;
     let offset = Reply::Integer(i64::try_from(node.history.offset).unwrap_or(i64::MAX));
-    let Some(master) = node.master else {
-        let online = node.replicas.iter().filter(|replica| replica.online);
+    let Some(master) = node.peers.master else {
+        let online = node.peers.replicas.iter().filter(|replica| replica.online);
         let replica = |r: &crate::peers::Replica| {
             let ip = Bytes::from(r.address.ip().to_string());
             let words = [ip, digits(r.address.port()), digits(r.acked)];
@@ -79,12 +79,12 @@ pub fn role(call: &mut Call) -> Outcome {
         let replicas = online.map(replica).collect();
         return Ok(Reply::Array(vec![Reply::Bulk(word("master")), offset, Reply::Array(replicas)]));
     };
-    let offset = if node.is_linked() { offset } else { Reply::Integer(-1) };
+    let offset = if node.peers.is_linked() { offset } else { Reply::Integer(-1) };
     Ok(Reply::Array(vec![
         Reply::Bulk(word("slave")),
         Reply::Bulk(Bytes::from(master.ip().to_string())),
         Reply::Integer(i64::from(master.port())),
-        Reply::Bulk(word(node.link.state.word())),
+        Reply::Bulk(word(node.peers.link.state.word())),
         offset,
     ]))
 }
@@ -99,18 +99,18 @@ pub fn failover(call: &mut Call) -> Outcome {
     if let [word] = call.from(1)
         && word.eq_ignore_ascii_case(b"ABORT")
     {
-        if call.node.failover.is_none() {
+        if call.node.peers.failover.is_none() {
             return Err(Reply::error("ERR No failover in progress."));
         }
         call.session.after = After::AbortFailover;
         return Ok(Reply::OK);
     }
     let (to, timeout_ms, force) = failover_words(call)?;
-    let refusal = if call.node.failover.is_some() {
+    let refusal = if call.node.peers.failover.is_some() {
         Some("ERR FAILOVER already in progress.")
-    } else if call.node.master.is_some() {
+    } else if call.node.peers.master.is_some() {
         Some("ERR FAILOVER is not valid when server is a replica.")
-    } else if call.node.replicas.is_empty() {
+    } else if call.node.peers.replicas.is_empty() {
         Some("ERR FAILOVER requires connected replicas.")
     } else if force && (timeout_ms.is_none() || to.is_none()) {
         Some("ERR FAILOVER with force option requires both a timeout and target HOST and IP.")
@@ -124,9 +124,9 @@ pub fn failover(call: &mut Call) -> Outcome {
         None => None,
         Some((host, port)) => Some(target(call, &host, port)?),
     };
-    let until_ms = timeout_ms.map(|timeout| call.node.now_ms.saturating_add(timeout));
+    let until_ms = timeout_ms.map(|timeout| call.node.clock.now_ms.saturating_add(timeout));
     // Set at once: from here on writes are paused, so the replica can reach the offset.
-    call.node.failover = Some(ManualFailover { to, until_ms, force, in_progress: false });
+    call.node.peers.failover = Some(ManualFailover { to, until_ms, force, in_progress: false });
     call.session.after = After::FailOver;
     Ok(Reply::OK)
 }
@@ -165,7 +165,7 @@ fn failover_words(call: &Call) -> Result<FailoverWords, Reply> {
 /// The replica named by FAILOVER TO.
 fn target(call: &Call, host: &[u8], port: i64) -> Result<SocketAddrV4, Reply> {
     let named = u16::try_from(port).ok().and_then(|port| address(host, port));
-    let replica = call.node.replicas.iter().find(|replica| Some(replica.address) == named);
+    let replica = call.node.peers.replicas.iter().find(|replica| Some(replica.address) == named);
     match replica {
         None => Err(Reply::error("ERR FAILOVER target HOST and PORT is not a replica.")),
         Some(replica) if !replica.online => {
@@ -177,7 +177,7 @@ fn target(call: &Call, host: &[u8], port: i64) -> Result<SocketAddrV4, Reply> {
 
 /// WAIT numreplicas timeout: counts replicas that acknowledged this connection's last write.
 pub fn wait(call: &mut Call) -> Outcome {
-    if call.node.master.is_some() {
+    if call.node.peers.master.is_some() {
         let since = match call.node.differs(Difference::TextsOfValkey) {
             true => "",
             false => "since Redis 4.0 ",
@@ -192,7 +192,7 @@ pub fn wait(call: &mut Call) -> Outcome {
     let replicas = call.integer(1)?.max(0);
     let timeout_ms = timeout(call, 2)?;
     let replicas = usize::try_from(replicas).map_err(|_| Reply::error(NOT_INTEGER))?;
-    let offset = call.session.last_write;
+    let offset = call.session.replication.last_write;
     wait_for(call, Quorum { offset, replicas, synced: None, timeout_ms })
 }
 
@@ -206,7 +206,7 @@ pub fn waitaof(call: &mut Call) -> Outcome {
     let replicas = integer(&call.args[2]).and_then(|number| usize::try_from(number).ok());
     let replicas = replicas.ok_or(Reply::error("ERR value is out of range, must be positive"))?;
     let timeout_ms = timeout(call, 3)?;
-    if call.node.master.is_some() {
+    if call.node.peers.master.is_some() {
         return Err(Reply::error(
             "ERR WAITAOF cannot be used with replica instances. Please also note that writes to \
              replicas are just local and are not propagated.",
@@ -215,7 +215,7 @@ pub fn waitaof(call: &mut Call) -> Outcome {
     if local && call.node.config.append == Append::None {
         return Err(Reply::error(NO_FILE));
     }
-    let offset = call.session.last_write;
+    let offset = call.session.replication.last_write;
     wait_for(call, Quorum { offset, replicas, synced: Some(local), timeout_ms })
 }
 
@@ -224,7 +224,7 @@ fn timeout(call: &Call, nth: usize) -> Result<u64, Reply> {
     let ms = integer(&call.args[nth])
         .ok_or(Reply::error("ERR timeout is not an integer or out of range"))?;
     let ms = u64::try_from(ms).map_err(|_| Reply::error("ERR timeout is negative"))?;
-    let ends = i64::try_from(call.node.now_ms.saturating_add(ms)).is_ok();
+    let ends = i64::try_from(call.node.clock.now_ms.saturating_add(ms)).is_ok();
     if !ends && call.node.differs(Difference::WaitAof) {
         return Err(Reply::error("ERR timeout is out of range"));
     }
@@ -254,13 +254,15 @@ pub fn replconf(call: &mut Call) -> Outcome {
         match &pair[0].to_ascii_lowercase()[..] {
             b"listening-port" => {
                 let number = number.ok_or(Reply::error(NOT_INTEGER))?;
-                call.session.announced.port = u16::try_from(number).unwrap_or(0);
+                call.session.replication.announced.port = u16::try_from(number).unwrap_or(0);
             }
             b"ip-address" => {
                 let ip = std::str::from_utf8(&pair[1]).ok().and_then(|ip| ip.parse().ok());
-                call.session.announced.ip = ip;
+                call.session.replication.announced.ip = ip;
             }
-            b"capa" => call.session.announced.psync2 |= pair[1].eq_ignore_ascii_case(b"psync2"),
+            b"capa" => {
+                call.session.replication.announced.psync2 |= pair[1].eq_ignore_ascii_case(b"psync2")
+            }
             b"ack" => {
                 let further = pairs.chunks_exact(2).nth(nth + 1);
                 let synced = further.filter(|pair| pair[0].eq_ignore_ascii_case(b"fack"));
@@ -283,8 +285,8 @@ pub fn replconf(call: &mut Call) -> Outcome {
 fn acknowledge(call: &mut Call, offset: Option<i64>, synced: Option<i64>) {
     let Some(offset) = offset.and_then(|offset| u64::try_from(offset).ok()) else { return };
     let synced = synced.and_then(|offset| u64::try_from(offset).ok()).unwrap_or(0);
-    let (session, now_s) = (call.session.id, call.node.now_ms / 1_000);
-    let replica = call.node.replicas.iter_mut().find(|r| r.session == session);
+    let (session, now_s) = (call.session.id, call.node.clock.now_ms / 1_000);
+    let replica = call.node.peers.replicas.iter_mut().find(|r| r.session == session);
     let Some(replica) = replica else { return };
     replica.acked = replica.acked.max(offset);
     replica.synced = replica.synced.max(synced);
@@ -300,16 +302,16 @@ pub fn psync(call: &mut Call) -> Outcome {
     let node = &call.node;
     let promotes = call.args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"FAILOVER"));
     let id = &call.args[1];
-    if promotes && node.master.is_none() {
+    if promotes && node.peers.master.is_none() {
         return Err(Reply::error("ERR PSYNC FAILOVER can't be sent to a master."));
     }
     if promotes && !id.eq_ignore_ascii_case(node.history.id.as_bytes()) {
         return Err(Reply::error("ERR PSYNC FAILOVER replid must match my replid."));
     }
-    if node.failover.is_some() {
+    if node.peers.failover.is_some() {
         return Err(Reply::error("NOMASTERLINK Can't SYNC while failing over"));
     }
-    if !promotes && node.master.is_some() && !node.is_linked() {
+    if !promotes && node.peers.master.is_some() && !node.peers.is_linked() {
         return Err(Reply::error("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
     let next = call.integer(2)?;

@@ -6,9 +6,10 @@ use crate::call::{Call, Family, Outcome, container};
 use crate::compat::Difference;
 use crate::digest::sha1_hex;
 use crate::frame::Reply;
-use crate::node::{Busy, Node};
+use crate::node::Node;
 use crate::script;
 use crate::script::Program;
+use crate::scripting::Busy;
 
 /// The commands of this file, by name.
 pub const FAMILY: Family = &[
@@ -64,9 +65,9 @@ fn of_body<'a>(call: &mut Call<'a>, read_only: bool) -> Result<Program<'a>, Repl
     let words = split_words(call.integer(2)?, call.from(3))?;
     let body = &call.args[1];
     let sha = sha1_hex(body);
-    if !call.node.scripts.contains_key(&sha) {
+    if !call.node.scripting.cache.contains_key(&sha) {
         script::check(&sha, body)?;
-        call.node.scripts.insert(sha.clone(), Bytes::copy_from_slice(body));
+        call.node.scripting.cache.insert(sha.clone(), Bytes::copy_from_slice(body));
     }
     script::of_body(&sha, body, words, read_only)
 }
@@ -84,7 +85,7 @@ pub fn evalsha_ro<'a>(call: &mut Call<'a>) -> Result<Program<'a>, Reply> {
 fn of_known<'a>(call: &mut Call<'a>, read_only: bool) -> Result<Program<'a>, Reply> {
     let words = split_words(call.integer(2)?, call.from(3))?;
     let sha = Bytes::from(call.args[1].to_ascii_lowercase());
-    let Some(body) = call.node.scripts.get(&sha).cloned() else {
+    let Some(body) = call.node.scripting.cache.get(&sha).cloned() else {
         return Err(no_script(call.node));
     };
     script::of_body(&sha, &body, words, read_only)
@@ -111,13 +112,13 @@ pub fn load(call: &mut Call) -> Outcome {
     let body = &call.args[2];
     let sha = sha1_hex(body);
     script::check(&sha, body)?;
-    call.node.scripts.insert(sha.clone(), Bytes::copy_from_slice(body));
+    call.node.scripting.cache.insert(sha.clone(), Bytes::copy_from_slice(body));
     Ok(Reply::Bulk(sha))
 }
 
 /// SCRIPT EXISTS sha1 ...
 pub fn exists(call: &mut Call) -> Outcome {
-    let known = |sha: &Bytes| call.node.scripts.contains_key(&sha.to_ascii_lowercase()[..]);
+    let known = |sha: &Bytes| call.node.scripting.cache.contains_key(&sha.to_ascii_lowercase()[..]);
     let replies = call.from(2).iter().map(|sha| Reply::Integer(i64::from(known(sha))));
     Ok(Reply::Array(replies.collect()))
 }
@@ -126,7 +127,7 @@ pub fn exists(call: &mut Call) -> Outcome {
 pub fn flush(call: &mut Call) -> Outcome {
     let known = |word: &Bytes| matches!(&word.to_ascii_uppercase()[..], b"SYNC" | b"ASYNC");
     if call.from(3).is_empty() && call.from(2).iter().all(known) {
-        call.node.scripts.clear();
+        call.node.scripting.cache.clear();
         return Ok(Reply::OK);
     }
     Err(Reply::error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"))
@@ -134,7 +135,7 @@ pub fn flush(call: &mut Call) -> Outcome {
 
 /// SCRIPT DEBUG: there is no debugger.
 pub fn debug(call: &mut Call) -> Outcome {
-    if call.session.transaction.is_running() || !call.session.output.is_empty() {
+    if call.session.transaction.is_running() || !call.session.replies.buffer.is_empty() {
         return Err(Reply::error("ERR SCRIPT DEBUG must be called outside a pipeline"));
     }
     match &call.word(2)[..] {
@@ -161,13 +162,13 @@ pub fn kill(call: &mut Call) -> Outcome {
 
 /// Kills the script that holds the node, if it is of the requested kind; its caller gets an error.
 pub fn end_script(call: &mut Call, function: bool) -> Outcome {
-    let Some(busy) = call.node.busy.take() else {
+    let Some(busy) = call.node.scripting.busy.take() else {
         return Err(Reply::error("NOTBUSY No scripts in execution right now."));
     };
     let refusal = if busy.wrote { Some(Reply::error(UNKILLABLE)) } else { None };
     let refusal = refusal.or((busy.function.is_some() != function).then(|| is_busy(&busy)));
     if let Some(refusal) = refusal {
-        call.node.busy = Some(busy);
+        call.node.scripting.busy = Some(busy);
         return Err(refusal);
     }
     if busy.endless {

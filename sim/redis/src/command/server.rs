@@ -46,7 +46,7 @@ pub fn flushall(call: &mut Call) -> Outcome {
     let outcome = flush(call, 0..DATABASES)?;
     let node = &mut *call.node;
     node.saving.begun = None;
-    if !node.save_points().is_empty() && !node.loading {
+    if !node.save_points().is_empty() && !node.startup.replays {
         // The snapshot already contains this command's changes; `publish` counts them only later.
         let own = node.effects.changes.iter().filter(|change| !change.by_node).count();
         node.saving.flushed = Some((dump(node), node.saving.changes + own as u64));
@@ -95,7 +95,7 @@ pub fn debug(call: &mut Call) -> Outcome {
             Ok(Reply::OK)
         }
         (b"SET-ACTIVE-EXPIRE", [switch]) => {
-            call.node.rests = integer(switch).is_none_or(|switch| switch == 0);
+            call.node.active_expire_disabled = integer(switch).is_none_or(|switch| switch == 0);
             Ok(Reply::OK)
         }
         (b"ERROR", [text]) => Err(Reply::Error(bytes::Bytes::copy_from_slice(text))),

@@ -79,7 +79,7 @@ pub fn set(call: &mut Call) -> Outcome {
 
 /// Whether a string with this expiry time is never created, as in Valkey.
 fn creates_nothing(call: &Call, until_ms: u64) -> bool {
-    let trusting = call.node.loading || call.node.master.is_some();
+    let trusting = call.node.startup.replays || call.node.peers.master.is_some();
     let is_over = until_ms <= call.time_ms() && !trusting;
     is_over && call.node.differs(Difference::PastEndCreatesNothing)
 }

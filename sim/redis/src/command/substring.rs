@@ -17,7 +17,7 @@ pub const FAMILY: Family = &[
 /// Refuses a string that `added` bytes after the first `length` would make too long.
 pub fn check_length(call: &Call, length: usize, added: usize) -> Result<(), Reply> {
     let longest = call.node.limits.word;
-    let trusted = call.session.from_master;
+    let trusted = call.session.replication.from_master;
     if !trusted && length.checked_add(added).is_none_or(|sum| sum > longest) {
         return Err(Reply::error("ERR string exceeds maximum allowed size (proto-max-bulk-len)"));
     }

@@ -71,7 +71,7 @@ pub fn exec(call: &mut Call) -> Result<Option<Vec<Arguments>>, Reply> {
 
 /// Whether a watched key has expired since it was watched (`isWatchedKeyExpired`).
 fn watched_expired(call: &Call) -> bool {
-    let (node, now) = (&call.node, call.node.now_ms);
+    let (node, now) = (&call.node, call.node.clock.now_ms);
     let expired = |watched: &Watched| {
         let entry = node.keyspace.db(watched.db).get(&watched.key);
         !watched.had_expired && entry.is_some_and(|entry| entry.is_expired(now))
@@ -84,7 +84,7 @@ pub fn watch(call: &mut Call) -> Outcome {
     if call.session.transaction.is_open() {
         return Err(Reply::error("ERR WATCH inside MULTI is not allowed"));
     }
-    let (db, id, now) = (call.session.db, call.session.id, call.node.now_ms);
+    let (db, id, now) = (call.session.db, call.session.id, call.node.clock.now_ms);
     for name in call.from(1) {
         if call.session.transaction.is_touched() {
             break;

@@ -8,23 +8,23 @@ use crate::frame::{Arguments, Protocol, Reply};
 /// Executes the queued commands; returns all replies in one.
 pub fn run(call: &mut Call, queued: &[Arguments], execute: Execute) -> Outcome {
     call.session.transaction.run(queued.len());
-    call.session.aside = Some(Vec::new());
+    call.session.replies.aside = Some(Vec::new());
     let mut replies = Vec::with_capacity(queued.len());
     for args in queued {
         let command = call.node.command_of(args).expect("only known commands are queued");
-        let spoken = call.session.protocol;
+        let spoken = call.session.replies.protocol;
         let reply = execute(call.node, call.session, command, args);
-        if call.session.protocol != spoken {
+        if call.session.replies.protocol != spoken {
             replies.iter_mut().for_each(|reply| *reply = encoded(reply, spoken));
         }
-        let pushes = call.session.aside.replace(Vec::new()).unwrap_or_default();
+        let pushes = call.session.replies.aside.replace(Vec::new()).unwrap_or_default();
         replies.push(if pushes.is_empty() { reply } else { behind(pushes, reply) });
         if call.session.blocked.is_some() {
             // A script does not terminate: the commands after it are never reached.
             break;
         }
     }
-    call.session.aside = None;
+    call.session.replies.aside = None;
     call.session.transaction.end_run();
     if call.session.blocked.is_some() {
         return Ok(Reply::SILENCE);

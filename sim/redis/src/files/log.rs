@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 
-use crate::node::PropagatedCommand;
+use crate::effects::PropagatedCommand;
 use crate::persistence::Script;
 
 /// The state of the append-only file.

@@ -36,7 +36,7 @@ impl ClientKind {
 
     /// The type of a session.
     pub fn of(node: &Node, session: &Session) -> ClientKind {
-        if session.from_master {
+        if session.replication.from_master {
             ClientKind::Master
         } else if is_replica(node, session) {
             ClientKind::Replica
@@ -49,16 +49,16 @@ impl ClientKind {
 }
 
 fn is_replica(node: &Node, session: &Session) -> bool {
-    node.replicas.iter().any(|replica| replica.session == session.id)
+    node.peers.replicas.iter().any(|replica| replica.session == session.id)
 }
 
 /// One connection's line, without its end.
 pub fn line(node: &Node, session: &Session) -> String {
-    let seconds_since = |ms: u64| node.now_ms.saturating_sub(ms) / 1_000;
-    let [client, own] = session.addresses;
-    let [since, used] = session.since_ms;
+    let seconds_since = |ms: u64| node.clock.now_ms.saturating_sub(ms) / 1_000;
+    let [client, own] = session.client.addresses;
+    let [since, used] = session.client.since_ms;
     let mut text = format!("id={} addr={client} laddr={own} fd={}", session.id, session.id + 7);
-    let name = String::from_utf8_lossy(&session.name);
+    let name = String::from_utf8_lossy(&session.client.name);
     let (age, idle) = (seconds_since(since), seconds_since(used));
     let _ = write!(text, " name={name} age={age} idle={idle} flags={}", flags(node, session));
     if node.config.compat == Compat::Valkey90 {
@@ -80,12 +80,16 @@ pub fn line(node: &Node, session: &Session) -> String {
     );
     let command = session.last_command.map_or("NULL", |command| command.lower);
     let user = session.user.as_deref().unwrap_or(b"default");
-    let user =
-        if session.from_master { "(superuser)".into() } else { String::from_utf8_lossy(user) };
-    let protocol = if session.protocol == Protocol::Three { 3 } else { 2 };
+    let user = if session.replication.from_master {
+        "(superuser)".into()
+    } else {
+        String::from_utf8_lossy(user)
+    };
+    let protocol = if session.replies.protocol == Protocol::Three { 3 } else { 2 };
     let _ = write!(text, " cmd={command} user={user} redir=-1 resp={protocol}");
     if shows_library {
-        let [name, version] = session.library.each_ref().map(|text| String::from_utf8_lossy(text));
+        let [name, version] =
+            session.client.library.each_ref().map(|text| String::from_utf8_lossy(text));
         let _ = write!(text, " lib-name={name} lib-ver={version}");
         let thread = if node.config.compat.server() == "redis" { " io-thread=0" } else { "" };
         let _ = write!(text, "{thread} tot-net-in=26 tot-net-out=0 tot-cmds=0");
@@ -97,14 +101,14 @@ fn flags(node: &Node, session: &Session) -> String {
     let letters = [
         ('O', session.monitors),
         ('S', is_replica(node, session)),
-        ('M', session.from_master),
+        ('M', session.replication.from_master),
         ('P', !session.subscriptions.is_empty()),
         ('x', session.transaction.commands().is_some()),
         ('b', session.blocked.is_some()),
         ('d', session.transaction.is_touched()),
-        ('c', session.closing == Some(Closing::AfterOutput)),
-        ('A', session.closing == Some(Closing::AtOnce)),
-        ('r', session.reads_here),
+        ('c', session.replies.closing == Some(Closing::AfterOutput)),
+        ('A', session.replies.closing == Some(Closing::AtOnce)),
+        ('r', session.routing.reads_here),
         ('e', session.stays),
     ];
     let flags: String = letters.iter().filter(|(_, is)| *is).map(|(letter, _)| *letter).collect();

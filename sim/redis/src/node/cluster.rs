@@ -31,7 +31,7 @@ impl Node {
             "" => cluster.set_up(&config.members),
             file => cluster.read_file(file),
         }
-        self.master = cluster.own_master().map(|master| master.address);
+        self.peers.master = cluster.own_master().map(|master| master.address);
         self.cluster = Some(Box::new(cluster));
     }
 
@@ -46,10 +46,10 @@ impl Node {
 
     fn cluster_moment(&mut self) -> ClusterMoment {
         let ms = |ms: u64| Ms::try_from(ms).unwrap_or(Ms::MAX / 4);
-        let down_since_s = self.link.down_since_s.unwrap_or(0);
-        let heard_s = if self.is_linked() { self.link.heard_s } else { down_since_s };
+        let down_since_s = self.peers.link.down_since_s.unwrap_or(0);
+        let heard_s = if self.peers.is_linked() { self.peers.link.heard_s } else { down_since_s };
         ClusterMoment {
-            now: ms(self.now_ms),
+            now: ms(self.clock.now_ms),
             offset: self.history.offset,
             heard_at: ms(heard_s.saturating_mul(1_000)),
             chance: self.dice.draw(usize::MAX) as u64,

@@ -3,18 +3,19 @@
 use bytes::Bytes;
 use lockstorm_platform::trace::KeyChange;
 
+use crate::effects::{Change, PropagatedCommand};
 use crate::frame::Arguments;
 use crate::keyspace::{Entry, Key};
-use crate::node::{Change, Node, PropagatedCommand};
+use crate::node::Node;
 use crate::session::{Channel, Session};
 
 impl Node {
     /// The live entry of a key. A master deletes an expired one and propagates that to its
     /// replicas; a replica only hides it; the master's commands never see a key as expired.
     pub fn live(&mut self, session: &mut Session, key: &[u8]) -> Option<&Entry> {
-        let expired = self.keyspace.db(session.db).get(key)?.is_expired(self.now_ms);
-        if expired && !self.loading && !session.from_master {
-            if self.master.is_none() && !self.is_paused() {
+        let expired = self.keyspace.db(session.db).get(key)?.is_expired(self.clock.now_ms);
+        if expired && !self.startup.replays && !session.replication.from_master {
+            if self.peers.master.is_none() && !self.is_paused() {
                 self.expire(session, key);
             }
             return None;
@@ -24,14 +25,14 @@ impl Node {
 
     /// Notes for the meter that the size of a key may have changed.
     fn weigh(&mut self, db: usize, key: &Key) {
-        if let Some(memory) = &mut self.memory {
+        if let Some(memory) = &mut self.usage.meter {
             memory.note(db, key);
         }
     }
 
     /// Deletes an expired key of the session's database.
     pub fn expire(&mut self, session: &mut Session, key: &[u8]) {
-        debug_assert!(self.master.is_none(), "a replica never expires by itself");
+        debug_assert!(self.peers.master.is_none(), "a replica never expires by itself");
         self.drop_key(session.db, key, KeyChange::Expired, true);
         self.figures.expired_keys += 1;
         self.notify(session, b'x', "expired", key);
@@ -41,7 +42,7 @@ impl Node {
     /// it is freed lazily.
     pub fn drop_key(&mut self, db: usize, key: &[u8], change: KeyChange, by_node: bool) -> bool {
         let Some((key, _)) = self.keyspace.db_mut(db).remove(key) else { return false };
-        if self.propagates {
+        if self.propagation.is_consumed {
             let lazy = match change {
                 KeyChange::Evicted => "lazyfree-lazy-eviction",
                 _ => "lazyfree-lazy-expire",
@@ -57,8 +58,8 @@ impl Node {
 
     /// Adds a command to the effects, if they have a consumer.
     pub fn propagate(&mut self, db: usize, by_node: bool, command: impl FnOnce() -> Arguments) {
-        if self.propagates && !self.loading {
-            let (command, unit) = (command(), self.unit);
+        if self.propagation.is_consumed && !self.startup.replays {
+            let (command, unit) = (command(), self.propagation.unit);
             self.effects.commands.push(PropagatedCommand { db, command, by_node, unit });
         }
     }
@@ -68,7 +69,7 @@ impl Node {
         let entry = self.keyspace.db_mut(db).entry_mut(&key);
         let until_ms = entry.and_then(|entry| {
             entry.value.settle(&self.limits);
-            entry.used_ms.set(self.now_ms);
+            entry.used_ms.set(self.clock.now_ms);
             entry.until_ms()
         });
         self.clients.note(db, &key, change);
@@ -78,11 +79,15 @@ impl Node {
 
     /// Deletes all expired keys: the active expire cycle of a master.
     pub fn expire_all(&mut self) {
-        if self.master.is_some() || self.loading || self.is_paused() || self.rests {
+        if self.peers.master.is_some()
+            || self.startup.replays
+            || self.is_paused()
+            || self.active_expire_disabled
+        {
             return;
         }
         let mut nobody = Session::default();
-        for (db, key) in self.keyspace.expired(self.now_ms) {
+        for (db, key) in self.keyspace.expired(self.clock.now_ms) {
             nobody.db = db;
             self.expire(&mut nobody, &key);
         }

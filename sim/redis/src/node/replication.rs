@@ -11,23 +11,23 @@ impl Node {
     /// Becomes a replica, or follows another master. A former master requests a resynchronisation
     /// with its own history (`replicationSetMaster`).
     pub fn follow(&mut self, master: SocketAddrV4) {
-        if self.master.is_none() {
+        if self.peers.master.is_none() {
             self.history.keep();
-            self.propagates = true;
-            self.link = MasterLink { resumes_in: Some(0), ..MasterLink::default() };
+            self.propagation.is_consumed = true;
+            self.peers.link = MasterLink { resumes_in: Some(0), ..MasterLink::default() };
         }
-        self.master = Some(master);
+        self.peers.master = Some(master);
         self.lose_master();
         self.clients.end_waits_by_role();
     }
 
     /// Becomes a master: from now on its data has another history (`replicationUnsetMaster`).
     pub fn lead(&mut self) {
-        self.master = None;
-        self.link = MasterLink::default();
+        self.peers.master = None;
+        self.peers.link = MasterLink::default();
         let id = self.fresh_id();
         self.history.go_on_as(id);
-        self.replicas.clear();
+        self.peers.replicas.clear();
         self.recount_good_replicas();
     }
 
@@ -36,22 +36,22 @@ impl Node {
     pub fn resume(&mut self, id: String, offset: u64, db: usize) {
         let own = self.history.id.clone();
         self.history.take_over(id, offset);
-        if self.master.is_some() {
-            self.link.resumes_in = Some(db);
+        if self.peers.master.is_some() {
+            self.peers.link.resumes_in = Some(db);
         } else {
             // The file's id becomes the previous one: replicas of that history may continue up to
             // here.
             self.history.go_on_as(own);
         }
-        self.propagates = true;
+        self.propagation.is_consumed = true;
     }
 
     /// Marks the link to the master as down.
     pub fn lose_master(&mut self) {
-        if self.is_linked() {
-            self.link.down_since_s = Some(self.now_ms / 1_000);
+        if self.peers.is_linked() {
+            self.peers.link.down_since_s = Some(self.clock.now_ms / 1_000);
         }
-        self.link.state = LinkState::Connect;
+        self.peers.link.state = LinkState::Connect;
     }
 
     /// A fresh id of a history: 40 hexadecimal digits.
@@ -66,7 +66,7 @@ impl Node {
 
     /// Begins to count the stream for the first replica.
     pub fn begin_stream(&mut self) {
-        self.propagates = true;
+        self.propagation.is_consumed = true;
         if !self.history.is_kept() {
             let id = self.fresh_id();
             self.history.begin(id);
@@ -75,7 +75,7 @@ impl Node {
 
     /// The replica to which a failover may turn now.
     pub fn caught_up(&self, to: Option<SocketAddrV4>) -> Option<SocketAddrV4> {
-        let mut replicas = self.replicas.iter().filter(|replica| replica.online);
+        let mut replicas = self.peers.replicas.iter().filter(|replica| replica.online);
         let up =
             |r: &&Replica| to.is_none_or(|to| r.address == to) && r.acked == self.history.offset;
         replicas.find(up).map(|replica| replica.address)
@@ -87,7 +87,7 @@ impl Node {
             let offset = if quorum.synced.is_some() { replica.synced } else { replica.acked };
             replica.online && offset >= quorum.offset
         };
-        self.replicas.iter().filter(has).count()
+        self.peers.replicas.iter().filter(has).count()
     }
 
     /// Whether the node's own file is synced up to an offset: `fsynced_reploff`.
@@ -97,10 +97,10 @@ impl Node {
 
     /// Counts the replicas whose last acknowledgement is recent enough, as `replicationCron` does.
     pub fn recount_good_replicas(&mut self) {
-        let (now_s, lag) = (self.now_ms / 1_000, self.config.min_replicas_max_lag);
+        let (now_s, lag) = (self.clock.now_ms / 1_000, self.config.min_replicas_max_lag);
         let good = |r: &&Replica| r.online && now_s.saturating_sub(r.acked_at_s) <= lag;
-        let count = self.replicas.iter().filter(good).count();
-        self.good_replicas = u32::try_from(count).unwrap_or(u32::MAX);
+        let count = self.peers.replicas.iter().filter(good).count();
+        self.peers.good_replicas = u32::try_from(count).unwrap_or(u32::MAX);
     }
 
     /// The current reply of WAIT or WAITAOF, and whether the quorum is reached.
@@ -127,7 +127,7 @@ impl Node {
     /// Sends the reply to a session whose quorum is reached, or has timed out. Returns the quorum
     /// that it still waits for.
     pub fn look_for_quorum(&mut self, id: u64, is_late: bool) -> Option<Quorum> {
-        let session = self.clients.get(id).filter(|session| session.closing.is_none())?;
+        let session = self.clients.get(id).filter(|session| session.replies.closing.is_none())?;
         let Some(Block::Acknowledgement(quorum)) = session.blocked else { return None };
         let (reply, is_there) = self.acknowledgement(&quorum);
         if !is_there && !is_late {
@@ -135,7 +135,7 @@ impl Node {
         }
         let session = self.clients.get_mut(id)?;
         session.blocked = None;
-        session.answer(&reply);
+        session.replies.answer(&reply);
         None
     }
 }

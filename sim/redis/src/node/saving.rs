@@ -24,7 +24,7 @@ impl Node {
 
     /// Whether a save point requires a save now.
     pub fn must_save(&self) -> bool {
-        let (saving, now_s) = (&self.saving, self.now_ms / 1_000);
+        let (saving, now_s) = (&self.saving, self.clock.now_ms / 1_000);
         let since_s = now_s.saturating_sub(saving.saved_s);
         let rests = saving.failed && now_s.saturating_sub(saving.tried_s) <= RETRY_S;
         let due =

@@ -16,7 +16,7 @@ impl Node {
     /// The current time for the Sentinel of this node, and a draw for steps that need one.
     pub fn moment(&mut self) -> SentinelMoment {
         let chance = self.dice.draw(1 << 32);
-        SentinelMoment { ms: to_ms(self.now_ms), chance: u64::try_from(chance).unwrap_or(0) }
+        SentinelMoment { ms: to_ms(self.clock.now_ms), chance: u64::try_from(chance).unwrap_or(0) }
     }
 
     /// The file of this node's Sentinel, if it must be rewritten.

@@ -81,6 +81,6 @@ pub fn note_refusal(
     user: &[u8],
 ) {
     let client = Bytes::from(line(node, session));
-    let (user, at_ms) = (Bytes::copy_from_slice(user), node.now_ms);
+    let (user, at_ms) = (Bytes::copy_from_slice(user), node.clock.now_ms);
     node.users.note(AclLogEntry { count: 1, reason, context, object, user, at_ms, client });
 }

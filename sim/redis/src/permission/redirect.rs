@@ -83,7 +83,7 @@ pub(crate) fn check(
     args: &[Bytes],
     flags: Flags,
 ) -> Result<(), Reply> {
-    let Some(cluster) = node.cluster.as_deref().filter(|_| !session.from_master) else {
+    let Some(cluster) = node.cluster.as_deref().filter(|_| !session.replication.from_master) else {
         return Ok(());
     };
     let slot = match (command.name, session.transaction.queued()) {
@@ -104,7 +104,7 @@ pub(crate) fn check_in_script(
     command: &Command,
     args: &[Bytes],
 ) -> Result<(), Reply> {
-    let Some(cluster) = node.cluster.as_deref().filter(|_| !session.from_master) else {
+    let Some(cluster) = node.cluster.as_deref().filter(|_| !session.replication.from_master) else {
         return Ok(());
     };
     let slot = decide(cluster, node, session, &[(command, args)], command.flags);
@@ -154,7 +154,7 @@ fn look(node: &Node, parts: &[(&Command, &[Bytes])]) -> Result<Option<Keys>, Red
         }
         keys.several |= *first.get_or_insert(key) != key;
         let entry = node.keyspace.db(0).get(key);
-        match entry.is_some_and(|entry| !entry.is_expired(node.now_ms)) {
+        match entry.is_some_and(|entry| !entry.is_expired(node.clock.now_ms)) {
             _ if is_about_shard_channels(command) => {}
             true => keys.present += 1,
             false => keys.missing += 1,
@@ -192,11 +192,11 @@ fn decide(
         let ask = RedirectRefusal::Ask(slot, to);
         return Err(if keys.present > 0 { RedirectRefusal::Unstable } else { ask });
     }
-    if cluster.importing.contains_key(&slot) && session.asking {
+    if cluster.importing.contains_key(&slot) && session.routing.asking {
         let misses = keys.several && keys.missing > 0;
         return if misses { Err(RedirectRefusal::Unstable) } else { Ok(Some(slot)) };
     }
-    let reads = session.reads_here || about_channels;
+    let reads = session.routing.reads_here || about_channels;
     let is_replica_of = |owner: &ClusterNode| own.master() == Some(&owner.id);
     if owner.id == own.id || (reads && !writes && is_replica_of(owner)) {
         return Ok(Some(slot));
@@ -260,7 +260,8 @@ mod tests {
             let words: Vec<Bytes> = request.split(' ').map(|word| named(word).into()).collect();
             requests::request(&mut node, 1, &words);
             let session = node.clients.get_mut(1).expect("it is connected");
-            let reply = String::from_utf8_lossy(&std::mem::take(&mut session.output)).into_owned();
+            let reply =
+                String::from_utf8_lossy(&std::mem::take(&mut session.replies.buffer)).into_owned();
             assert_eq!(reply.trim_end().replace("\r\n", " "), answer, "{request}");
         }
     }
@@ -339,7 +340,7 @@ mod tests {
             requests::request(&mut node, 1, &[Bytes::from(request)]);
             requests::request(&mut node, 1, &[Bytes::from("CLIENT"), Bytes::from("INFO")]);
             let session = node.clients.get_mut(1).expect("it is connected");
-            let reply = String::from_utf8_lossy(&session.output.split()).into_owned();
+            let reply = String::from_utf8_lossy(&session.replies.buffer.split()).into_owned();
             assert!(reply.contains(flags), "{request}: {reply}");
         }
     }

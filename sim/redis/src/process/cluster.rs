@@ -127,7 +127,7 @@ impl Bus {
             }
             ClusterAction::Close(id) => self.open.close(id),
             ClusterAction::Follow(master) => {
-                if self.server.node.borrow().master != master {
+                if self.server.node.borrow().peers.master != master {
                     self.server.change_role(master);
                 }
             }
@@ -139,7 +139,7 @@ impl Bus {
             ClusterAction::Pause(until) => {
                 let mut node = self.server.node.borrow_mut();
                 let until_ms = until.and_then(|until| u64::try_from(until).ok());
-                let until_ms = until_ms.unwrap_or(node.now_ms);
+                let until_ms = until_ms.unwrap_or(node.clock.now_ms);
                 node.clients.set_pause(Some(Pause { until_ms, all: false }));
                 drop(node);
                 self.server.wake();

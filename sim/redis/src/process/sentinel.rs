@@ -50,7 +50,7 @@ fn node(host: &Host, config: &SentinelConfig) -> Node {
     let mut node = Node::new(config_of_node, wall / MILLISECOND, ids(host));
     let own = host.resolve(host.name()).expect("a host knows its own address");
     let address = SocketAddrV4::new(*own.ip(), config.port);
-    let now = to_ms(node.now_ms);
+    let now = to_ms(node.clock.now_ms);
     let mut sentinel = Sentinel::new(node.history.id.clone(), address, now);
     let file = host.disk().read(FILE);
     if file.is_empty() {

@@ -36,15 +36,15 @@ impl Server {
     fn try_handing_over(self: &Rc<Server>) -> Option<Option<u64>> {
         let mut node = self.node.borrow_mut();
         node.set_time(self.host.now(Clock::Wall));
-        let failover = node.failover.filter(|failover| !failover.in_progress)?;
-        let late = failover.until_ms.is_some_and(|until| node.now_ms >= until);
+        let failover = node.peers.failover.filter(|failover| !failover.in_progress)?;
+        let late = failover.until_ms.is_some_and(|until| node.clock.now_ms >= until);
         let to = match late {
             true => failover.to.filter(|_| failover.force),
             false => node.caught_up(failover.to),
         };
         // Set before the role changes: the link to the replica sends PSYNC FAILOVER only if it is
         // set.
-        if let (Some(_), Some(failover)) = (to, &mut node.failover) {
+        if let (Some(_), Some(failover)) = (to, &mut node.peers.failover) {
             failover.in_progress = true;
         }
         drop(node);
@@ -58,7 +58,7 @@ impl Server {
 
     /// Whether this node is turning to a replica that must become its master.
     pub fn hands_over(&self) -> bool {
-        self.node.borrow().failover.is_some_and(|failover| failover.in_progress)
+        self.node.borrow().peers.failover.is_some_and(|failover| failover.in_progress)
     }
 
     /// Aborts a failover: a node that has already turned to its replica is master again.
@@ -74,7 +74,7 @@ impl Server {
     pub fn end_failover(self: &Rc<Server>) {
         let mut node = self.node.borrow_mut();
         // Taken first: as long as it is set, the delayed requests stay paused.
-        if node.failover.take().is_none() {
+        if node.peers.failover.take().is_none() {
             return;
         }
         node.set_time(self.host.now(Clock::Wall));

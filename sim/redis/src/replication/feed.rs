@@ -31,7 +31,7 @@ pub async fn feed(server: &Rc<Server>, id: u64, stream: Stream, psync: &Psync) {
     first(pour(&outbox, writing), take_acknowledgements(server, id, reading)).await;
     server.feeds.borrow_mut().close(id);
     let mut node = server.node.borrow_mut();
-    node.replicas.retain(|replica| replica.session != id);
+    node.peers.replicas.retain(|replica| replica.session != id);
     node.recount_good_replicas();
     drop(node);
     server.acknowledged.raise();
@@ -48,12 +48,12 @@ fn open(
 ) -> Rc<Outbox> {
     let mut node = server.node.borrow_mut();
     node.set_time(server.host.now(Clock::Wall));
-    let announced = node.clients.get(id).map_or(Announced::default(), |s| s.announced);
+    let announced = node.clients.get(id).map_or(Announced::default(), |s| s.replication.announced);
     let lacking = node.history.since(&psync.id, psync.next);
     let partial = lacking.is_some();
     let address = SocketAddrV4::new(announced.ip.unwrap_or(*address.ip()), announced.port);
-    let now_s = node.now_ms / 1_000;
-    node.replicas.push(Replica {
+    let now_s = node.clock.now_ms / 1_000;
+    node.peers.replicas.push(Replica {
         session: id,
         address,
         online: partial,
@@ -96,7 +96,7 @@ fn go_on(node: &mut Node, announced: Announced, lacking: &[u8]) -> BytesMut {
 fn begin_anew(node: &mut Node, psync: &Psync) -> BytesMut {
     node.figures.syncs[0] += 1;
     node.figures.syncs[2] += u64::from(&psync.id[..] != b"?");
-    if node.master.is_none() {
+    if node.peers.master.is_none() {
         node.begin_stream();
     }
     let keys = dump(node);
@@ -144,13 +144,13 @@ async fn tend(server: Rc<Server>) {
         let period = node.settings.number("repl-ping-replica-period");
         // A failover with a deadline waits for a replica to catch up, so no PING is added to the
         // stream.
-        let hurries = node.failover.is_some_and(|failover| failover.until_ms.is_some());
-        if second % period.max(1) == 0 && node.master.is_none() && !hurries {
+        let hurries = node.peers.failover.is_some_and(|failover| failover.until_ms.is_some());
+        if second % period.max(1) == 0 && node.peers.master.is_none() && !hurries {
             feeds.say(&mut node, &["PING"]);
         }
         let timeout_s = u64::try_from(node.settings.number("repl-timeout")).unwrap_or(0);
-        let now_s = node.now_ms / 1_000;
-        for replica in &node.replicas {
+        let now_s = node.clock.now_ms / 1_000;
+        for replica in &node.peers.replicas {
             if now_s.saturating_sub(replica.acked_at_s) > timeout_s {
                 feeds.cut(replica.session);
             }

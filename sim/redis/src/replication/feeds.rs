@@ -8,8 +8,9 @@ use lockstorm_platform::host::Host;
 use lockstorm_platform::trace::{Event, Origin};
 
 use crate::compat::Difference;
+use crate::effects::PropagatedCommand;
 use crate::frame::encode_request;
-use crate::node::{Node, PropagatedCommand};
+use crate::node::Node;
 use crate::persistence::Script;
 use crate::signal::Signal;
 

@@ -36,14 +36,14 @@ pub fn follow_anew(server: &Rc<Server>) {
 /// A link that was up is retried at once, one that was not at the next tick of `replicationCron`.
 async fn follow(server: &Rc<Server>) {
     loop {
-        let Some(master) = server.node.borrow().master else { return };
+        let Some(master) = server.node.borrow().peers.master else { return };
         let _ = follow_once(server, master).await;
         // The replica could not be reached or refused: this node leads again.
         if server.hands_over() {
             return server.abort_failover();
         }
         // Read before `lose_master` resets the state.
-        let was_up = server.node.borrow().is_linked();
+        let was_up = server.node.borrow().peers.is_linked();
         lose_master(server);
         if !was_up {
             server.host.sleep(SECOND).await;
@@ -97,8 +97,8 @@ fn link_timeout(server: &Server) -> Nanos {
 fn set_state(server: &Server, state: LinkState) {
     let mut node = server.node.borrow_mut();
     node.set_time(server.host.now(Clock::Wall));
-    node.link.state = state;
-    node.link.heard_s = node.now_ms / 1_000;
+    node.peers.link.state = state;
+    node.peers.link.heard_s = node.clock.now_ms / 1_000;
 }
 
 /// The master continues the node's history. If it does so under another id, the node adopts it, and
@@ -107,7 +107,7 @@ fn go_on(server: &Server, id: Option<&str>) {
     let mut node = server.node.borrow_mut();
     if let Some(id) = id.filter(|id| *id != node.history.id) {
         node.history.go_on_as(id.to_owned());
-        node.replicas.clear();
+        node.peers.replicas.clear();
         server.feeds.borrow_mut().cut_all();
     }
 }
@@ -199,7 +199,7 @@ impl FollowLink<'_> {
     /// offset.
     fn wanted(&self) -> (String, String) {
         let node = self.server.node.borrow();
-        match node.link.resumes_in {
+        match node.peers.link.resumes_in {
             Some(_) => (node.history.id.clone(), (node.history.offset + 1).to_string()),
             None => ("?".to_owned(), "-1".to_owned()),
         }
@@ -229,11 +229,11 @@ impl FollowLink<'_> {
         let keys = {
             let mut node = server.node.borrow_mut();
             node.set_time(server.host.now(Clock::Wall));
-            node.replicas.clear();
+            node.peers.replicas.clear();
             restore(&mut node, &bytes).map_err(|_| io::ErrorKind::InvalidData)?;
             node.history.take_over(id, offset);
-            node.propagates = true;
-            node.link.resumes_in = Some(0);
+            node.propagation.is_consumed = true;
+            node.peers.link.resumes_in = Some(0);
             node.keyspace.keys()
         };
         let connection = self.stream.connection();
@@ -284,8 +284,8 @@ impl FollowLink<'_> {
 
     /// Applies the master's stream and acknowledges it each second.
     async fn follow_stream(&mut self) -> io::Result<()> {
-        let db = self.server.node.borrow().link.resumes_in.unwrap_or(0);
-        let mut session = Session { from_master: true, db, ..Session::default() };
+        let db = self.server.node.borrow().peers.link.resumes_in.unwrap_or(0);
+        let mut session = Session { db, ..Session::of_master() };
         let mut reader = RequestReader::default();
         // The bytes after the RDB or the reply already belong to the stream.
         self.stream_bytes = self.input.clone();
@@ -310,7 +310,7 @@ impl FollowLink<'_> {
                 }
                 self.stream_bytes.extend_from_slice(&self.input[before..]);
                 heard_at = self.server.host.now(Clock::Monotonic);
-                self.server.node.borrow_mut().link.heard_s =
+                self.server.node.borrow_mut().peers.link.heard_s =
                     self.server.host.now(Clock::Wall) / SECOND;
             }
         }
@@ -367,7 +367,7 @@ impl FollowLink<'_> {
     fn pass_on(&mut self, db: usize) {
         let bytes = self.stream_bytes.split_to(std::mem::take(&mut self.taken));
         let mut node = self.server.node.borrow_mut();
-        node.link.resumes_in = Some(db);
+        node.peers.link.resumes_in = Some(db);
         self.server.feeds.borrow_mut().pass(&mut node, &bytes);
     }
 

@@ -36,7 +36,7 @@ pub fn caller(
         let reply = match command_words(&words) {
             Ok(args) => {
                 let running = &mut *door.borrow_mut();
-                running.session.protocol =
+                running.session.replies.protocol =
                     if resp3.get() { Protocol::Three } else { Protocol::Two };
                 call_command(running, &args)
             }
@@ -125,7 +125,7 @@ fn check_call(
     command: &'static Command,
     args: &[Bytes],
 ) -> Result<(), Reply> {
-    if session.from_master {
+    if session.replication.from_master {
         return Ok(());
     }
     access::check_in_script(node, session, command, args)?;
@@ -133,7 +133,7 @@ fn check_call(
         return Err(Reply::error(STALE_IN_SCRIPT));
     }
     let Some(script) = &session.script else { return Ok(()) };
-    let refused = node.out_of_memory && !script.allow_oom && !script.wrote;
+    let refused = node.usage.is_exceeded && !script.allow_oom && !script.wrote;
     if refused && command.flags.any(Flags::DENYOOM) {
         return Err(Reply::error(OOM));
     }

@@ -14,10 +14,10 @@ pub fn flags_of(node: &Node, command: &Command, args: &[Bytes]) -> Flags {
     let script = match command.name {
         "EVAL" | "EVAL_RO" => Shebang::of(word).ok().and_then(|head| head.flags),
         "EVALSHA" | "EVALSHA_RO" => {
-            let body = node.scripts.get(&word.to_ascii_lowercase()[..]);
+            let body = node.scripting.cache.get(&word.to_ascii_lowercase()[..]);
             body.and_then(|body| Shebang::of(body).ok()?.flags)
         }
-        "FCALL" | "FCALL_RO" => find(&node.libraries, word).map(|(_, found)| found.flags),
+        "FCALL" | "FCALL_RO" => find(&node.scripting.libraries, word).map(|(_, found)| found.flags),
         _ => None,
     };
     script.map_or(command.flags, |script| script.narrow(command.flags))

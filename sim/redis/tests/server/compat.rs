@@ -6,8 +6,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::BytesMut;
 use lockstorm_redis::compat::Compat;
+use lockstorm_redis::effects::Effects;
 use lockstorm_redis::frame::request::RequestReader;
-use lockstorm_redis::node::{Effects, Node, NodeConfig};
+use lockstorm_redis::node::{Node, NodeConfig};
 use lockstorm_redis::requests;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -16,7 +17,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 fn passed_on(compat: Compat, lines: &[&str]) -> String {
     let config = NodeConfig { compat, ..NodeConfig::default() };
     let mut node = Node::new(config, 1_000_000, [1, 2, 3]);
-    node.propagates = true;
+    node.propagation.is_consumed = true;
     let id = node.connect([SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1); 2]);
     for (at, line) in (1..).zip(lines) {
         node.effects = Effects::default();

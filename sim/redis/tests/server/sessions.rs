@@ -37,7 +37,7 @@ impl Talk {
     /// What all connections receive after a request of `who`.
     fn request(&mut self, who: &str, line: &str) -> String {
         let id = self.id(who);
-        if self.node.clients.get(id).is_some_and(|session| session.closing.is_none()) {
+        if self.node.clients.get(id).is_some_and(|session| session.replies.closing.is_none()) {
             requests::request(&mut self.node, id, &parse(line));
         }
         self.told()
@@ -47,8 +47,8 @@ impl Talk {
         let mut text = String::new();
         for (name, id) in &self.ids {
             let Some(session) = self.node.clients.get_mut(*id) else { continue };
-            let output = std::mem::take(&mut session.output);
-            let closed = session.closing.is_some();
+            let output = std::mem::take(&mut session.replies.buffer);
+            let closed = session.replies.closing.is_some();
             if closed || !output.is_empty() {
                 let end = if closed { " CLOSED" } else { "" };
                 let _ = writeln!(text, "{name} {}{end}", escape(&output));
@@ -128,7 +128,7 @@ fn a_pause_holds_requests_and_ends_of_keys_back() {
 #[test]
 fn what_is_published_goes_to_replicas_and_is_not_kept() {
     let mut talk = Talk::new();
-    talk.node.propagates = true;
+    talk.node.propagation.is_consumed = true;
     talk.request("a", "PUBLISH c m");
     let told = &talk.node.effects.commands[0];
     assert_eq!(told.command, parse("PUBLISH c m"));

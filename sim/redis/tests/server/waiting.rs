@@ -28,7 +28,7 @@ fn words(line: &str) -> Vec<Bytes> {
 fn node() -> (Node, [u64; 4]) {
     let config = NodeConfig { notify: "AKEnm".into(), ..NodeConfig::default() };
     let mut node = Node::new(config, NOW, [1, 2, 3]);
-    node.propagates = true;
+    node.propagation.is_consumed = true;
     let ids = NAMES.map(|_| node.connect([SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1); 2]));
     (node, ids)
 }
@@ -43,7 +43,7 @@ fn connections_receive_what_redis_sends_them() {
     while let Some(step) = lines.next() {
         if let Some(ms) = step.strip_prefix('@') {
             let ms: u64 = ms.parse().expect("a time");
-            node.set_time((node.now_ms + ms) * 1_000_000);
+            node.set_time((node.clock.now_ms + ms) * 1_000_000);
             requests::end_waits(&mut node);
         } else {
             let (name, request) = step.split_once("> ").expect("a request");
@@ -51,7 +51,7 @@ fn connections_receive_what_redis_sends_them() {
             requests::request(&mut node, ids[at], &words(request));
         }
         for (name, id) in NAMES.iter().zip(ids) {
-            let told = node.clients.get_mut(id).expect("connected").output.split();
+            let told = node.clients.get_mut(id).expect("connected").replies.buffer.split();
             let head = format!("{name}| ");
             let expected = lines.next_if(|line| line.starts_with(&head));
             let expected = expected.and_then(|line| line.strip_prefix(&head)).unwrap_or_default();
@@ -102,8 +102,9 @@ fn who_leaves_or_times_out_is_not_served() {
     node.set_time((NOW + 1_000) * 1_000_000);
     requests::end_waits(&mut node);
     requests::request(&mut node, ids[2], &words("RPUSH x 1"));
-    let output =
-        |node: &Node, at: usize| node.clients.get(ids[at]).expect("connected").output.clone();
+    let output = |node: &Node, at: usize| {
+        node.clients.get(ids[at]).expect("connected").replies.buffer.clone()
+    };
     assert_eq!((&output(&node, 1)[..], &output(&node, 2)[..]), (&b"*-1\r\n"[..], &b":1\r\n"[..]));
 }
 
@@ -114,9 +115,9 @@ fn a_watched_key_whose_time_passes_ends_the_transaction() {
         requests::request(&mut node, ids[1], &words("SET k v PX 100"));
         requests::request(&mut node, ids[0], &words("WATCH k"));
         requests::request(&mut node, ids[0], &words("MULTI"));
-        node.clients.get_mut(ids[0]).expect("connected").output.clear();
-        node.set_time((node.now_ms + passed) * 1_000_000);
+        node.clients.get_mut(ids[0]).expect("connected").replies.buffer.clear();
+        node.set_time((node.clock.now_ms + passed) * 1_000_000);
         requests::request(&mut node, ids[0], &words("EXEC"));
-        assert_eq!(node.clients.get(ids[0]).expect("connected").output, expected);
+        assert_eq!(node.clients.get(ids[0]).expect("connected").replies.buffer, expected);
     }
 }

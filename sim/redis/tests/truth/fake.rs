@@ -5,8 +5,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
 use lockstorm_redis::compat::Compat;
+use lockstorm_redis::effects::Effects;
 use lockstorm_redis::frame::Reply;
-use lockstorm_redis::node::{Effects, Node, NodeConfig};
+use lockstorm_redis::node::{Node, NodeConfig};
 use lockstorm_redis::requests;
 use lockstorm_redis::session::{After, Block, Closing};
 
@@ -103,11 +104,11 @@ impl Fake {
             }
             After::Sleep(ns) => self.set_time(self.now_ms + ns / 1_000_000),
             After::Follow(master) => {
-                self.node.master = master;
+                self.node.peers.master = master;
                 self.node.clients.end_waits_by_role();
             }
-            After::ShutDown { .. } => session.closing = Some(Closing::AtOnce),
-            After::Save { in_background: false } => session.push(&Reply::OK),
+            After::ShutDown { .. } => session.replies.closing = Some(Closing::AtOnce),
+            After::Save { in_background: false } => session.replies.push(&Reply::OK),
             After::Save { .. } | After::Rewrite | After::InTurn => {}
             After::WatchSaves | After::BeginFile | After::Nothing => {}
             After::Feed(_) | After::FailOver | After::AbortFailover => {}
@@ -142,11 +143,11 @@ impl Fake {
         let mut echo = Echo::new();
         for (name, id) in &self.connections {
             let session = self.node.clients.get_mut(*id).expect("it is connected");
-            let mut bytes = std::mem::take(&mut session.output).to_vec();
-            if session.closing == Some(Closing::AtOnce) {
+            let mut bytes = std::mem::take(&mut session.replies.buffer).to_vec();
+            if session.replies.closing == Some(Closing::AtOnce) {
                 bytes.clear();
             }
-            let heard = Heard { bytes, closed: session.closing.is_some() };
+            let heard = Heard { bytes, closed: session.replies.closing.is_some() };
             if heard != Heard::default() {
                 echo.insert(name.clone(), heard);
             }

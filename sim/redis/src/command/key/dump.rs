@@ -76,14 +76,14 @@ pub fn restore(call: &mut Call) -> Outcome {
     }
     let value = rdb::dumped(dump, &call.node.limits).map_err(|_| Reply::error(WRONG_BODY))?;
     let old = options.replaces && call.node.keyspace.db(call.session.db).get(key).is_some();
-    let now_ms = call.node.now_ms;
+    let now_ms = call.node.clock.now_ms;
     // As in C, a time beyond the maximum wraps around to the past.
     let begin = if options.is_absolute { 0 } else { now_ms.cast_signed() };
     let until_ms = (ttl > 0).then(|| u64::try_from(ttl.wrapping_add(begin)).unwrap_or(0));
     // As for every new expiry time: an expired key is not created. A replica leaves that to its
     // master.
     let is_over = until_ms.is_some_and(|until_ms| until_ms <= now_ms);
-    if is_over && !call.node.loading && call.node.master.is_none() {
+    if is_over && !call.node.startup.replays && call.node.peers.master.is_none() {
         if old && call.remove(key) {
             call.event(b'g', "del", key);
             call.propagate(|| vec![word("DEL"), key.clone()]);

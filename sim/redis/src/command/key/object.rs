@@ -82,7 +82,7 @@ fn policy<'a>(call: &'a Call) -> &'a str {
 
 /// OBJECT IDLETIME key: in whole seconds, by a clock with a resolution of a second.
 pub fn idletime(call: &mut Call) -> Outcome {
-    let (counts, now_ms) = (policy(call).ends_with("lfu"), call.node.now_ms);
+    let (counts, now_ms) = (policy(call).ends_with("lfu"), call.node.clock.now_ms);
     let Some(entry) = call.node.live(call.session, &call.args[2]) else { return Ok(Reply::Nil) };
     if counts {
         return Err(Reply::error(

@@ -141,7 +141,7 @@ pub fn swapdb(call: &mut Call) -> Outcome {
     };
     if one != other {
         call.node.keyspace.swap(one, other);
-        call.node.memory = None;
+        call.node.usage.meter = None;
         note_swapped(call, one, other);
         note_swapped(call, other, one);
     }

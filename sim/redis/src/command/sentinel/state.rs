@@ -23,5 +23,5 @@ pub fn named<'a>(call: &'a mut Call) -> Result<(String, &'a mut Master), Reply> 
 
 /// The current time in a Sentinel's type.
 pub fn now(call: &Call) -> Ms {
-    Ms::try_from(call.node.now_ms).unwrap_or(Ms::MAX / 4)
+    Ms::try_from(call.node.clock.now_ms).unwrap_or(Ms::MAX / 4)
 }

@@ -117,7 +117,7 @@ fn run(call: &mut Call, operation: AlgebraOperation, form: AlgebraForm) -> Outco
     match form {
         AlgebraForm::Answers => {
             let members = result.iter().map(|(member, score)| (member.clone(), score));
-            Ok(listed(call.session.protocol, members, arguments.with_scores))
+            Ok(listed(call.session.replies.protocol, members, arguments.with_scores))
         }
         AlgebraForm::Counts => {
             let limit = if arguments.limit == 0 { usize::MAX } else { arguments.limit };

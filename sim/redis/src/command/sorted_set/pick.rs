@@ -42,7 +42,7 @@ pub fn zrandmember(call: &mut Call) -> Outcome {
         return Ok(members.next().map_or(Reply::Nil, |(member, _)| Reply::Bulk(member)));
     }
     let members: Vec<(Bytes, f64)> = members.collect();
-    Ok(listed(call.session.protocol, members.into_iter(), with_scores))
+    Ok(listed(call.session.replies.protocol, members.into_iter(), with_scores))
 }
 
 fn places(call: &mut Call, size: usize, count: i64) -> Vec<usize> {

@@ -66,7 +66,7 @@ fn pop_one_key(call: &mut Call, side: Side) -> Outcome {
         call.propagate_verbatim();
     }
     // A single member without a count is not a list of pairs, even in RESP3.
-    let protocol = count.map_or(Protocol::Two, |_| call.session.protocol);
+    let protocol = count.map_or(Protocol::Two, |_| call.session.replies.protocol);
     Ok(listed(protocol, members.into_iter(), true))
 }
 

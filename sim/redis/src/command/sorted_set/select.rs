@@ -70,7 +70,7 @@ fn select(call: &mut Call, form: RangeForm) -> Outcome {
     let backwards = options.reverse && options.by != By::Rank;
     let range =
         RangeBounds::read(options.by, if backwards { [second, first] } else { [first, second] })?;
-    let protocol = call.session.protocol;
+    let protocol = call.session.replies.protocol;
     let set = call.sorted_set(key)?;
     let ranks = set.map_or(0..0, |set| range.of(set, options.reverse));
     let ranks = match options.by {
