@@ -29,7 +29,7 @@ pub fn admit(
     if !command.takes(args.len()) {
         return Err(wrong_arity(command.lower));
     }
-    let is_allowed = command.flags.any(Flags::NO_AUTH);
+    let is_allowed = command.flags.intersects(Flags::NO_AUTH);
     if session.user.is_none() && !is_allowed && node.users.requires_password() {
         return Err(Reply::error("NOAUTH Authentication required."));
     }
@@ -44,7 +44,7 @@ pub fn admit(
     if !node.startup.replays && !session.replication.from_master {
         check_memory(node, session, command, flags)?;
     }
-    if flags.any(Flags::WRITE) && !node.startup.replays {
+    if flags.intersects(Flags::WRITE) && !node.startup.replays {
         check_write(node, session)?;
     }
     if command.name == "PING"
@@ -63,11 +63,11 @@ pub fn admit(
         return Err(Reply::Error(text.into()));
     }
     if let Some(busy) =
-        node.scripting.busy.as_ref().filter(|_| !command.flags.any(Flags::ALLOW_BUSY))
+        node.scripting.busy.as_ref().filter(|_| !command.flags.intersects(Flags::ALLOW_BUSY))
     {
         return Err(scripting::is_busy(busy));
     }
-    if session.monitors && flags.any(KEYSPACE) {
+    if session.monitors && flags.intersects(KEYSPACE) {
         return Err(Reply::error("ERR Replica can't interact with the keyspace"));
     }
     Ok(())
@@ -76,7 +76,8 @@ pub fn admit(
 /// In Valkey also MULTI and WATCH, so that a subsequent EXEC refuses.
 fn may_not_be_queued(node: &Node, command: &Command) -> bool {
     let opens = matches!(command.name, "MULTI" | "WATCH");
-    command.flags.any(Flags::NO_MULTI) || opens && node.differs(Difference::NestedMultiBreaks)
+    command.flags.intersects(Flags::NO_MULTI)
+        || opens && node.differs(Difference::NestedMultiBreaks)
 }
 
 fn not_queued(node: &Node, command: &Command) -> Reply {
@@ -106,15 +107,15 @@ fn check_readiness(
 
 /// Whether a request, or one that EXEC would run, does not have this flag.
 fn lacks(flag: Flags, node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> bool {
-    all_flags(node, session, command, args).any(|flags| !flags.any(flag))
+    all_flags(node, session, command, args).any(|flags| !flags.intersects(flag))
 }
 
 /// Commands that a connection in MONITOR mode may not run.
-const KEYSPACE: Flags = Flags::WRITE.and(Flags::READONLY).and(Flags::MAY_REPLICATE);
+const KEYSPACE: Flags = Flags::WRITE.union(Flags::READONLY).union(Flags::MAY_REPLICATE);
 
 /// The flags of a request; for EXEC also those of the queued commands.
 fn flags_of(node: &Node, session: &Session, command: &Command, args: &[Bytes]) -> Flags {
-    all_flags(node, session, command, args).fold(Flags::default(), Flags::and)
+    all_flags(node, session, command, args).fold(Flags::default(), Flags::union)
 }
 
 /// The flags of a request, and for EXEC of each queued command.
@@ -132,7 +133,7 @@ fn all_flags(
 
 /// SKIP_MONITOR marks exactly the commands that run scripts.
 fn own_flags(node: &Node, command: &Command, args: &[Bytes]) -> Flags {
-    let is_script = command.flags.any(Flags::SKIP_MONITOR);
+    let is_script = command.flags.intersects(Flags::SKIP_MONITOR);
     if is_script { declared::flags_of(node, command, args) } else { command.flags }
 }
 
@@ -178,7 +179,7 @@ fn check_memory(
     }
     let queues = session.transaction.is_open()
         && !matches!(command.name, "EXEC" | "DISCARD" | "QUIT" | "RESET");
-    if flags.any(Flags::DENYOOM) || queues { Err(Reply::error(OOM)) } else { Ok(()) }
+    if flags.intersects(Flags::DENYOOM) || queues { Err(Reply::error(OOM)) } else { Ok(()) }
 }
 
 /// Whether a pause delays a request that passes all checks.
@@ -188,5 +189,5 @@ pub fn is_held_back(node: &Node, session: &Session, command: &Command, args: &[B
         return false;
     }
     let flags = flags_of(node, session, command, args);
-    pause.all || flags.any(Flags::WRITE.and(Flags::MAY_REPLICATE))
+    pause.all || flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE))
 }

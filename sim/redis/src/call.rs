@@ -77,7 +77,7 @@ impl<'a> Call<'a> {
 
     /// The same without an update of the access time.
     pub fn glance(&mut self, key: &[u8]) -> Option<&Entry> {
-        if !self.node.config.notify.is_empty() && self.command.flags.any(Flags::READONLY) {
+        if !self.node.config.notify.is_empty() && self.command.flags.intersects(Flags::READONLY) {
             self.notify_miss(key);
         }
         self.node.live(self.session, key)

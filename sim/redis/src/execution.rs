@@ -93,10 +93,10 @@ pub(crate) fn execute(
     args: &[Bytes],
 ) -> Reply {
     node.figures.executed += 1;
-    let hidden = Flags::SKIP_MONITOR.and(Flags::ADMIN);
+    let hidden = Flags::SKIP_MONITOR.union(Flags::ADMIN);
     let monitored = !node.clients.monitors.is_empty();
     // A script is shown before it runs, so that it precedes the commands that it calls.
-    if monitored && command.flags.any(Flags::SKIP_MONITOR) {
+    if monitored && command.flags.intersects(Flags::SKIP_MONITOR) {
         monitor::show(node, session, command, args);
     }
     let mut call = Call { node, session, args, command };
@@ -112,7 +112,7 @@ pub(crate) fn execute(
         }
     };
     let reply = outcome.unwrap_or_else(|error| error);
-    if monitored && !command.flags.any(hidden) {
+    if monitored && !command.flags.intersects(hidden) {
         monitor::show(node, session, command, args);
     }
     if reply.is_error() {

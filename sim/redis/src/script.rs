@@ -120,17 +120,21 @@ pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply
     let Call { node, session, .. } = call;
     let (words, read_only) = (program.words, program.read_only);
     let flags = program.flags.unwrap_or_default();
-    if is_stale(node) && !session.replication.from_master && !flags.has(ScriptFlags::ALLOW_STALE) {
+    if is_stale(node)
+        && !session.replication.from_master
+        && !flags.intersects(ScriptFlags::ALLOW_STALE)
+    {
         return Err(MASTERDOWN);
     }
     if program.flags.is_some() {
         admit(node, session, flags, read_only)?;
     }
     let script = ScriptRun {
-        read_only: read_only || flags.has(ScriptFlags::NO_WRITES),
-        allow_oom: flags.has(ScriptFlags::ALLOW_OOM),
+        read_only: read_only || flags.intersects(ScriptFlags::NO_WRITES),
+        allow_oom: flags.intersects(ScriptFlags::ALLOW_OOM),
         wrote: false,
-        keeps_to_slot: program.flags.is_some() && !flags.has(ScriptFlags::ALLOW_CROSS_SLOT),
+        keeps_to_slot: program.flags.is_some()
+            && !flags.intersects(ScriptFlags::ALLOW_CROSS_SLOT_KEYS),
         slot: words.0.first().map(|key| of_key(key)),
     };
     let mut inner = Session {
@@ -166,11 +170,11 @@ pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply
 /// The remaining checks of a script's flags: `scriptPrepareForRun`. Admission has checked them
 /// already, unless the script was not in the cache then.
 fn admit(node: &Node, session: &Session, flags: ScriptFlags, read_only: bool) -> Result<(), Reply> {
-    if flags.has(ScriptFlags::NO_CLUSTER) && node.cluster.is_some() {
+    if flags.intersects(ScriptFlags::NO_CLUSTER) && node.cluster.is_some() {
         let text = "ERR Can not run script on cluster, 'no-cluster' flag is set.";
         return Err(Reply::error(text));
     }
-    if flags.has(ScriptFlags::NO_WRITES) {
+    if flags.intersects(ScriptFlags::NO_WRITES) {
         return Ok(());
     }
     if node.peers.master.is_some() && !session.replication.from_master {
@@ -178,7 +182,7 @@ fn admit(node: &Node, session: &Session, flags: ScriptFlags, read_only: bool) ->
         return Err(Reply::error(text));
     }
     check_write(node, session)?;
-    if !flags.has(ScriptFlags::ALLOW_OOM)
+    if !flags.intersects(ScriptFlags::ALLOW_OOM)
         && node.usage.is_exceeded
         && !session.replication.from_master
     {

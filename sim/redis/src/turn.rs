@@ -122,5 +122,5 @@ impl Server {
 
 /// Whether a request runs a script.
 fn runs_script(args: &Arguments) -> bool {
-    find(&args[0]).is_some_and(|command| command.flags.any(Flags::SKIP_MONITOR))
+    find(&args[0]).is_some_and(|command| command.flags.intersects(Flags::SKIP_MONITOR))
 }

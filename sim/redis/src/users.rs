@@ -228,7 +228,7 @@ impl User {
 
     /// Why this user may not run this request, if it may not.
     pub fn denial(&self, command: &Command, args: &[Bytes]) -> Option<Denial> {
-        if !command.flags.any(Flags::NO_AUTH) && !self.may_run(command) {
+        if !command.flags.intersects(Flags::NO_AUTH) && !self.may_run(command) {
             return Some(Denial::Command);
         }
         if !self.all_keys {

@@ -230,7 +230,7 @@ fn described(name: &Bytes, registered: &Registered) -> Reply {
         Reply::word("description"),
         description.map_or(Reply::Nil, Reply::Bulk),
         Reply::word("flags"),
-        Reply::Set(registered.flags.names().map(Reply::simple).collect()),
+        Reply::Set(registered.flags.names().map(|name| Reply::Simple(name.into())).collect()),
     ])
 }
 

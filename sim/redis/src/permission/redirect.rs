@@ -170,7 +170,7 @@ fn decide(
     parts: &[(&Command, &[Bytes])],
     flags: Flags,
 ) -> Result<Option<u16>, RedirectRefusal> {
-    let writes = flags.any(Flags::WRITE);
+    let writes = flags.intersects(Flags::WRITE);
     let Some(keys) = look(node, parts).map_err(|refusal| first_of(cluster, parts, refusal))? else {
         return Ok(None);
     };

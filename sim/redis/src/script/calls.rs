@@ -112,9 +112,9 @@ fn texts(node: &Node) -> Texts {
 
 /// Since Redis 7.2 a script may call commands that block elsewhere.
 fn is_kept_from_scripts(node: &Node, command: &Command) -> bool {
-    let waits = command.flags.any(Flags::BLOCKING) || command.name == "WAIT";
+    let waits = command.flags.intersects(Flags::BLOCKING) || command.name == "WAIT";
     let may = waits && node.differs(Difference::ScriptsMayWait);
-    command.flags.any(Flags::NOSCRIPT) && !may
+    command.flags.intersects(Flags::NOSCRIPT) && !may
 }
 
 /// Refuses a script's command because of its user or of `maxmemory`. A script that has already
@@ -129,12 +129,12 @@ fn check_call(
         return Ok(());
     }
     access::check_in_script(node, session, command, args)?;
-    if is_stale(node) && !command.flags.any(Flags::STALE) {
+    if is_stale(node) && !command.flags.intersects(Flags::STALE) {
         return Err(Reply::error(STALE_IN_SCRIPT));
     }
     let Some(script) = &session.script else { return Ok(()) };
     let refused = node.usage.is_exceeded && !script.allow_oom && !script.wrote;
-    if refused && command.flags.any(Flags::DENYOOM) {
+    if refused && command.flags.intersects(Flags::DENYOOM) {
         return Err(Reply::error(OOM));
     }
     Ok(())
@@ -143,10 +143,10 @@ fn check_call(
 /// Once a script has written, its further writes are not checked.
 fn check_script_write(node: &Node, session: &mut Session, flags: Flags) -> Result<(), Reply> {
     let Some(script) = session.script else { return Ok(()) };
-    if script.read_only && flags.any(Flags::WRITE.and(Flags::MAY_REPLICATE)) {
+    if script.read_only && flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE)) {
         return Err(Reply::error("ERR Write commands are not allowed from read-only scripts."));
     }
-    if flags.any(Flags::WRITE) && !script.wrote {
+    if flags.intersects(Flags::WRITE) && !script.wrote {
         check_write(node, session)?;
         session.script = Some(ScriptRun { wrote: true, ..script });
     }

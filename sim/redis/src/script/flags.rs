@@ -1,63 +1,52 @@
 //! The flags in a script's first line, or in the registration of a function.
 
+use bitflags::bitflags;
 use bytes::Bytes;
 
 use crate::frame::Reply;
 use crate::frame::request::split_line;
 use crate::specification::flags::Flags;
 
-/// A set of flags.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScriptFlags(u8);
+bitflags! {
+    /// The flags of a script, in Redis's order and with its names.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct ScriptFlags: u8 {
+        /// It does not write.
+        const NO_WRITES = 1;
+        /// It may run beyond `maxmemory`.
+        const ALLOW_OOM = 1 << 1;
+        /// It may run on a replica whose link to the master is down.
+        const ALLOW_STALE = 1 << 2;
+        /// It may not run in a cluster.
+        const NO_CLUSTER = 1 << 3;
+        /// It may use keys of several slots.
+        const ALLOW_CROSS_SLOT_KEYS = 1 << 4;
+    }
+}
 
 impl ScriptFlags {
-    /// It does not write.
-    pub const NO_WRITES: ScriptFlags = ScriptFlags(1);
-    /// It may run beyond `maxmemory`.
-    pub const ALLOW_OOM: ScriptFlags = ScriptFlags(1 << 1);
-    /// It may run on a replica whose link to the master is down.
-    pub const ALLOW_STALE: ScriptFlags = ScriptFlags(1 << 2);
-    /// It may not run in a cluster.
-    pub const NO_CLUSTER: ScriptFlags = ScriptFlags(1 << 3);
-    /// It may use keys of several slots.
-    pub const ALLOW_CROSS_SLOT: ScriptFlags = ScriptFlags(1 << 4);
-
-    const NAMES: [&'static str; 5] =
-        ["no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"];
-
-    /// The flag of this name.
+    /// The flag of this name, as Redis writes it.
     pub fn named(name: &[u8]) -> Option<ScriptFlags> {
-        let nth = ScriptFlags::NAMES.iter().position(|known| known.as_bytes() == name)?;
-        Some(ScriptFlags(1 << nth))
-    }
-
-    /// Whether a flag is in the set.
-    pub fn has(self, flag: ScriptFlags) -> bool {
-        self.0 & flag.0 != 0
-    }
-
-    /// The union of both sets.
-    pub fn and(self, other: ScriptFlags) -> ScriptFlags {
-        ScriptFlags(self.0 | other.0)
+        ScriptFlags::all().iter().find(|flag| flag.names().any(|own| own.as_bytes() == name))
     }
 
     /// The names of the flags in the set, in Redis's order.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        let flagged = move |(nth, name): (u8, _)| (self.0 >> nth & 1 == 1).then_some(name);
-        (0_u8..).zip(ScriptFlags::NAMES).filter_map(flagged)
+    pub fn names(self) -> impl Iterator<Item = String> {
+        self.iter_names().map(|(name, _)| name.replace('_', "-").to_lowercase())
     }
 
     /// The command flags of a command that runs a script with these flags.
     pub fn narrow(self, command: Flags) -> Flags {
-        let own = Flags::STALE.and(Flags::DENYOOM).and(Flags::WRITE).and(Flags::MAY_REPLICATE);
-        let mut flags = command.without(own);
-        if !self.has(ScriptFlags::NO_WRITES) {
-            flags = flags.and(Flags::WRITE);
+        let own =
+            Flags::STALE.union(Flags::DENYOOM).union(Flags::WRITE).union(Flags::MAY_REPLICATE);
+        let mut flags = command.difference(own);
+        if !self.intersects(ScriptFlags::NO_WRITES) {
+            flags = flags.union(Flags::WRITE);
         }
-        if !self.has(ScriptFlags::NO_WRITES.and(ScriptFlags::ALLOW_OOM)) {
-            flags = flags.and(Flags::DENYOOM);
+        if !self.intersects(ScriptFlags::NO_WRITES.union(ScriptFlags::ALLOW_OOM)) {
+            flags = flags.union(Flags::DENYOOM);
         }
-        if self.has(ScriptFlags::ALLOW_STALE) { flags.and(Flags::STALE) } else { flags }
+        if self.intersects(ScriptFlags::ALLOW_STALE) { flags.union(Flags::STALE) } else { flags }
     }
 }
 
@@ -96,7 +85,7 @@ impl Shebang {
             for name in names.split(|byte| *byte == b',').filter(|_| !names.is_empty()) {
                 let flag = ScriptFlags::named(name);
                 let unknown = || quoting("Unexpected flag in script shebang: ", name);
-                flags = flags.and(flag.ok_or_else(unknown)?);
+                flags = flags.union(flag.ok_or_else(unknown)?);
             }
         }
         Ok(Shebang { flags: Some(flags), length })

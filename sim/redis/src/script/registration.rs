@@ -105,7 +105,7 @@ fn listed_flags(lua: &Lua, value: &Value) -> mlua::Result<ScriptFlags> {
     let mut flags = ScriptFlags::default();
     for name in names(lua, listed)? {
         let flag = ScriptFlags::named(&until_zero(&name).to_ascii_lowercase());
-        flags = flags.and(flag.ok_or(Raised::Refusal("unknown flag given"))?);
+        flags = flags.union(flag.ok_or(Raised::Refusal("unknown flag given"))?);
     }
     Ok(flags)
 }
