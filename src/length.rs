@@ -77,7 +77,7 @@ fn first_part<'a>(text: &str, rest: &'a str) -> Result<(Nanos, &'a str), Refusal
     let (unit, after) = after.split_at(unit_end);
     if number.is_empty() || (unit.is_empty() && !after.is_empty()) {
         let numbers = "numbers with units, like '15s', '1.5s' or '1m30s'";
-        return no(format!("'{text}' is no length"), format!("write {numbers}"));
+        return no(format!("'{text}' is not a length"), format!("write {numbers}"));
     }
     if unit.is_empty() {
         return no(format!("'{text}' has no unit"), format!("write '{text}s' or '{text}ms'"));
@@ -87,7 +87,7 @@ fn first_part<'a>(text: &str, rest: &'a str) -> Result<(Nanos, &'a str), Refusal
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     if whole.is_empty() || fraction.is_empty() || fraction.contains('.') {
-        return no(format!("'{number}' is no number"), "write '1.5' or '15'".to_owned());
+        return no(format!("'{number}' is not a number"), "write '1.5' or '15'".to_owned());
     }
     let whole: Nanos = whole.parse().map_err(|_| too_long(text)())?;
     let whole = whole.checked_mul(*size).ok_or_else(too_long(text))?;
@@ -159,14 +159,14 @@ mod tests {
     #[test]
     fn what_is_no_length_is_refused_with_a_mend() {
         for (text, what, instead) in [
-            ("", "'' is no length", "write numbers"),
+            ("", "'' is not a length", "write numbers"),
             ("15", "'15' has no unit", "write '15s'"),
             ("-5s", "'-5s' is a negative length", "write '5s'"),
             ("1.5", "'1.5' has no unit", "write '1.5s'"),
-            (".5s", "'.5' is no number", "write '1.5'"),
-            ("1.s", "'1.' is no number", "write '1.5'"),
-            ("1.5.5s", "'1.5.5' is no number", "write '1.5'"),
-            ("1,5s", "'1,5s' is no length", "write numbers"),
+            (".5s", "'.5' is not a number", "write '1.5'"),
+            ("1.s", "'1.' is not a number", "write '1.5'"),
+            ("1.5.5s", "'1.5.5' is not a number", "write '1.5'"),
+            ("1,5s", "'1,5s' is not a length", "write numbers"),
             ("1.5ns", "'1.5ns' is finer than a nanosecond", "write fewer"),
             ("1.0000000005s", "'1.0000000005s' is finer than a nanosecond", "write fewer"),
             ("15sec", "'15sec' has the unknown unit 'sec'", "did you mean 's'?"),
@@ -174,7 +174,7 @@ mod tests {
             ("31d", "'31d' is too long", "at most 30d"),
             ("99999999999999999999s", "'99999999999999999999s' is too long", "at most 30d"),
             ("9999999999999h", "'9999999999999h' is too long", "at most 30d"),
-            ("1s 5ms", "'1s 5ms' is no length", "write numbers"),
+            ("1s 5ms", "'1s 5ms' is not a length", "write numbers"),
             ("--5s", "'--5s' is a negative length", "write"),
         ] {
             let no = read(text).expect_err(text);

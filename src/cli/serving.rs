@@ -181,7 +181,9 @@ fn bind_one(
         let port = format!("{}{}", at.port(), above.unwrap_or_default());
         let what = match error.kind() {
             std::io::ErrorKind::AddrInUse => format!("port {port} of {ip} is taken"),
-            std::io::ErrorKind::AddrNotAvailable => format!("{ip} is no address of this computer"),
+            std::io::ErrorKind::AddrNotAvailable => {
+                format!("{ip} is not an address of this computer")
+            }
             _ => format!("port {port} of {ip} cannot be listened on: {error}"),
         };
         Refusal::new(what, format!("another {option}, or 0: the system chooses a free one"))

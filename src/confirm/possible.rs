@@ -70,11 +70,11 @@ fn of_fault(fault: &Fault, plan: &Plan, means: Means) -> Option<String> {
     // A Sentinel syncs everything that it writes.
     let unsynced = is_node(plan, host) && unsynced(plan.topology.persistence);
     match fault.verb {
-        Verb::PowerLoss if unsynced => Some(format!(
-            "{of}: on a running machine what was not synced cannot be taken from a process's file"
-        )),
+        Verb::PowerLoss if unsynced => {
+            Some(format!("{of}: a running machine keeps what was written but not synced"))
+        }
         Verb::LyingDisk | Verb::TearingDisk | Verb::FullDisk => {
-            Some(format!("{of}: a real disk cannot be made to lie, to tear or to be full"))
+            Some(format!("{of}: a real disk cannot be made to lie, to tear writes or to be full"))
         }
         Verb::ClockStep { .. } if !means.has_clocks => Some(NO_CLOCKS.to_owned()),
         Verb::ClockStep { by } if by.unsigned_abs() < MILLISECOND => {

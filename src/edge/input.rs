@@ -111,7 +111,7 @@ fn text(path: &Path) -> Result<String, Refusal> {
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        let what = format!("{} is no text", path.display());
+        let what = format!("{} is not text", path.display());
         Refusal::new(what, format!("byte {at} is not UTF-8"))
     })
 }

@@ -40,7 +40,7 @@ pub fn sentences(finding: &Finding) -> Vec<String> {
     sentences.extend(untested(plan, causes));
     if !experiments.undone.is_empty() {
         let undone = list(&experiments.undone);
-        sentences.push(format!("Left undone, since the budget was used up: {undone}."));
+        sentences.push(format!("Not done, because the budget was used up: {undone}."));
     }
     sentences
 }

@@ -85,7 +85,7 @@ const QUEUEING: Group = Group {
 const COMPARING: Group = Group {
     has: |lock| lock.name != redisson::NAME,
     what: "releases and extends by its field alone",
-    instead: "own, or another lock",
+    instead: "\"own\", or another lock",
 };
 
 /// Every option, in the order of a scenario.

@@ -62,7 +62,7 @@ fn who_is_there(plan: &Plan) -> String {
 
 /// Refuses a clock with an extreme rate.
 pub fn rate(place: &str, ppm: i32) -> Checked {
-    let what = format!("a clock that is {ppm} ppm fast is broken");
+    let what = format!("no clock runs {ppm} ppm fast");
     let instead = format!("from -{MAX_PPM} to {MAX_PPM}");
     refuse_if(!(-MAX_PPM..=MAX_PPM).contains(&ppm), place, what, &instead)
 }

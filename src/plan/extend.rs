@@ -107,7 +107,7 @@ impl std::str::FromStr for Extend {
         within
             .filter(|share| share.of <= 1_000)
             .map(Extend::Share)
-            .ok_or_else(|| format!("'{text}' is no interval of extends"))
+            .ok_or_else(|| format!("'{text}' is not an interval of extends"))
     }
 }
 

@@ -99,7 +99,7 @@ fn suits(plan: &Plan, verb: &Verb, host: &str, at: &str) -> Checked {
     let word = verb.word();
     let row = verb.row();
     let of_nodes = matches!(row.acts_on, ActsOn::Node | ActsOn::Replica);
-    let what = format!("{word} happens to Redis nodes, and '{host}' is none");
+    let what = format!("{word} acts on Redis nodes, and '{host}' is not one");
     refuse_if(of_nodes && !is_node(host), at, what, "name a node: 'n1'")?;
     let lies = row.strains == Strains::Disk && plan.topology.persistence == Persistence::None;
     let what = "the nodes write nothing to their disks";
@@ -164,7 +164,7 @@ fn size(verb: &Verb, place: &str) -> Checked {
 
 fn length_of(fault: &Fault, place: &str) -> Checked {
     let at = format!("{place}.for");
-    let what = format!("{} acts in one instant and lasts no time", fault.verb.word());
+    let what = format!("{} acts in one instant and has no length", fault.verb.word());
     let momentary = fault.verb.is_momentary() && fault.length.is_some();
     refuse_if(momentary, &at, what, "take 'for' out")?;
     refuse_if(fault.length == Some(0), &at, "a fault has to last some time", "above 0s")?;

@@ -88,5 +88,5 @@ fn no_plan(text: &str, error: &serde_json::Error) -> Refusal {
     let at = before + error.column().saturating_sub(1);
     let said = error.to_string();
     let said = said.split(" at line ").next().unwrap_or_default();
-    Refusal::at(at..at + 1, "this is no plan that lockstorm wrote", "here").help(said)
+    Refusal::at(at..at + 1, "this is not a plan that lockstorm wrote", "here").help(said)
 }

@@ -56,7 +56,7 @@ fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
         let missing = algorithm.needs_ttl;
         let what = format!("{name} needs a ttl");
         refuse_if(missing, "lock.algorithm", what, "add ttl = \"10s\"")?;
-        let what = format!("{name} has no lease that work could need a part of");
+        let what = format!("{name} has no lease, so work cannot need a part of it");
         return refuse_if(needs > 0, "lock.needs", what, "remove it");
     };
     let what = format!("a key of {name} has no time to live");
@@ -124,7 +124,7 @@ fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(
         never,
         "lock.ack_timeout",
-        "WAIT takes whole milliseconds, and 0 is for ever",
+        "WAIT takes whole milliseconds, and 0 waits forever",
         instead,
     )?;
     synced(plan)?;

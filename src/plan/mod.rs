@@ -162,6 +162,9 @@ impl Topology {
     }
 }
 
+/// Redis's default of `min-replicas-max-lag`, ns.
+pub const MAX_LAG: Nanos = 10 * SECOND;
+
 /// When a master rejects writes: `min-replicas-to-write` and `min-replicas-max-lag`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -275,7 +278,7 @@ impl Topology {
             mends_torn_file: !self.files.refuse_torn,
             compat: self.compat,
             min_replicas_to_write: self.min_replicas.map_or(0, |least| least.to_write),
-            min_replicas_max_lag: self.min_replicas.map_or(10, |least| least.max_lag / SECOND),
+            min_replicas_max_lag: self.min_replicas.map_or(MAX_LAG, |least| least.max_lag) / SECOND,
             ..NodeConfig::default()
         }
     }

@@ -63,7 +63,7 @@ fn files(plan: &Plan) -> Checked {
     let numbers: Option<Vec<u64>> =
         files.save.split_whitespace().map(|word| word.parse().ok()).collect();
     let pairs = numbers.is_some_and(|n| n.len().is_multiple_of(2) && n.iter().all(|n| *n > 0));
-    let what = format!("'{}' is no list of seconds and changes", files.save);
+    let what = format!("'{}' is not a list of seconds and changes", files.save);
     refuse_if(!pairs, "topology.save", what, "\"60 1\": after 60 seconds if 1 key changed")?;
     let saves = !files.save.is_empty() || files.save_time > 0;
     let what = "save points belong to nodes that save all keys";
@@ -212,7 +212,7 @@ fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {
         refuse_if(length < least, place, "this is too short", &instead)?;
     }
     let items = (0..=1_000_000_000).contains(&work.items);
-    refuse_if(!items, "workload.items", "this is no stock", "from 0 to 1000000000")?;
+    refuse_if(!items, "workload.items", "a stock cannot be that large", "from 0 to 1000000000")?;
     fence(plan, algorithm)
 }
 
@@ -233,7 +233,7 @@ fn links(plan: &Plan) -> Checked {
         let place = format!("links.named.{link}");
         let target = Target::try_from(link.clone());
         let Some((from, to)) = target.as_ref().ok().and_then(one_link) else {
-            let what = format!("'{link}' is no link");
+            let what = format!("'{link}' is not a link");
             return refuse_if(true, &place, what, "write 'c1 -> n1'");
         };
         known_host(plan, &place, from)?;

@@ -88,7 +88,7 @@ pub fn page(entries: &[Entry], linked: Linked) -> String {
     out.push_str(&format!(
         "\nEach scenario asks one question of one lock; the verdict is that of its first seed. A \
          violation is *in model* if the plan, or part of it, shows one while every assumption of \
-         the lock is kept, and *out of model* if it takes a broken one.{}\n",
+         the lock is kept, and *out of model* if it only does after one was broken.{}\n",
         linked.others()
     ));
     let mut locks: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();

@@ -78,7 +78,7 @@ impl Scenario {
     /// Like [`Scenario::parse`]; the scenario may name each of `locks`.
     pub fn parse_with(locks: &Locks, name: &str, text: &str) -> Result<Scenario, Refusal> {
         if text.trim_start().starts_with('{') {
-            let what = format!("{name} is no scenario: it is JSON, as plans are");
+            let what = format!("{name} is not a scenario: it is JSON, as plans are");
             let help = format!("'lockstorm replay {name}' runs a plan, 'explain' explains it");
             return Err(Refusal::new(what, help));
         }
@@ -254,7 +254,7 @@ fn seeds(top: &Section) -> Result<Vec<u64>, Refusal> {
     let Some(range) = top.text("seeds")? else { return Ok(vec![one.unwrap_or(1)]) };
     let span = top.get("seeds").expect("it was read").span();
     if one.is_some() {
-        let what = "there is 'seed' and 'seeds'";
+        let what = "both 'seed' and 'seeds' are given";
         return Err(Refusal::at(span, what, "take one of them out"));
     }
     let seeds = seed_range(range).map_err(|no| Refusal::at(span.clone(), no, "write \"1..5\""))?;
@@ -268,7 +268,7 @@ fn seeds(top: &Section) -> Result<Vec<u64>, Refusal> {
 /// Parses `A..B`, inclusive.
 pub fn seed_range(text: &str) -> Result<RangeInclusive<u64>, String> {
     let ends = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-    let Some((first, last)) = ends else { return Err(format!("'{text}' is no range of seeds")) };
+    let Some((first, last)) = ends else { return Err(format!("'{text}' is not a range of seeds")) };
     if first > last {
         return Err(format!("the range of seeds '{text}' is empty"));
     }
@@ -277,7 +277,7 @@ pub fn seed_range(text: &str) -> Result<RangeInclusive<u64>, String> {
 
 fn no_toml(text: &str, error: &toml::de::Error) -> Refusal {
     let span = error.span().unwrap_or(0..text.len().min(1));
-    Refusal::at(span, "this is no TOML", error.message().lines().collect::<Vec<_>>().join(", "))
+    Refusal::at(span, "this is not TOML", error.message().lines().collect::<Vec<_>>().join(", "))
 }
 
 /// The place in the file of a path of the plan: of the path itself, or of what contains it.

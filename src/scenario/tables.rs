@@ -15,8 +15,8 @@ use crate::lock::config::LockConfig;
 use crate::lock::options;
 use crate::plan::extend::Extend;
 use crate::plan::{
-    FenceMode, FenceOn, Files, Links, MinReplicas, Persistence, Sentinels, Shards, Topology,
-    TopologyKind, Workload, WorkloadKind,
+    FenceMode, FenceOn, Files, Links, MAX_LAG, MinReplicas, Persistence, Sentinels, Shards,
+    Topology, TopologyKind, Workload, WorkloadKind,
 };
 use crate::refusal::Refusal;
 use crate::scenario::section::{Places, Section, Value, integer, length_of, other_type, table_of};
@@ -107,7 +107,7 @@ fn min_replicas(section: &Section) -> Result<Option<MinReplicas>, Refusal> {
         let what = "no master needs replicas to write".to_owned();
         return Err(Refusal::at(value.span(), what, "add min_replicas = 1, or remove it"));
     };
-    Ok(Some(MinReplicas { to_write, max_lag: max_lag.unwrap_or(10 * SECOND) }))
+    Ok(Some(MinReplicas { to_write, max_lag: max_lag.unwrap_or(MAX_LAG) }))
 }
 
 /// The settings of `[topology]` for Sentinels. Without Sentinels these keys are refused.
@@ -117,7 +117,7 @@ fn sentinels(section: &Section, kind: TopologyKind) -> Result<Option<Sentinels>,
         let Some((key, value)) = keys.iter().find_map(|key| Some((key, section.get(key)?))) else {
             return Ok(None);
         };
-        let what = format!("'{key}' speaks of Sentinels, and there are none");
+        let what = format!("'{key}' is for Sentinels, and the topology has none");
         return Err(Refusal::at(value.span(), what, "kind = \"sentinel\", or remove it"));
     }
     let defaults = Sentinels::by_default(section.number("sentinels")?.unwrap_or(3));
@@ -145,7 +145,7 @@ fn shards(
             let replicas = if is_independent { section.number("replicas")? } else { None };
             return Ok((replicas.unwrap_or(0), None));
         };
-        let what = format!("'{key}' speaks of a cluster, and there is none");
+        let what = format!("'{key}' is for a cluster, and the topology is none");
         return Err(Refusal::at(value.span(), what, "kind = \"cluster\", or remove it"));
     }
     let node_timeout = section.length("node_timeout")?.unwrap_or(Shards::NODE_TIMEOUT);
@@ -302,9 +302,9 @@ pub fn loss(value: &Value) -> Result<u32, Refusal> {
     match value.get_ref() {
         DeValue::Integer(number) => integer(number)
             .and_then(|number| u32::try_from(number).ok())
-            .ok_or_else(|| wrong(format!("{number} is no share of a million"))),
+            .ok_or_else(|| wrong(format!("{number} is not a share of a million"))),
         DeValue::String(text) => {
-            percent(text).ok_or_else(|| wrong(format!("'{text}' is no share")))
+            percent(text).ok_or_else(|| wrong(format!("'{text}' is not a share")))
         }
         _ => Err(other_type("loss", value, "a share, like \"1%\"")),
     }

@@ -76,16 +76,16 @@ pub const HELP: [&str; 22] = [
     "FAULT RESET n1                  connections are reset",
     "FAULT EVICT n1 KEY | FLUSH n1   a key, or every key, is dropped",
     "FAULT SLOW-NODE n1 50ms [10s]   each command takes longer; SLOW-SCRIPT: each script",
-    "FAULT REPLICA-LAG n2 1s [10s]   what the master sends to the replica arrives later",
+    "FAULT REPLICA-LAG n2 1s [10s]   what other nodes send to the replica arrives later",
     "FAULT LYING-DISK n1 [10s]       fsync answers and does nothing",
     "CLOCK STEP n2 +10s | RATE n2 500 [10s] | FREEZE n2 [10s] | UNFREEZE n2   (rate in ppm)",
     "LINK DELAY n1 200ms [10s]       each way; 'LINK DELAY clients -> n1 200ms' is one way",
     "LINK JITTER n1 50ms | LOSS n1 5% | CUT n1 | HEAL [n1]   also 'n1 -> clients', 'n1 <-> n2'",
     "CUT REPLY n1 NEXT [SET]         the next such command is applied and not answered",
     "FAILOVER [n2]                   a replica is made master by command",
-    "HEAL                            every fault is over, every node is up",
-    "HISTORY [50]                    the last things that happened to locks",
-    "JUDGE                           what can be said so far",
+    "HEAL                            all faults end, all nodes start",
+    "HISTORY [50]                    the last events of locks",
+    "JUDGE                           the verdict so far",
     "SHUTDOWN                        judge and end",
     "lengths are '15s', '500ms', '1m30s'; a fault without one lasts until HEAL",
 ];
@@ -318,8 +318,8 @@ impl<'a> Words<'a> {
         let number = word.strip_prefix('+').unwrap_or(word).parse::<i32>();
         match number {
             Ok(ppm) if crate::plan::contradiction::rate("", ppm).is_ok() => Ok(ppm),
-            Ok(_) => refused(format!("a clock {word} ppm fast is broken"), "at most 500000"),
-            Err(_) => refused(format!("'{word}' is no rate"), "a whole number of ppm, like 500"),
+            Ok(_) => refused(format!("no clock runs {word} ppm fast"), "at most 500000"),
+            Err(_) => refused(format!("'{word}' is not a rate"), "a whole number of ppm, like 500"),
         }
     }
 
@@ -328,7 +328,7 @@ impl<'a> Words<'a> {
         match crate::scenario::tables::percent(word) {
             Some(share) if share <= MAX_LOSS => Ok(share),
             Some(_) => refused("nothing would ever arrive", "at most 90%; LINK CUT lets none pass"),
-            None => refused(format!("'{word}' is no share"), "like 5% or 0.5%"),
+            None => refused(format!("'{word}' is not a share"), "like 5% or 0.5%"),
         }
     }
 
@@ -337,7 +337,7 @@ impl<'a> Words<'a> {
             return Ok(50);
         }
         let word = self.left.remove(0);
-        word.parse().or_else(|_| refused(format!("'{word}' is no number"), "like HISTORY 50"))
+        word.parse().or_else(|_| refused(format!("'{word}' is not a number"), "like HISTORY 50"))
     }
 }
 

@@ -175,7 +175,7 @@ impl Service {
                 self.world.disarm();
                 self.world.end_faults(|_| true);
                 self.world.start_nodes();
-                one("OK every fault is over, every node is up")
+                one("OK all faults end, all nodes start")
             }
             Order::History { count } => Ok(self.history(count)),
             Order::Judge => Ok(text::judgement(&self.judge())),

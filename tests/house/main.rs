@@ -21,6 +21,8 @@ const WALLS: &[(&str, &[&str])] = &[
     ("sim/platform", &[]),
     ("sim/redis", &["lockstorm-platform"]),
     ("sim/world", &["lockstorm-platform"]),
+    ("sim/fake-redis", &["lockstorm-platform", "lockstorm-redis", "lockstorm-world"]),
+    (".", &["lockstorm-platform", "lockstorm-redis", "lockstorm-world"]),
 ];
 
 /// (prefix of file paths, words that must not appear in their code, why)

@@ -121,7 +121,7 @@ fn files_that_are_no_scenarios_are_refused() {
     check(&folder, &["run", "a", "b"], 3, &["are both named 'whole'"]);
     check(&folder, &[], 3, &["scenarios cannot be read"]);
     check(&folder, &["list", "scenarios"], 3, &["scenarios cannot be read"]);
-    check(&folder, &["replay", "typo.toml"], 3, &["this is no plan that lockstorm wrote"]);
+    check(&folder, &["replay", "typo.toml"], 3, &["this is not a plan that lockstorm wrote"]);
     check(&folder, &["replay", "none"], 3, &["none cannot be read"]);
 }
 

@@ -70,6 +70,7 @@ fn wait<T>(work: impl Future<Output = T>) -> T {
     loop {
         match work.as_mut().poll(&mut context) {
             Poll::Ready(done) => return done,
+            // A wake-up before the park is not lost: the park then returns at once.
             Poll::Pending => thread::park(),
         }
     }

@@ -46,7 +46,9 @@ pub struct Access {
 impl Access {
     /// The index of the master.
     pub fn master(&self) -> usize {
-        self.master.load(Ordering::SeqCst)
+        let master = self.master.load(Ordering::SeqCst);
+        debug_assert!(master < self.addresses.len(), "the master is one of the servers");
+        master
     }
 }
 
@@ -69,6 +71,7 @@ impl Live {
     pub fn start(builder: &Builder) -> io::Result<Live> {
         let mut ports = Ports::default();
         let free = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        // Bound first, because each server's configuration names the ports of the others.
         let addresses = (0..=builder.replicas).map(|_| ports.bind(free));
         let addresses: Vec<SocketAddrV4> = addresses.collect::<io::Result<_>>()?;
         let engine = LiveEngine::new(live::state(builder.seed), ports);
@@ -213,6 +216,7 @@ impl Live {
         let new = others.into_iter().find(|place| {
             self.looks[*place].is_up() && !self.world.status(&name(*place)).is_halted
         })?;
+        debug_assert_ne!(new, master, "the promoted server is a replica");
         // Stored first: a server that starts from now on reads this index and follows the new
         // master.
         self.access.master.store(new, Ordering::SeqCst);
@@ -259,7 +263,9 @@ fn operator(builder: &Builder) -> Operator {
 async fn fail_over(order: Order, password: String) {
     let Order { host, node, others, .. } = order;
     let nobody = ["REPLICAOF", "NO", "ONE"].map(str::to_owned);
+    // First, because the others must not follow a server that is still a replica.
     send(&host, node, &password, &nobody).await;
+    // One task for each, so that a server that is down does not delay the others.
     for other in others {
         let (operator, password) = (host.clone(), password.clone());
         let words = ["REPLICAOF".to_owned(), node.ip().to_string(), node.port().to_string()];

@@ -28,6 +28,7 @@ pub fn query(node: &mut Node, words: &[&str]) -> Answer {
     let args: Vec<Bytes> =
         words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
     let id = node.connect([nowhere; 2]);
+    // As a known user, because an observation must not require AUTH.
     if let Some(session) = node.clients.get_mut(id) {
         session.user.get_or_insert(Bytes::from_static(b"default"));
     }

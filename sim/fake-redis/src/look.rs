@@ -42,6 +42,7 @@ impl Requests {
             heard.pop_front();
         }
         heard.push_back((request.connection, args.clone()));
+        debug_assert!(heard.len() <= MAX_REMEMBERED, "the record of requests is bounded");
     }
 
     /// One line per request: its words separated by spaces.
@@ -81,6 +82,7 @@ impl Look {
         Rc::new(move |host| {
             let (look, builder, requests) = (look.clone(), builder.clone(), requests.clone());
             let show = move |server: &Rc<Server>| {
+                // Before the first request: each one meets the settings and is recorded.
                 builder.configure(&mut server.node.borrow_mut());
                 let ear = move |request, args: &Arguments| requests.hear(request, args);
                 server.observer.replace(Some(Rc::new(ear)));

@@ -178,6 +178,7 @@ impl FakeRedis {
     /// If it is more than ten years.
     pub async fn slow_commands(&self, extra: Duration) {
         let extra = nanos(extra);
+        // One job, so that no command runs between the end of the old fault and the new one.
         let act = move |live: &mut Live| {
             live.relieve(|verb| matches!(verb, Verb::SlowNode { .. }));
             if extra > 0 {
@@ -194,6 +195,7 @@ impl FakeRedis {
 
     async fn kill(&self, verb: Verb) {
         self.thread.call(move |live| live.strike_master(verb)).await;
+        // The tasks of a killed process are dropped when the runtime runs next, not by the strike.
         self.thread.until(|live| live.is_down().then_some(())).await;
     }
 
@@ -218,6 +220,7 @@ impl FakeRedis {
     /// If it is more than ten years.
     pub async fn delay(&self, extra: Duration) {
         let extra = nanos(extra);
+        // One job, so that no reply is sent between the end of the old fault and the new one.
         let act = move |live: &mut Live| {
             live.relieve(|verb| matches!(verb, Verb::Delay { .. }));
             if extra > 0 {

@@ -70,6 +70,7 @@ impl Thread {
         let (answer, answered) = oneshot::channel();
         let mut answer = Some(answer);
         let job = move |live: &mut Live| {
+            // The caller has dropped its future: a job without a reader must not act any more.
             if answer.as_ref().is_none_or(oneshot::Sender::is_closed) {
                 return true;
             }
@@ -104,6 +105,7 @@ fn drive(mut live: Live, inbox: &Receiver<Job>) {
             match inbox.try_recv() {
                 Ok(job) => jobs.push(job),
                 Err(TryRecvError::Empty) => break,
+                // No caller waits for the jobs that are left: each borrows the dropped sender.
                 Err(TryRecvError::Disconnected) => return,
             }
         }

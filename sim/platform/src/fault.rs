@@ -89,7 +89,7 @@ pub enum Verb {
         /// Added to each script.
         extra: Nanos,
     },
-    /// What the master sends to the target replica arrives this much later.
+    /// What other nodes send to the target replica arrives this much later, also once it leads.
     ReplicaLag {
         /// Added to each replication message.
         extra: Nanos,
@@ -254,6 +254,7 @@ impl Watch {
     /// Checks an event. If it is the expected one: the fault's number and the nanoseconds until the
     /// strike.
     pub fn observe(&mut self, entry: &Entry, hosts: &HostNames) -> Option<(u32, Nanos)> {
+        // An anchor comes once: a watch that has reported its fault stays silent.
         if self.left == 0 || !self.pattern.matches(entry, hosts) {
             return None;
         }
@@ -312,6 +313,7 @@ impl HostNames {
 
     /// The host whose end of a connection has this address.
     pub fn of(&self, address: SocketAddrV4) -> Option<HostId> {
+        // The exact address first, because machines of the live engine may share an IP address.
         let known = self.by_address.get(&address).copied();
         known.or_else(|| self.at(*address.ip())).or(self.outside)
     }

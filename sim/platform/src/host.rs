@@ -129,6 +129,7 @@ impl Host {
             if let Poll::Ready(done) = work.as_mut().poll(cx) {
                 return Poll::Ready(Some(done));
             }
+            // Created late, so that work that is ready at once sets no timer.
             let alarm = alarm.get_or_insert_with(|| self.0.sleep_until(Clock::Monotonic, until));
             alarm.as_mut().poll(cx).map(|()| None)
         })

@@ -104,6 +104,7 @@ fn long_tail(draw: u64) -> u64 {
 }
 
 fn between(low: u64, high: u64, part: u64, whole: u64) -> u64 {
+    debug_assert!(low <= high && part < whole, "a latency lies within its step of the table");
     low + (high - low) * part / whole
 }
 

@@ -140,9 +140,11 @@ impl Draws {
     /// The draw with number `ordinal`. Its value does not depend on previous draws.
     pub fn at(&mut self, ordinal: u64) -> u64 {
         if let Some(value) = self.fixed.get(&ordinal) {
+            // The stream does not move, and `next` still names its position.
             return *value;
         }
         if ordinal != self.next {
+            // A draw takes two words of 32 bits.
             self.stream.set_word_pos(u128::from(ordinal) * 2);
         }
         self.next = ordinal.wrapping_add(1);

@@ -223,6 +223,7 @@ impl HostClocks {
 
     fn redraw(&mut self, now: Nanos) {
         let rate = self.rate_ppm;
+        // Each new line begins at the current reading: a change of the rate is no step.
         let line = |old: Line, still: bool| Line {
             since: now,
             reading: old.at(now),

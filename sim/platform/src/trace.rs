@@ -19,7 +19,7 @@ use crate::time::{Instant, Nanos, Readings, Stamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub u16);
 
-/// A connection: its two ends, the connecting one first. No port is used twice in a run.
+/// A connection: its two ends, the connecting one first. It is unique until a port is reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Connection {
     /// The end that connected.

@@ -97,12 +97,19 @@ impl Clients {
             session.replies.closing = Some(Closing::AfterOutput);
         }
         self.new_wait |= self.idle_s > 0;
+        debug_assert!(!self.sessions.contains_key(&id), "ids of sessions are never reused");
+        // A refused client is registered too: its error is sent before the close.
         self.sessions.insert(id, Some(Box::new(session)));
         id
     }
 
     /// Removes a connection.
     pub fn disconnect(&mut self, id: u64) {
+        debug_assert!(
+            !matches!(self.sessions.get(&id), Some(None)),
+            "no request of a closed connection runs"
+        );
+        // Before the removal: `unblock` reads from the session which keys it is queued for.
         self.unblock(id);
         let Some(Some(mut session)) = self.sessions.remove(&id) else { return };
         self.forget_interests(&mut session);
@@ -244,6 +251,7 @@ impl Clients {
         match change {
             KeyChange::Set if self.present.insert(place.clone()) => self.ready.push(place),
             KeyChange::Deleted | KeyChange::Expired | KeyChange::Evicted => {
+                // From now on a change creates the key, and that unblocks.
                 self.present.remove(&place);
             }
             _ => {}
@@ -273,6 +281,7 @@ impl Clients {
     pub(crate) fn unwatch(&mut self, session: &mut Session) {
         for watched in session.transaction.unwatch() {
             let place = (watched.db, watched.key);
+            debug_assert!(self.watchers.contains_key(&place), "what a session watches is indexed");
             if let Some(ids) = self.watchers.get_mut(&place) {
                 ids.retain(|id| *id != session.id);
                 if ids.is_empty() {

@@ -50,7 +50,7 @@ use crate::settings::Settings;
 /// Distance of the bus port from the client port.
 pub const BUS: u16 = 10_000;
 
-/// The initial cluster of a node: as if the node had been in it for long.
+/// The initial cluster of a node: as if the node had been in it for a long time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterConfig {
     /// All nodes, the node itself included; empty for a node that is alone.
@@ -282,6 +282,7 @@ impl Cluster {
 
     /// Makes the node follow another one (`clusterSetMaster`).
     pub(crate) fn follow(&mut self, master: &Id) {
+        debug_assert!(*master != self.me, "a node never follows itself");
         if self.myself().is_master() {
             self.migrating.clear();
             self.importing.clear();

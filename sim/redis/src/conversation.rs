@@ -86,6 +86,7 @@ impl Conversation {
             let seen = self.wake.count();
             self.notice_answer();
             if let Next::Feed(psync) = self.serve_all().await? {
+                // Replies to earlier requests precede the stream.
                 self.flush().await?;
                 feed(&self.server, self.id, self.stream, &psync).await;
                 return Ok(());
@@ -192,6 +193,7 @@ impl Conversation {
             after => {
                 let is_done = self.obey(after).await;
                 if waits && !is_done {
+                    debug_assert!(self.waiting.is_none(), "one request at a time is blocked");
                     self.waiting = Some((request, command));
                 }
                 is_done || (after_len > before && !waits)

@@ -82,6 +82,7 @@ fn next_expiry_ms(server: &Server) -> Option<u64> {
 }
 
 async fn expire_now(server: &Server) {
+    // In its turn: no key disappears while a slow command or script holds the node.
     let turn = server.turn.clone().lock().await;
     {
         let mut node = server.node.borrow_mut();

@@ -59,6 +59,8 @@ fn victim(node: &mut Node) -> Option<(usize, Key)> {
 
 /// Removes a key, propagates that, then publishes the notification.
 fn evict(node: &mut Node, session: &mut Session, db: usize, key: &[u8]) {
+    debug_assert!(node.peers.master.is_none(), "a replica evicts nothing by itself");
+    debug_assert!(node.keyspace.db(db).get(key).is_some(), "an evicted key exists");
     node.drop_key(db, key, KeyChange::Evicted, true);
     node.figures.evicted_keys += 1;
     let own = std::mem::replace(&mut session.db, db);

@@ -179,6 +179,7 @@ impl Server {
             // Cancels a BGREWRITEAOF under way: its keys are outdated.
             saving.rewriting = None;
         }
+        // Drops what is pending: the snapshot already contains it.
         *self.log.borrow_mut() = Log::anew(good);
         self.sync_log().await;
     }
@@ -284,6 +285,7 @@ impl Server {
         if self.node.borrow().config.append == Append::None {
             return self.host.disk().append(APPENDED, &[]).is_ok();
         }
+        // Commands executed meanwhile must be among the bytes that are copied.
         self.append_pending();
         let Some(from) = from else { return false };
         bytes.extend_from_slice(self.host.disk().read(APPENDED).get(from..).unwrap_or_default());

@@ -38,6 +38,10 @@ impl History {
     /// The trace event that it continues another history, if it does.
     pub fn continued(&self) -> Option<Event> {
         let (earlier, end) = self.second.as_ref()?;
+        debug_assert!(
+            (1..=self.offset + 1).contains(end),
+            "the previous history ended at or before the current offset"
+        );
         let (earlier, to) = (hash_of(earlier.as_bytes()), end - 1);
         Some(Event::Continued { history: self.number(), earlier, to })
     }
@@ -67,6 +71,7 @@ impl History {
         self.offset += bytes.len() as u64;
         backlog.extend(&bytes[bytes.len().saturating_sub(most)..]);
         backlog.drain(..backlog.len().saturating_sub(most));
+        debug_assert!(backlog.len() as u64 <= self.offset, "the backlog is the end of the stream");
     }
 
     /// Counts commands that are propagated to no replica, one byte each: WAITAOF needs the offset

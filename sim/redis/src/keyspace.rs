@@ -170,6 +170,7 @@ impl Database {
             }
         };
         self.entries.insert(Key::clone(&shared), Entry::new(value, until_ms));
+        debug_assert!(self.ends.len() <= self.entries.len(), "only a key has an expiry time");
         shared
     }
 
@@ -186,6 +187,7 @@ impl Database {
     pub fn remove(&mut self, key: &[u8]) -> Option<(Key, Entry)> {
         let (shared, entry) = self.entries.remove_entry(key)?;
         self.move_end(&shared, entry.until_ms, None);
+        debug_assert!(self.ends.len() <= self.entries.len(), "only a key has an expiry time");
         Some((shared, entry))
     }
 
@@ -203,7 +205,8 @@ impl Database {
             debug_assert!(known, "every end of an entry is in the order of ends");
         }
         if let Some(to) = to {
-            self.ends.insert((to, Key::clone(key)));
+            let is_new = self.ends.insert((to, Key::clone(key)));
+            debug_assert!(is_new, "a key has one expiry time");
         }
     }
 

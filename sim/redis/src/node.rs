@@ -131,7 +131,7 @@ pub struct Node {
     pub clock: NodeClock,
     /// The effects since the server last collected them.
     pub effects: Effects,
-    /// Who takes its commands.
+    /// Which of its commands are propagated, and in which units.
     pub propagation: Propagation,
     /// Its start, while it reads its files.
     pub startup: Startup,

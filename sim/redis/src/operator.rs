@@ -109,7 +109,7 @@ impl Sender {
     }
 }
 
-/// Whether an error says that the node is occupied: it will accept the command later.
+/// Whether an error means that the node is busy: it will accept the command later.
 fn is_for_now(reply: &Reply) -> bool {
     let words: [&[u8]; 2] = [b"BUSY ", b"LOADING "];
     matches!(reply, Reply::Error(text) if words.iter().any(|word| text.starts_with(word)))

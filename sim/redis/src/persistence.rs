@@ -35,6 +35,7 @@ impl Script {
     ) {
         for (unit, wrapped) in units(commands) {
             if wrapped {
+                // As in Redis, MULTI belongs to the database of its first command.
                 self.select(unit[0].db, out);
                 encode_request(out, &["MULTI"]);
             }

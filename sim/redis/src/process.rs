@@ -59,6 +59,7 @@ async fn run(host: &Host, config: NodeConfig, show: impl FnOnce(&Rc<Server>)) {
 /// Serves every connection until the process must stop.
 pub(crate) async fn accept_all(server: Rc<Server>, mut listener: Listener) {
     loop {
+        // Zero, so that a stop before this point is not missed.
         match first(listener.accept(), server.ended.past(0)).await {
             First::This(Ok(stream)) => {
                 server.host.spawn(converse(Rc::clone(&server), stream));

@@ -29,6 +29,7 @@ pub fn load(node: &mut Node, bytes: &[u8]) -> Replayed {
     while let Ok(Some(args)) = reader.next(&mut buffer) {
         match (&args[0].to_ascii_uppercase()[..], &mut queued) {
             (b"MULTI", _) => queued = Some(Vec::new()),
+            // Executed only now, so that a transaction without its end has no effect at all.
             (b"EXEC", _) => {
                 for args in queued.take().unwrap_or_default() {
                     apply(node, &mut session, &args);

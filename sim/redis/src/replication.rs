@@ -45,6 +45,7 @@ impl Server {
         if master.is_some() {
             (self.follow)(self);
         }
+        // Clients whose wait ended with the role have output by now.
         self.wake();
     }
 }

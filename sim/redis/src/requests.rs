@@ -36,6 +36,7 @@ pub fn request(node: &mut Node, id: u64, args: &[Bytes]) {
     }
     node.clients.begin_wait(&session, &node.keyspace);
     node.clients.put_back(session);
+    // After `put_back`: a session that changed a key it watches is marked too.
     settle(node);
     end_pause(node);
 }
@@ -66,6 +67,7 @@ fn serve_waiting(node: &mut Node, id: u64, key: &Key) {
         return node.clients.put_back(session);
     };
     let db = std::mem::replace(&mut session.db, pop.db);
+    // Not one unit with the command that created the key: no MULTI surrounds both.
     node.propagation.unit += 1;
     let mut call = Call { node, session: &mut session, args: &pop.args, command: pop.command };
     let served = serve(&mut call, key, pop.wanted);
@@ -73,6 +75,7 @@ fn serve_waiting(node: &mut Node, id: u64, key: &Key) {
     if let Some(reply) = &served {
         session.replies.answer(reply);
     }
+    // Put back first: `unblock` reads from the session which keys it is queued for.
     node.clients.put_back(session);
     if served.is_some() {
         node.clients.unblock(id);

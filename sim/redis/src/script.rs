@@ -117,6 +117,7 @@ pub fn of_function<'a>(
 /// # Errors
 /// A refusal before it runs.
 pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply, Reply> {
+    debug_assert!(call.session.script.is_none(), "a script runs no script");
     let Call { node, session, .. } = call;
     let (words, read_only) = (program.words, program.read_only);
     let flags = program.flags.unwrap_or_default();
@@ -150,6 +151,7 @@ pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply
         script: Some(script),
         ..Session::default()
     };
+    // During the run the node is inside the machine: until it is back, `call.node` is an empty one.
     let ran = MACHINE.with(|machine| {
         machine.swap(node, &mut inner, Some(execute));
         let result = machine.call(program.kind, &program.function, words);

@@ -173,6 +173,7 @@ impl Sentinel {
 
     /// `sentinelTimer`: must be called ten times a second or slightly more often.
     pub(crate) fn tick(&mut self, now: SentinelMoment) {
+        // First, because in TILT mode the steps below must not draw conclusions from elapsed times.
         self.check_tilt(now.ms);
         let names: Vec<String> = self.masters.keys().cloned().collect();
         for name in &names {
@@ -214,6 +215,7 @@ impl Sentinel {
     }
 
     fn handle(&mut self, place: &InstanceKey, now: SentinelMoment) {
+        // Also in TILT mode, in which it continues to observe.
         self.reconnect(place, now.ms);
         self.send_periodic(place, now.ms);
         if self.is_tilted(now.ms) {

@@ -15,6 +15,7 @@ use crate::effects::{Change, Effects};
 use crate::files::log::Log;
 use crate::frame::Arguments;
 use crate::node::{Append, Node};
+use crate::peers::LinkState;
 use crate::replication::feeds::Feeds;
 use crate::signal::Signal;
 
@@ -117,6 +118,10 @@ impl Server {
     /// Propagates effects to trace, file and replicas; whether a command was propagated.
     pub(crate) fn publish(&self, origin: Origin) -> bool {
         let mut node = self.node.borrow_mut();
+        debug_assert!(
+            node.peers.master.is_some() || node.peers.link.state == LinkState::Connect,
+            "a master has no link to a master"
+        );
         if node.effects.is_empty() {
             return false;
         }
@@ -137,6 +142,7 @@ impl Server {
         if passed && node.peers.master.is_none() {
             self.feeds.borrow_mut().send(&self.host, &mut node, &commands, origin);
         }
+        // Put back empty: their allocations serve the next request.
         commands.clear();
         node.effects = Effects { changes, commands };
         self.watch_ends(&node, next);

@@ -21,7 +21,7 @@ use crate::specification::Command;
 pub struct Session {
     /// Its id, from 1.
     pub id: u64,
-    /// Who is at the other end.
+    /// The client at the other end.
     pub(crate) client: ClientIdentity,
     /// The user that it is authenticated as; `None` before AUTH.
     pub user: Option<Bytes>,

@@ -1,6 +1,6 @@
 //! The parameters of a node: the valid values of each, and the values that CONFIG SET gave them.
 //!
-//! The facts are in `command/config.txt`, as Redis reports them. A parameter without effect on the
+//! The facts are in `settings/parameters.txt`, as Redis reports them. A parameter without effect on the
 //! node is still kept and reported.
 
 use std::collections::BTreeMap;

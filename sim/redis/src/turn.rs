@@ -111,6 +111,7 @@ impl Server {
         if let Some(observe) = &*self.observer.borrow() {
             observe(request, args);
         }
+        // Read before the execution: EXEC empties the queue.
         let transaction = request_record::transaction(&self.host, &node, id, args);
         requests::request(&mut node, id, args);
         request_record::record(&self.host, &node, id, request, args, transaction);

@@ -61,6 +61,7 @@ async fn end_waits_in_time(server: Rc<Server>) {
 /// takes effect at the next tick.
 pub async fn wait(server: &Server, id: u64, wake: &Signal) {
     let Some(quorum) = server.node.borrow_mut().look_for_quorum(id, false) else { return };
+    // Unrequested acknowledgements arrive only once a second.
     server.feeds.borrow_mut().request_acknowledgement(&mut server.node.borrow_mut());
     let until = (quorum.timeout_ms > 0).then(|| {
         let until = server.host.now(Clock::Monotonic) / MILLISECOND;

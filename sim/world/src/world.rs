@@ -48,6 +48,7 @@ impl World {
         machines.heal_at = spec.heal_at;
         machines.set_up_links(&spec.named_links, spec.loss_per_million);
         machines.note_clocks();
+        // Armed before the processes start, so that their first events can be anchors.
         let faults = Faults::new(spec.faults, &machines);
         machines.start_all();
         World { machines, faults }
@@ -75,14 +76,23 @@ impl World {
     pub fn heal(&mut self, keep_down: bool) -> Instant {
         // First, because the end of a fault may be the anchor of another fault.
         self.machines.engine.forget_strikes();
+        // Taken before the faults end: what their ends cause comes after the heal.
         let healed = self.instant();
         self.faults.heal(keep_down, &mut self.machines);
+        // After the faults, which start the nodes they took down. Other nodes exited on their own.
         for (id, part) in self.machines.all() {
             let returns = matches!(part, Part::Node | Part::Sentinel);
             if returns && self.machines.is_down(id) && !keep_down {
                 self.machines.boot(id);
             }
         }
+        debug_assert!(
+            {
+                let state = self.machines.engine.state();
+                state.watches.is_empty() && state.strikes.is_empty()
+            },
+            "no fault strikes after the heal"
+        );
         let left = self.faults.active();
         debug_assert!(keep_down || left.is_empty(), "a healed world has no fault: {left:?}");
         debug_assert!(
@@ -105,8 +115,8 @@ impl World {
     /// Ends the world.
     pub fn finish(self) -> Remains {
         let World { mut machines, mut faults } = self;
-        // Read first: the engine gives the trace away, and an instant is a position in it. Its
-        // dropped tasks also close connections, whose last segments no fault has met.
+        // Read first: the engine hands over the trace, and an instant is a position in it. The
+        // dropped tasks also close connections, and no fault has met those last segments.
         let end = machines.instant();
         let missed = machines.missed();
         let trace = faults.finish(&mut machines);

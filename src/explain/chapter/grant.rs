@@ -241,7 +241,7 @@ fn believed(
         HoldEnd::Open => None,
     });
     let why = match over.end {
-        HoldEnd::Released(_) => format!("{} gives it back", over.grant.caller),
+        HoldEnd::Released(_) => format!("{} releases it", over.grant.caller),
         HoldEnd::Lost(_) => format!("{} learns of its loss", over.grant.caller),
         HoldEnd::Died(_) => format!("{} dies", over.grant.caller),
         HoldEnd::Open => "the run ends".to_owned(),

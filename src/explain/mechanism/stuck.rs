@@ -464,6 +464,6 @@ fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
     if history.requests.iter().any(|later| is_clean(later) && by_refused(later.op)) {
         return None;
     }
-    let text = format!("{} answers {word}: it serves nobody.", request.to);
+    let text = format!("{} replies {word}: it serves no client.", request.to);
     Some(Mechanism::new(How::NoLeader, text, vec![Evidence::Request(index)]))
 }

@@ -15,7 +15,7 @@ fn connection(number: u16) -> Connection {
 }
 
 fn number<T: std::str::FromStr>(word: &str) -> T {
-    word.parse().unwrap_or_else(|_| panic!("'{word}' is no number"))
+    word.parse().unwrap_or_else(|_| panic!("'{word}' is not a number"))
 }
 
 fn history(word: &str) -> u64 {

@@ -186,7 +186,7 @@ fn overlap(facts: &Facts, sentence: &Sentence, of_more: bool) -> Truth {
             return ensure(near.iter().filter(|h| h.how == How::Open).count() >= 2, "who goes on?");
         }
         text => match text.split_once(' ').ok_or("no reason")? {
-            (name, "gives it back") => (name, How::Released),
+            (name, "releases it") => (name, How::Released),
             (name, "learns of its loss") => (name, How::Lost),
             (name, "dies") => (name, How::Died),
             _ => return Err(format!("'{text}' ends no belief")),

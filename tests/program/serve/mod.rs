@@ -153,7 +153,7 @@ fn nonsense_is_refused_with_a_mend_and_the_service_goes_on() {
         ("FAULT PAUS n1 15s", "-ERR no fault 'paus': did you mean 'PAUSE'?\r\n"),
         ("FAULT PAUSE n9 15s", "-ERR no host 'n9': hosts are n1, n2, n3\r\n"),
         ("FAULT PAUSE n1 15", "-ERR '15' has no unit: write '15s' or '15ms'\r\n"),
-        ("CLOCK STEP n1 soon", "-ERR 'soon' is no length: "),
+        ("CLOCK STEP n1 soon", "-ERR 'soon' is not a length: "),
         ("LINK LOSS n1 200%", "-ERR nothing would ever arrive: at most 90%"),
         ("LINK DELAY n1", "-ERR a length is missing: like 200ms\r\n"),
         ("FAILOVER n2", "-ERR there is no replica: start with --topology replicated\r\n"),

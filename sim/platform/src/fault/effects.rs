@@ -39,22 +39,22 @@ impl Verb {
         matches!(self, Verb::SlowNode { .. } | Verb::SlowScript { .. })
     }
 
-    /// Whether it steps a clock by nothing.
+    /// Whether it is a clock step of zero.
     pub fn steps_by_nothing(&self) -> bool {
         matches!(self, Verb::ClockStep { by: 0 })
     }
 
-    /// Whether it makes clocks run true, whatever rate they had.
+    /// Whether it makes clocks run at the correct rate, whatever their previous rate was.
     pub fn makes_clocks_true(&self) -> bool {
         matches!(self, Verb::ClockRate { ppm: 0 })
     }
 
-    /// Whether a disk says that it has synced what it has not.
+    /// Whether a disk reports a sync that it has not done.
     pub fn lies(&self) -> bool {
         matches!(self, Verb::LyingDisk)
     }
 
-    /// Whether a machine loses power, and what its disk has not synced.
+    /// Whether a machine loses power, and with it all data that its disk has not synced.
     pub fn cuts_power(&self) -> bool {
         matches!(self, Verb::PowerLoss)
     }

@@ -1,7 +1,7 @@
 //! The verbs of faults, one row each of one table: the word, the figure, the targets, what the verb
 //! needs, what it strains, and its sentence. Code that distinguishes verbs reads the row.
 //!
-//! A new verb is a variant of [`Verb`], a row here, and its effect in `world/strike`.
+//! CONTRIBUTING lists what a new verb touches besides its row here.
 
 use crate::fault::Verb;
 use crate::time::Nanos;

@@ -64,6 +64,7 @@ impl Call<'_> {
             entry.kept = kept;
         }
         self.event(b'n', "new", key);
+        // Before `note`, which serves blocked clients only for a key that did not exist.
         self.node.clients.renew(self.session.db, &shared);
         self.note(shared, KeyChange::Set);
     }

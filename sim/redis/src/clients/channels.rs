@@ -49,6 +49,7 @@ impl Clients {
             return;
         }
         let listeners = self.listeners(kind);
+        debug_assert!(listeners.contains_key(name), "a subscribed channel lists its subscribers");
         if let Some(ids) = listeners.get_mut(name) {
             ids.retain(|id| *id != session.id);
             if ids.is_empty() {

@@ -23,13 +23,19 @@ impl Clients {
                 self.present.insert((pop.db, Key::clone(key)));
             }
             let ids = self.waiting.entry((pop.db, Key::clone(key))).or_default();
+            // A request may repeat a key, and is served only once.
             if !ids.contains(&id) {
                 ids.push(id);
             }
         }
+        debug_assert!(self.present.len() <= self.waiting.len(), "only awaited keys are tracked");
     }
 
     fn dequeue(&mut self, id: u64, pop: &Pop) {
+        debug_assert!(
+            pop.keys.iter().all(|key| self.waiting.contains_key(&(pop.db, Key::clone(key)))),
+            "a blocked session is queued for each of its keys"
+        );
         for key in &pop.keys {
             let place = (pop.db, Key::clone(key));
             if let Some(ids) = self.waiting.get_mut(&place) {

@@ -143,6 +143,11 @@ impl Cluster {
         if self.nodes.values().any(newer) {
             return;
         }
+        debug_assert_eq!(
+            head.current_epoch, self.current_epoch,
+            "a vote is cast in the candidate's epoch"
+        );
+        debug_assert_ne!(self.last_vote_epoch, self.current_epoch, "one vote an epoch");
         let id = master.id.clone();
         self.peer_mut(&id, |master| master.voted_at = now);
         self.last_vote_epoch = self.current_epoch;
@@ -160,6 +165,7 @@ impl Cluster {
         self.myself_mut().slots = slots.unwrap_or_default();
         self.change();
         self.update_state();
+        // To all nodes at once: each redirects to the new owner as soon as this arrives.
         let rumours = self.rumours();
         self.broadcast(&MessageKind::Pong(rumours));
         self.end_manual();

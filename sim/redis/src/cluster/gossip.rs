@@ -155,6 +155,7 @@ impl Cluster {
         let Some(peer) = self.nodes.get_mut(&head.id) else { return };
         let part = head.master.clone().map_or(ClusterRole::Master, ClusterRole::Replica);
         if peer.address != head.address || peer.part != part {
+            // A replica serves no slots: those in its messages are its master's.
             if part != ClusterRole::Master {
                 peer.slots = SlotSet::default();
             }

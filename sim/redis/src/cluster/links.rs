@@ -162,6 +162,7 @@ impl Cluster {
         let waits = peer.pinged_at > 0;
         if let Some(link) = peer.link {
             let is_dead = waits && waited > timeout / 2 && silent > timeout / 2;
+            // The node may be alive and only this connection stuck: a new one may get through.
             if now - link.since > timeout && is_dead {
                 self.actions.push(ClusterAction::Close(link.line));
                 self.peer_mut(id, |peer| peer.link = None);
@@ -192,6 +193,7 @@ impl Cluster {
 
     /// Removes a node, its slots and its failure reports.
     pub fn remove(&mut self, id: &Id) {
+        debug_assert!(*id != self.me, "a node never removes itself");
         let Some(gone) = self.nodes.remove(id) else { return };
         if let Some(link) = gone.link {
             self.actions.push(ClusterAction::Close(link.line));

@@ -29,6 +29,7 @@ impl Cluster {
         let reached = deciding().filter(|peer| peer.health == Health::Up).count();
         let served: usize =
             self.nodes.values().filter(|p| !p.has_failed()).map(|p| p.slots.len()).sum();
+        // Before `majority`, which is computed from it.
         self.size = deciding().count();
         let has_majority = reached >= self.majority();
         if !has_majority {

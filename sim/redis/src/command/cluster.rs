@@ -226,6 +226,7 @@ fn give(cluster: &mut Cluster, slot: u16, to: &Id, held: usize) -> Result<(), Re
         cluster.follow(to);
     }
     if *to == cluster.me && cluster.importing.remove(&slot).is_some() {
+        // Without a higher epoch the other nodes would not accept the new owner.
         cluster.bump_epoch();
         let rumours = cluster.rumours();
         cluster.broadcast(&MessageKind::Pong(rumours));
@@ -337,6 +338,7 @@ fn reset(call: &mut Call) -> Outcome {
     }
     cluster.start_anew(hard);
     if is_replica {
+        // First a master: a replica deletes no keys of its own accord.
         cluster.actions.push(ClusterAction::Follow(None));
         cluster.actions.push(ClusterAction::Clear(SlotSet::range((0, SLOTS - 1))));
     }

@@ -61,6 +61,7 @@ pub fn set(call: &mut Call) -> Outcome {
             _ => parameters.push(parameter),
         }
     }
+    // All values are validated before the first takes effect: CONFIG SET sets all or none.
     let mut values = Vec::new();
     for (parameter, pair) in parameters.iter().zip(words.chunks_exact(2)) {
         let value = parameter.read(&pair[1], &current(call.node, parameter));
@@ -69,6 +70,7 @@ pub fn set(call: &mut Call) -> Outcome {
     for (parameter, value) in parameters.into_iter().zip(values) {
         take_effect(call, parameter, value);
     }
+    // The maximum lag may have changed, which decides which replicas are good.
     call.node.recount_good_replicas();
     call.node.limits = Limits::of(&call.node.settings);
     if let Some(cluster) = &mut call.node.cluster {

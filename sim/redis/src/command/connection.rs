@@ -95,6 +95,7 @@ pub fn hello(call: &mut Call) -> Outcome {
             }
         };
     }
+    // First: if the password is wrong, name and protocol stay as they are.
     if let Some((user, password)) = user {
         authenticate(call, user, password)?;
     }

@@ -292,8 +292,10 @@ pub fn move_one(call: &mut Call, (from, to): (End, End)) -> Result<Option<Reply>
     if list(call, source)?.is_none() {
         return Ok(None);
     }
+    // Checked before the removal: a target of the wrong type must not cost an element.
     list(call, target)?;
     let moved = change(call, source, |list| list.pop(from, 1));
+    // Before `lost`: a list that is source and target at once must not be deleted in between.
     push_to(call, target, to, &moved)?;
     lost(call, source, if from == End::Left { "lpop" } else { "rpop" });
     Ok(moved.into_iter().next().map(Reply::Bulk))

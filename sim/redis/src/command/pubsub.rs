@@ -109,6 +109,7 @@ pub fn spublish(call: &mut Call) -> Outcome {
 fn say(call: &mut Call, kind: Channel) -> Outcome {
     let (channel, message) = (&call.args[1], &call.args[2]);
     let receivers = call.node.clients.publish(call.session, kind, channel, message);
+    // The bus reaches the replicas as well: replication must not deliver the message twice.
     match call.node.cluster_now() {
         Some(cluster) => cluster.spread(channel, message, kind == Channel::Shard),
         None => call.propagate_verbatim(),

@@ -171,6 +171,7 @@ pub fn end_script(call: &mut Call, function: bool) -> Outcome {
         call.node.scripting.busy = Some(busy);
         return Err(refusal);
     }
+    // A script that a fault makes slow has a task of its own that replies: `run_slowly`.
     if busy.endless {
         call.node.clients.answer_script(busy.session, &Reply::Error(busy.killed));
     }

@@ -1,8 +1,10 @@
 //! A Sentinel's commands: SENTINEL and its subcommands, and its versions of other commands.
 //!
 //! - `global`: subcommands about the Sentinel as a whole
+//! - `state`: the state that these commands use
 //! - `report`: instances as SENTINEL MASTERS reports them, the section of INFO
-//! - `commands.txt`: facts about the commands that only a Sentinel has
+//!
+//! The facts about the commands that only a Sentinel has are in `specification/sentinel.txt`.
 
 pub mod global;
 pub mod report;
@@ -106,6 +108,7 @@ pub fn is_master_down(call: &mut Call) -> Outcome {
     let own = state(call);
     let mut known = own.masters.iter().filter(|(_, m)| Some(m.instance.address) == address);
     let found = known.next().map(|(name, master)| (name.clone(), master.instance.s_down));
+    // In TILT mode a Sentinel does not trust its own measurements.
     let is_down = own.tilt_since.is_none() && found.as_ref().is_some_and(|(_, down)| *down);
     let requests_vote = candidate != "*";
     let vote = found.filter(|_| requests_vote);
@@ -212,6 +215,7 @@ pub fn remove(call: &mut Call) -> Outcome {
     let now = now(call);
     let (name, _) = named(call)?;
     let own = state(call);
+    // Before the master is removed, because the event describes it.
     own.emit("-monitor", &InstanceKey::master(&name), "");
     own.forget(&name, now);
     call.node.publish_events();

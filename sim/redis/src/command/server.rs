@@ -133,6 +133,7 @@ pub fn bgsave(call: &mut Call) -> Outcome {
     if saving.begun.is_some() {
         return Err(Reply::error("ERR Background save already in progress"));
     }
+    // In a transaction too: a snapshot taken now would contain half of it.
     if schedules && saving.is_busy() || call.session.transaction.is_running() {
         saving.scheduled[0] = true;
         call.session.after = After::InTurn;

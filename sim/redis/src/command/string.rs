@@ -179,6 +179,8 @@ pub fn psetex(call: &mut Call) -> Outcome {
 
 fn set_for(call: &mut Call, unit: Unit) -> Outcome {
     let until = until(call, Some((unit, Deadline::In, 2)))?;
+    // Looked up first, so that an expired key is deleted, and reported as expired, before the new
+    // one is set.
     call.entry(&call.args[1]);
     call.set(&call.args[1], &call.args[3], until);
     call.event(b'$', "set", &call.args[1]);

@@ -86,6 +86,7 @@ pub fn watch(call: &mut Call) -> Outcome {
     }
     let (db, id, now) = (call.session.db, call.session.id, call.node.clock.now_ms);
     for name in call.from(1) {
+        // EXEC refuses already, whatever happens to further keys.
         if call.session.transaction.is_touched() {
             break;
         }

@@ -8,12 +8,14 @@ use crate::frame::{Arguments, Protocol, Reply};
 /// Executes the queued commands; returns all replies in one.
 pub fn run(call: &mut Call, queued: &[Arguments], execute: Execute) -> Outcome {
     call.session.transaction.run(queued.len());
+    debug_assert!(call.session.replies.aside.is_none(), "EXEC runs no EXEC");
     call.session.replies.aside = Some(Vec::new());
     let mut replies = Vec::with_capacity(queued.len());
     for args in queued {
         let command = call.node.command_of(args).expect("only known commands are queued");
         let spoken = call.session.replies.protocol;
         let reply = execute(call.node, call.session, command, args);
+        // HELLO applies to later replies only: Redis has already written the earlier ones.
         if call.session.replies.protocol != spoken {
             replies.iter_mut().for_each(|reply| *reply = encoded(reply, spoken));
         }

@@ -68,6 +68,7 @@ impl Log {
 
     /// The disk has accepted a file in place of the previous one, which must be synced.
     pub fn wrote_anew(&mut self) {
+        // One byte represents the new file, as in `anew`.
         self.written += 1;
     }
 

@@ -42,6 +42,7 @@ impl Hash {
         }
         self.added += 1;
         self.fields.insert(Bytes::copy_from_slice(field), (self.added, value));
+        debug_assert!(self.len() as u64 <= self.added, "every field has a place of its own");
         true
     }
 

@@ -79,15 +79,21 @@ impl SortedSet {
             Some((_, old)) if old == score => return false,
             Some((member, old)) => {
                 let at = self.place(old, &member);
+                debug_assert!(
+                    self.row.get(at).is_some_and(|(_, there)| *there == member),
+                    "the row has every member at its score"
+                );
                 self.row.remove(at);
                 member
             }
         };
         self.longest = self.longest.max(member.len());
         self.signed |= score == 0.0 && score.is_sign_negative();
+        // After the old place is vacated: it would shift the new one.
         let at = self.place(score, &member);
         self.row.insert(at, (score, member.clone()));
         self.scores.insert(member, score);
+        debug_assert_eq!(self.scores.len(), self.row.len(), "row and index have the same members");
         new
     }
 
@@ -95,6 +101,10 @@ impl SortedSet {
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let score = self.scores.remove(member)?;
         let at = self.place(score, member);
+        debug_assert!(
+            self.row.get(at).is_some_and(|(_, there)| *there == member),
+            "the row has every member at its score"
+        );
         self.row.remove(at);
         Some(score)
     }
@@ -105,6 +115,7 @@ impl SortedSet {
         for (_, member) in &removed {
             self.scores.remove(member);
         }
+        debug_assert_eq!(self.scores.len(), self.row.len(), "row and index have the same members");
         removed.into_iter().map(|(score, member)| (member, score)).collect()
     }
 

@@ -31,6 +31,7 @@ impl Node {
             "" => cluster.set_up(&config.members),
             file => cluster.read_file(file),
         }
+        // The cluster decides the role, whatever the configuration contains.
         self.peers.master = cluster.own_master().map(|master| master.address);
         self.cluster = Some(Box::new(cluster));
     }

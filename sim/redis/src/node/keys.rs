@@ -1,4 +1,4 @@
-//! Keys of a node: which are live, how one changes, and who is notified.
+//! Keys of a node: which are live, how one changes, and which clients are notified.
 
 use bytes::Bytes;
 use lockstorm_platform::trace::KeyChange;
@@ -14,6 +14,7 @@ impl Node {
     /// replicas; a replica only hides it; the master's commands never see a key as expired.
     pub fn live(&mut self, session: &mut Session, key: &[u8]) -> Option<&Entry> {
         let expired = self.keyspace.db(session.db).get(key)?.is_expired(self.clock.now_ms);
+        // The file and the master's stream contain their own deletions of expired keys.
         if expired && !self.startup.replays && !session.replication.from_master {
             if self.peers.master.is_none() && !self.is_paused() {
                 self.expire(session, key);
@@ -33,6 +34,13 @@ impl Node {
     /// Deletes an expired key of the session's database.
     pub fn expire(&mut self, session: &mut Session, key: &[u8]) {
         debug_assert!(self.peers.master.is_none(), "a replica never expires by itself");
+        debug_assert!(
+            self.keyspace
+                .db(session.db)
+                .get(key)
+                .is_some_and(|entry| entry.is_expired(self.clock.now_ms)),
+            "only a key whose time is over expires"
+        );
         self.drop_key(session.db, key, KeyChange::Expired, true);
         self.figures.expired_keys += 1;
         self.notify(session, b'x', "expired", key);

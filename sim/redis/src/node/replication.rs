@@ -18,6 +18,7 @@ impl Node {
         }
         self.peers.master = Some(master);
         self.lose_master();
+        // Blocking pops and WAIT are commands for a master.
         self.clients.end_waits_by_role();
     }
 
@@ -28,6 +29,7 @@ impl Node {
         let id = self.fresh_id();
         self.history.go_on_as(id);
         self.peers.replicas.clear();
+        // At once: the periodic count would let writes pass for up to a second.
         self.recount_good_replicas();
     }
 
@@ -48,6 +50,7 @@ impl Node {
 
     /// Marks the link to the master as down.
     pub fn lose_master(&mut self) {
+        debug_assert!(self.peers.master.is_some(), "a master has no link to lose");
         if self.peers.is_linked() {
             self.peers.link.down_since_s = Some(self.clock.now_ms / 1_000);
         }

@@ -96,6 +96,10 @@ impl Bus {
 
     fn take_actions(&self) -> Vec<ClusterAction> {
         let mut node = self.server.node.borrow_mut();
+        debug_assert!(
+            node.cluster.as_ref().is_none_or(|cluster| !cluster.unsaved),
+            "no action leaves before its change is in the file"
+        );
         node.cluster.as_mut().map(|c| std::mem::take(&mut c.actions)).unwrap_or_default()
     }
 
@@ -127,6 +131,7 @@ impl Bus {
             }
             ClusterAction::Close(id) => self.open.close(id),
             ClusterAction::Follow(master) => {
+                // To follow the same master again would cut a link that works.
                 if self.server.node.borrow().peers.master != master {
                     self.server.change_role(master);
                 }

@@ -64,6 +64,7 @@ fn node(host: &Host, config: &SentinelConfig) -> Node {
 
 async fn tick(watch: Rc<Watch>) {
     loop {
+        // Drawn for each tick, so that Sentinels do not start elections in step.
         let hz = HZ + watch.server.node.borrow_mut().dice.draw(HZ);
         let pause = 1_000 / u64::try_from(hz).unwrap_or(10);
         watch.server.host.sleep(pause * MILLISECOND).await;
@@ -94,6 +95,10 @@ impl Watch {
 
     fn take_actions(&self) -> Vec<SentinelAction> {
         let mut node = self.server.node.borrow_mut();
+        debug_assert!(
+            node.sentinel.as_ref().is_none_or(|own| !own.unsaved),
+            "no action leaves before its change is in the file"
+        );
         node.sentinel.as_mut().map(|own| std::mem::take(&mut own.actions)).unwrap_or_default()
     }
 

@@ -80,6 +80,8 @@ impl Server {
         node.set_time(self.host.now(Clock::Wall));
         resume_paused(&mut node);
         drop(node);
+        // The resumed requests ran outside the turn of a connection: nothing else publishes their
+        // effects.
         self.publish(Origin::Node);
         self.acknowledged.raise();
         self.ends.raise();

@@ -50,6 +50,12 @@ fn open(
     node.set_time(server.host.now(Clock::Wall));
     let announced = node.clients.get(id).map_or(Announced::default(), |s| s.replication.announced);
     let lacking = node.history.since(&psync.id, psync.next);
+    debug_assert!(
+        lacking.as_ref().is_none_or(|bytes| {
+            psync.next.unsigned_abs() + bytes.len() as u64 == node.history.offset + 1
+        }),
+        "a partial resynchronisation ends at the current offset"
+    );
     let partial = lacking.is_some();
     let address = SocketAddrV4::new(announced.ip.unwrap_or(*address.ip()), announced.port);
     let now_s = node.clock.now_ms / 1_000;
@@ -72,6 +78,7 @@ fn open(
             begin_anew(&mut node, psync)
         }
     };
+    // Not left to `tend`: until it counts again, writes would be refused for want of this replica.
     node.recount_good_replicas();
     let outbox = feeds.open(id, bytes);
     if feeds.begin_tending() {
@@ -96,6 +103,8 @@ fn go_on(node: &mut Node, announced: Announced, lacking: &[u8]) -> BytesMut {
 fn begin_anew(node: &mut Node, psync: &Psync) -> BytesMut {
     node.figures.syncs[0] += 1;
     node.figures.syncs[2] += u64::from(&psync.id[..] != b"?");
+    // Before the dump, which contains the id. A replica passes on its master's history and begins
+    // none of its own.
     if node.peers.master.is_none() {
         node.begin_stream();
     }

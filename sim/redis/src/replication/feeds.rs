@@ -56,6 +56,10 @@ impl Outbox {
 impl Feeds {
     /// Begins to feed a replica, with these bytes first. From here on it receives the whole stream.
     pub fn open(&mut self, session: u64, bytes: BytesMut) -> Rc<Outbox> {
+        debug_assert!(
+            self.outboxes.iter().all(|outbox| outbox.session != session),
+            "a session feeds one replica"
+        );
         let outbox = Rc::new(Outbox {
             session,
             bytes: RefCell::new(bytes),
@@ -102,6 +106,10 @@ impl Feeds {
         }
         // Read before `pass` advances the offset.
         let (history, before) = (node.history.number(), node.history.offset);
+        debug_assert!(
+            node.peers.master.is_none(),
+            "a replica adds nothing of its own to its master's stream"
+        );
         let mut stream = BytesMut::new();
         self.script.write(commands, &mut stream, |command, written| {
             let offset = before + written.len() as u64;
@@ -109,6 +117,11 @@ impl Feeds {
             host.record(Event::Propagated { history, offset, origin });
         });
         self.pass(node, &stream);
+        debug_assert_eq!(
+            node.history.offset,
+            before + stream.len() as u64,
+            "the offset counts every byte of the stream"
+        );
     }
 
     /// Requests an acknowledgement from every replica: REPLCONF GETACK.
@@ -123,6 +136,7 @@ impl Feeds {
     pub fn say(&mut self, node: &mut Node, words: &[&str]) {
         if !self.outboxes.is_empty() {
             let mut stream = BytesMut::new();
+            debug_assert!(node.peers.master.is_none(), "only a master adds commands to the stream");
             encode_request(&mut stream, words);
             self.pass(node, &stream);
         }
@@ -139,6 +153,7 @@ impl Feeds {
 
     /// Closes every replica's link: each has to resynchronise, since the history has changed.
     pub fn cut_all(&mut self) {
+        // A replica's stream is its master's, whose last SELECT is unknown here.
         self.script.forget_database();
         for outbox in self.outboxes.drain(..) {
             outbox.cut();

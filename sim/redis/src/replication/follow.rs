@@ -97,6 +97,7 @@ fn link_timeout(server: &Server) -> Nanos {
 fn set_state(server: &Server, state: LinkState) {
     let mut node = server.node.borrow_mut();
     node.set_time(server.host.now(Clock::Wall));
+    debug_assert!(node.peers.master.is_some(), "only a replica has a link to a master");
     node.peers.link.state = state;
     node.peers.link.heard_s = node.clock.now_ms / 1_000;
 }
@@ -231,6 +232,7 @@ impl FollowLink<'_> {
             node.set_time(server.host.now(Clock::Wall));
             node.peers.replicas.clear();
             restore(&mut node, &bytes).map_err(|_| io::ErrorKind::InvalidData)?;
+            // After `restore`, which adopts the id and the offset that the RDB itself contains.
             node.history.take_over(id, offset);
             node.propagation.is_consumed = true;
             node.peers.link.resumes_in = Some(0);
@@ -326,6 +328,11 @@ impl FollowLink<'_> {
         let before = self.input.len();
         let args = reader.next(&mut self.input).map_err(|_| io::ErrorKind::InvalidData)?;
         self.taken += before - self.input.len();
+        debug_assert_eq!(
+            self.stream_bytes.len(),
+            self.taken + self.input.len(),
+            "every received byte was applied, was parsed or awaits parsing"
+        );
         let Some(args) = args else { return Ok(false) };
         let offset = self.server.node.borrow().history.offset + self.taken as u64;
         let mut due = Vec::new();
@@ -334,9 +341,11 @@ impl FollowLink<'_> {
             (b"EXEC", queued) => due = queued.take().unwrap_or_default(),
             (_, Some(queued)) => queued.push((offset, args)),
             (b"PING", _) => {}
+            // The acknowledged offset excludes this request, which is counted below.
             (b"REPLCONF", _) => self.acknowledge().await?,
             _ => due.push((offset, args)),
         }
+        // In its turn: a slow command or script of a client holds up the stream too.
         let turn = self.server.turn.clone().lock().await;
         for (offset, args) in due {
             self.apply(session, offset, &args);

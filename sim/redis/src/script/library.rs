@@ -80,6 +80,7 @@ fn registered(machine: &Machine, code: &[u8], length: usize) -> Result<Loading, 
     let chunk = chunk.map_err(|why| failed("compiling function", why.as_bytes()))?;
     *machine.loading.borrow_mut() = Some(Loading::new());
     let result = machine.load(&chunk);
+    // Taken even if the code failed: its functions must not register anything later.
     let functions = machine.loading.borrow_mut().take().unwrap_or_default();
     if machine.ended().is_some() {
         return Err(Reply::error(TIMEOUT));

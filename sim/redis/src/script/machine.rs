@@ -195,6 +195,7 @@ impl Machine {
         if !self.meter.ended.replace(false) {
             return None;
         }
+        // The hook that stopped the script raises at every instruction, also of the next script.
         self.watch(LOOK_EVERY).expect("a hook can be set");
         Some(self.meter.line.get())
     }

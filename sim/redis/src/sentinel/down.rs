@@ -76,6 +76,7 @@ impl Sentinel {
         let ask_period = self.times.ask_period;
         let Some(master) = self.masters.get_mut(name) else { return };
         for peer in master.sentinels.values_mut() {
+            // A Sentinel that fell silent must not keep the master objectively down.
             if now - peer.said_at > ask_period * 5 {
                 peer.says_down = false;
                 peer.leader = None;
@@ -93,6 +94,7 @@ impl Sentinel {
         let address = master.instance.address;
         let is_candidate = master.failover.state != State::None;
         let (ip, port) = (address.ip().to_string(), address.port().to_string());
+        // `*` requests an opinion without a vote.
         let candidate = if is_candidate { self.id.clone() } else { "*".to_owned() };
         let epoch = self.epoch.to_string();
         for place in peers {

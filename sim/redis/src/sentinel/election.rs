@@ -25,12 +25,15 @@ impl Sentinel {
         candidate: &str,
         now: SentinelMoment,
     ) -> Option<(String, u64)> {
+        // First, so that the vote below is cast in the candidate's epoch.
         if epoch > self.epoch && self.masters.contains_key(name) {
             self.raise_epoch(epoch);
         }
         let is_own = candidate.eq_ignore_ascii_case(&self.id);
         let master = self.masters.get_mut(name)?;
         if master.leader_epoch < epoch && self.epoch <= epoch {
+            debug_assert_eq!(self.epoch, epoch, "a vote is cast in the candidate's epoch");
+            debug_assert!(master.leader_epoch < self.epoch, "one vote an epoch");
             master.leader = Some(candidate.to_owned());
             master.leader_epoch = self.epoch;
             if !is_own {
@@ -65,6 +68,7 @@ impl Sentinel {
         {
             *votes.entry(own).or_default() += 1;
         }
+        debug_assert!(votes.values().sum::<usize>() <= voters, "every Sentinel has one vote");
         let (winner, count) = most_voted(&votes)?;
         (count > voters / 2 && count >= quorum).then_some(winner)
     }

@@ -28,8 +28,11 @@ impl Sentinel {
 
     /// Begins to request votes; `forced` needs none.
     pub fn start_failover(&mut self, name: &str, now: SentinelMoment, forced: bool) {
+        // Each attempt has an epoch of its own, so votes for an earlier one do not count.
         self.raise_epoch(self.epoch + 1);
         let Some(master) = self.masters.get_mut(name) else { return };
+        debug_assert!(master.failover.state == State::None, "a master has one failover at a time");
+        debug_assert!(master.failover.epoch < self.epoch, "epochs of failovers rise");
         master.failover = SentinelFailover {
             state: State::WaitStart,
             epoch: self.epoch,
@@ -59,6 +62,10 @@ impl Sentinel {
 
     fn enter(&mut self, name: &str, state: State, now: Ms) {
         if let Some(master) = self.masters.get_mut(name) {
+            debug_assert!(
+                state == State::None || state > master.failover.state,
+                "a failover advances or is aborted"
+            );
             master.failover.state = state;
             master.failover.changed_at = now;
         }
@@ -72,6 +79,7 @@ impl Sentinel {
         if let Some(replica) = promoted.and_then(|at| master.replicas.get_mut(&at)) {
             replica.promoted = false;
         }
+        // `started_at` stays: the next attempt waits twice the failover timeout from then on.
         master.failover.forced = false;
         self.enter(name, State::None, now);
     }
@@ -105,6 +113,7 @@ impl Sentinel {
         let place = InstanceKey::replica(name, address);
         self.emit("+selected-slave", &place, "");
         if let Some(master) = self.masters.get_mut(name) {
+            debug_assert!(master.failover.promoted.is_none(), "a failover promotes one replica");
             master.failover.promoted = Some(address);
             if let Some(replica) = master.replicas.get_mut(&address) {
                 replica.promoted = true;
@@ -179,6 +188,7 @@ impl Sentinel {
             let place = InstanceKey::replica(name, address);
             let is_late = now - replica.reconf_sent_at > self.times.reconf;
             let is_next = replica.reconf == Reconf::None && !replica.instance.link.disconnected;
+            // Counted as done, so that no other replica waits for it: `mend_replica` corrects it.
             if replica.reconf == Reconf::Sent && is_late {
                 self.emit("-slave-reconf-sent-timeout", &place, "");
                 self.set_reconf(name, address, Reconf::Done, now);
@@ -205,6 +215,7 @@ impl Sentinel {
         let Some(master) = self.masters.get(name) else { return };
         let promoted = master.failover.promoted;
         let Some(new) = promoted.and_then(|at| master.replicas.get(&at)) else { return };
+        // A failover is not over while the new master is unreachable (`sentinelFailoverDetectEnd`).
         if new.instance.s_down {
             return;
         }
@@ -248,6 +259,10 @@ impl Sentinel {
     /// Makes the promoted replica the master, and the old master a replica.
     pub fn switch_to_promoted(&mut self, name: &str, now: Ms) {
         let Some(master) = self.masters.get(name) else { return };
+        debug_assert!(
+            master.failover.promoted.is_some(),
+            "only a promoted replica replaces its master"
+        );
         let (old, new) = (master.instance.address, master.current_address());
         self.emit_switch(name, old, new);
         self.change_address(name, new, now);

@@ -73,7 +73,7 @@ impl Times {
     }
 }
 
-/// The parameters of SENTINEL CONFIG. Names are never resolved, whatever the parameter says.
+/// The parameters of SENTINEL CONFIG. Names are never resolved, whatever the parameter's value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Globals {
     resolve_hostnames: bool,

@@ -1,8 +1,8 @@
-//! What the file of a Sentinel says of the replicas and of the other Sentinels of its master.
+//! The lines of a Sentinel's file about the replicas and the other Sentinels of its master.
 
 use std::net::SocketAddrV4;
 
-/// What the file of a Sentinel has that its administrator did not write: all that it needs to fail
+/// The part of a Sentinel's file that its administrator did not write: all that it needs to fail
 /// over a master that is dead when it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {

@@ -31,9 +31,11 @@ impl Sentinel {
         if lacks_commands {
             let line = self.open(place, address, now);
             self.link_of(place, |link| link.commands = Some(line));
+            // First, because an instance with a password refuses all other commands.
             self.authenticate(place);
             let name = format!("sentinel-{short}-cmd");
             self.send(place, &["CLIENT", "SETNAME", &name], Expect::Nothing);
+            // At once, as in Redis: silence on the new connection counts from its start.
             self.ping(place, now);
         }
         if lacks_channel && !matches!(place.who, Who::Sentinel(_)) {
@@ -60,6 +62,7 @@ impl Sentinel {
     fn open(&mut self, place: &InstanceKey, address: SocketAddrV4, now: Ms) -> SentinelConnection {
         self.last_line += 1;
         let id = self.last_line;
+        debug_assert!(!self.lines.contains_key(&id), "numbers of connections are never reused");
         self.lines.insert(id, place.clone());
         self.actions.push(SentinelAction::Open(id, address));
         SentinelConnection { id, since: now, expected: VecDeque::new() }
@@ -113,6 +116,7 @@ impl Sentinel {
         if self.send(place, &["PING"], Expect::Ping) {
             self.link_of(place, |link| {
                 link.pinged_at = now;
+                // An earlier PING may still be pending: silence counts from the oldest.
                 if link.waits_since == 0 {
                     link.waits_since = now;
                 }
@@ -163,6 +167,7 @@ impl Sentinel {
 
     fn close(&mut self, place: &InstanceKey, line: Option<SentinelConnection>) {
         let Some(line) = line else { return };
+        debug_assert!(self.lines.contains_key(&line.id), "an open connection has an instance");
         self.link_of(place, |link| link.disconnected = true);
         self.lines.remove(&line.id);
         self.actions.push(SentinelAction::Close(line.id));

@@ -153,6 +153,7 @@ fn note_run_id(instance: &mut Instance, text: &str) -> bool {
 
 fn note_report(instance: &mut Instance, text: &str, now: Ms) {
     let report = &mut instance.report;
+    // INFO contains this field only while the link is down.
     report.link_down = 0;
     report.at = now;
     report.text = Some(text.to_owned());
@@ -165,6 +166,7 @@ fn note_report(instance: &mut Instance, text: &str, now: Ms) {
                 role = if value == "master" { Some(Role::Master) } else { Some(Role::Replica) }
             }
             "master_link_down_since_seconds" => report.link_down = number().saturating_mul(1_000),
+            // INFO names the role first: the fields below have a meaning for a replica only.
             _ if role != Some(Role::Replica) => {}
             "master_host" => value.clone_into(&mut master.0),
             "master_port" => master.1 = u16::try_from(number()).unwrap_or(0),

@@ -59,6 +59,7 @@ impl MachineCounters {
     pub fn hold_back(&mut self) {
         self.waited += 1;
         self.waiting += 1;
+        debug_assert!(self.waiting <= self.waited, "a task that waits now is counted as waited");
     }
 
     /// Counts a command or a script that a fault slowed.

@@ -46,11 +46,16 @@ impl Files {
                 self.counters.torn += 1;
                 let start = file.last.max(file.durable.len());
                 let end = start + (file.bytes.len() - start) / 2;
+                debug_assert!(
+                    (file.durable.len()..=file.bytes.len()).contains(&end),
+                    "a torn file has no less than was synced and no more than was written"
+                );
                 file.durable = file.bytes[..end].to_vec();
                 file.durable_mark = file.mark;
             }
             file.bytes.clone_from(&file.durable);
             file.mark = file.durable_mark;
+            // The last write may be gone, so the previous offset may lie beyond the end.
             file.last = file.bytes.len();
         }
     }
@@ -75,6 +80,7 @@ impl Disk for HostDisk {
 
     fn append(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
         let mut files = self.0.borrow_mut();
+        // Before any byte is written: a write that is refused leaves the file as it was.
         let file = files.writable(file)?;
         file.last = file.bytes.len();
         file.bytes.extend_from_slice(bytes);

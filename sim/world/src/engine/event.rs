@@ -53,6 +53,7 @@ thread_local! {
 impl EventEngine {
     /// An engine without hosts at true time zero.
     pub fn new(state: State) -> EventEngine {
+        // The worlds of a thread share one list of wake-ups; this number distinguishes them.
         let world = WORLDS.with(|count| count.replace(count.get() + 1));
         let shared = EventShared {
             kernel: RefCell::new(Kernel::new(state)),
@@ -206,6 +207,7 @@ impl Engine for EventEngine {
     }
 
     fn finish(&mut self) -> Trace {
+        // First, because what the tasks send as they are dropped belongs to this trace.
         self.end();
         std::mem::replace(&mut self.kernel().state.trace, Trace::new(false))
     }

@@ -115,6 +115,7 @@ impl<T> Flow<T> {
             "what is sent later arrives no earlier"
         );
         self.under_way.push_back(Segment { sent_at: now, arrive_at, syn, payload });
+        // One message that is held also holds all that follow it: TCP delivers in order.
         self.held |= cut;
         (!self.held).then_some(arrive_at)
     }
@@ -134,6 +135,7 @@ impl<T> Flow<T> {
 
     /// Whether messages are held.
     pub fn is_held(&self) -> bool {
+        debug_assert!(!self.held || !self.under_way.is_empty(), "a held direction has a message");
         self.held
     }
 
@@ -145,6 +147,7 @@ impl<T> Flow<T> {
     /// The first message has met a closed link. If its sender `is_dead`, it is never retransmitted.
     pub fn hold(&mut self, is_dead: bool) {
         debug_assert!(!self.under_way.is_empty(), "a held direction has a message");
+        debug_assert!(!self.held, "what is held does not arrive");
         self.held = true;
         if is_dead {
             self.clear();
@@ -161,21 +164,26 @@ impl<T> Flow<T> {
     /// Takes the first message.
     pub fn take(&mut self) -> Option<T> {
         debug_assert!(!self.held, "what is held does not arrive");
+        debug_assert!(
+            self.under_way.iter().take(2).is_sorted_by_key(|segment| segment.arrive_at),
+            "messages arrive in the order in which they were sent"
+        );
         self.under_way.pop_front().map(|first| first.payload)
     }
 
     /// The link is open again: the sender's back-off decides when the first held message is
     /// retried, which then takes `latency`. Returns the arrival times of all messages.
     pub fn send_again(&mut self, now: Nanos, latency: Nanos) -> Vec<Nanos> {
-        debug_assert!(self.held, "what was not held is under way already");
+        debug_assert!(self.held, "only held messages are retried");
         self.held = false;
         let first = self.under_way.front().expect("a held direction has a message");
         let timeout = if first.syn { SYN_TIMEOUT } else { RETRANSMISSION };
         let again = next_try(first.sent_at, now, timeout).saturating_add(latency);
-        debug_assert!(first.sent_at <= now && now <= again, "what is sent again arrives later");
+        debug_assert!(first.sent_at <= now && now <= again, "a retry arrives later");
         for segment in &mut self.under_way {
             segment.arrive_at = segment.arrive_at.max(again);
         }
+        // Messages sent from now on queue behind the retried ones.
         self.last_arrival = self.last_arrival.max(again);
         self.under_way.iter().map(|segment| segment.arrive_at).collect()
     }

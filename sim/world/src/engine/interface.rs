@@ -50,7 +50,7 @@ pub trait Engine {
     fn change_clocks(&self, host: HostId, change: &dyn Fn(&mut HostClocks, Nanos));
     /// Closes or opens a directed link. Counted: it takes as many openings as closings to open it.
     fn block(&self, from: HostId, to: HostId, blocked: bool);
-    /// Resets every connection between two hosts, in both directions, at once; their number.
+    /// Resets every connection between two hosts at once, in both directions. Returns their number.
     fn reset(&self, one: HostId, other: HostId) -> u64;
     /// Breaks connections between two hosts so that an executed request gets no reply: all of them
     /// or, where an engine knows it, the one whose request the strike is anchored to. Returns their

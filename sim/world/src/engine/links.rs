@@ -71,12 +71,12 @@ impl Link {
         [false, true].map(|back| Way { nth: self.dialled, back })
     }
 
-    /// Closes the link once more, or opens it once; returns whether it is open now.
+    /// Adds one cut to the link, or removes one. Returns whether the link is now open.
     pub(crate) fn block(&mut self, blocked: bool) -> bool {
         if blocked {
             self.blocked += 1;
         } else {
-            debug_assert!(self.blocked > 0, "a link is opened that nothing has closed");
+            debug_assert!(self.blocked > 0, "a link is opened only as often as it was closed");
             self.blocked -= 1;
         }
         self.blocked == 0
@@ -87,10 +87,10 @@ impl Link {
         self.disturbance.extra += change.extra;
         self.disturbance.jitter += change.jitter;
         let Disturbance { extra, jitter } = self.disturbance;
-        debug_assert!(extra >= 0 && jitter >= 0, "faults take away what they have added, no more");
+        debug_assert!(extra >= 0 && jitter >= 0, "a fault removes only what it has added");
     }
 
-    /// Begins to lose tries, or ends that.
+    /// Adds a fault that loses tries, or removes it.
     pub(crate) fn lose(&mut self, loss: LossFault, begin: bool) {
         if begin {
             self.losses.push(loss);

@@ -150,6 +150,7 @@ impl Engine for LiveEngine {
         // First, because the silent sockets still hold the ports on which the new process listens.
         drop(self.shared.silent.borrow_mut().remove(&host));
         self.shared.tasks.start(host, LiveMachine::host(&self.shared, host));
+        // After the power is on, because held bytes pass only to and from a machine that is up.
         self.shared.wires.retry(|wire| wire.own == host || wire.peer == host);
     }
 
@@ -235,6 +236,7 @@ impl Engine for LiveEngine {
     }
 
     fn finish(&mut self) -> Trace {
+        // First, because the tasks record the ends of their connections as they are dropped.
         self.end();
         std::mem::replace(&mut self.state().trace, Trace::unhashed())
     }
@@ -246,6 +248,7 @@ async fn next_stop(shared: &LiveShared, limit: Nanos) -> Stop {
     loop {
         tasks.look_at_clock();
         let now = tasks.state().now;
+        // A panic comes first: the caller resumes it before the world acts again.
         if tasks.panic.borrow().is_some() {
             return Stop::Limit;
         }

@@ -64,6 +64,7 @@ impl Tasks {
     pub(crate) fn look_at_clock(&self) {
         if let Some(now) = self.true_time.as_ref().and_then(|true_time| true_time()) {
             let mut state = self.state.borrow_mut();
+            // The maximum, because true time never goes back, whatever the source returns.
             state.now = state.now.max(now);
         }
     }
@@ -85,6 +86,7 @@ impl Tasks {
             Some(host) => state.record(host, event),
             None => state.record_world(event),
         };
+        // The driver sleeps until the next entry of the agenda; this record may be due earlier.
         if !later.is_empty() || !state.strikes.is_empty() {
             self.wake_driver();
         }

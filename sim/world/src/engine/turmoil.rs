@@ -77,6 +77,7 @@ impl TurmoilEngine {
     }
 
     fn end(&mut self) {
+        // The simulation first: its tasks still use their machine's state as they are dropped.
         drop(self.sim.take());
         self.shared.tasks.clear();
     }
@@ -121,6 +122,7 @@ impl Engine for TurmoilEngine {
 
     fn start(&self, host: HostId) {
         self.shared.tasks.start(host, TurmoilMachine::host(&self.shared, host));
+        // After the power is on, because held messages pass only to and from a machine that is up.
         self.shared.in_network(|network, state| network.retry_all(state, host));
     }
 
@@ -179,11 +181,16 @@ impl Engine for TurmoilEngine {
     }
 
     fn run_until(&mut self, limit: Nanos) -> Stop {
+        // In the order of the event engine: anchored strikes, the agenda, tasks, the next instant.
         loop {
             if let Some(fault) = self.state().strikes.pop_front() {
                 return Stop::Strike(fault);
             }
             let now = self.state().now;
+            debug_assert!(
+                self.shared.tasks.agenda.borrow().next_at().is_none_or(|at| at >= now),
+                "no strike is overdue"
+            );
             if let Some(stop) = self.shared.tasks.agenda.borrow_mut().pop_due(now) {
                 return stop;
             }

@@ -61,10 +61,14 @@ impl Faults {
         // Recorded first: in the trace, the strike precedes all its effects.
         let from = machines.engine.record(Event::Fault { id, edge: Edge::Start }).instant();
         let last = self.struck.last();
-        debug_assert!(last.is_none_or(|last| last.strike.from < from), "faults strike in turn");
+        debug_assert!(
+            last.is_none_or(|last| last.strike.from < from),
+            "each strike has its own place in the trace"
+        );
         // The counts are read before the verb acts: its immediate effects are part of what it met.
         let before = machines.met_by(&fault) - machines.held_already(&fault);
         machines.apply(&fault, true);
+        // After the restart: the ends of outages find the process up and do not start it again.
         if fault.verb == Verb::Restart {
             self.end_outages(&fault.target, machines);
         }
@@ -88,6 +92,7 @@ impl Faults {
         if !std::mem::take(&mut self.struck[place].open) {
             return;
         }
+        debug_assert!(self.struck[place].strike.to.is_none(), "an active fault has not ended");
         let fault = self.fault_of(place).clone();
         match self.rate_below(&fault) {
             Some(rate) => machines.apply(&rate, true),
@@ -125,8 +130,8 @@ impl Faults {
         others.any(|other| alike(&other.verb))
     }
 
-    /// The rate at which the clocks of a host run again once this one's fault has ended: that of
-    /// the fault which struck last and is still active.
+    /// The fault whose rate the clocks of a host follow after this fault has ended: the last to
+    /// strike of those that are still active.
     fn rate_below(&self, fault: &Fault) -> Option<Fault> {
         let is_rate = |verb: &Verb| matches!(verb, Verb::ClockRate { .. });
         let open = self.struck.iter().rev().filter(|struck| struck.open);
@@ -135,7 +140,7 @@ impl Faults {
         below.filter(|_| is_rate(&fault.verb)).cloned()
     }
 
-    /// A machine that is started again is not down any more, however long it was to be.
+    /// Ends the outages of a machine that was restarted, even before their planned end.
     fn end_outages(&mut self, target: &Target, machines: &mut Machines) {
         self.end_where(|fault| fault.verb.takes_down() && fault.target == *target, machines);
     }

@@ -85,7 +85,8 @@ impl Machines {
         }
     }
 
-    /// The tasks that wait on a halted machine when a further halt strikes it: it met them too.
+    /// The tasks that already wait on a halted machine when another halt strikes it. The new fault
+    /// met them too.
     pub(crate) fn held_already(&self, fault: &Fault) -> u64 {
         let (Verb::Pause | Verb::Suspend, Target::Host(name)) = (&fault.verb, &fault.target) else {
             return 0;
@@ -139,8 +140,8 @@ pub(crate) struct Effects {
 }
 
 /// The effects of the commands that an operator sent for a fault to a node. A real server does not
-/// say whose command it executes: there (`is_exact` is false) effects of the fault's kind count
-/// from when the command was sent.
+/// report whose command it executes. There (`is_exact` is false) every effect of the fault's kind
+/// counts, from the time at which the command was sent.
 pub(crate) fn by_command(
     trace: &Trace,
     fault: &Fault,
@@ -180,7 +181,7 @@ pub(crate) fn by_command(
     effects
 }
 
-/// Whether a command of this kind does that.
+/// Whether the event is an effect of this verb's command.
 fn is_of_kind(verb: &Verb, event: &Event) -> bool {
     match event {
         Event::Key { change: KeyChange::Deleted, origin: Origin::Node, .. } => *verb == Verb::Flush,

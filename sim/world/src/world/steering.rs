@@ -1,4 +1,4 @@
-//! Control of a world while it runs: faults that no plan contains, and queries of its condition.
+//! Control of a world while it runs: faults that no plan contains, and queries of its state.
 
 use lockstorm_platform::fault::Fault;
 use lockstorm_platform::time::{Instant, Readings};
@@ -7,7 +7,7 @@ use lockstorm_platform::trace::{Entry, HostId};
 use crate::world::World;
 use crate::world::spec::Part;
 
-/// The condition of a machine.
+/// The state of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineStatus {
     /// Whether its process is alive.
@@ -54,10 +54,10 @@ impl World {
         self.machines.id(name)
     }
 
-    /// The condition of a machine.
+    /// The state of a machine.
     ///
     /// # Panics
-    /// If there is none of this name.
+    /// If no machine has this name.
     pub fn status(&self, name: &str) -> MachineStatus {
         let id = self.machines.id(name);
         let mut state = self.machines.engine.state();

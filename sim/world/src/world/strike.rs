@@ -44,6 +44,7 @@ impl Machines {
                 disturb(Disturbance { jitter: sign * signed(*extra), ..Disturbance::default() });
             }
             Verb::Loss { per_million } => {
+                // The heal may come before the fault's own end, and no try is lost after it.
                 let over = fault.length.map(|length| self.now().saturating_add(length));
                 let until = over.into_iter().chain(self.heal_at).min().unwrap_or(Nanos::MAX);
                 let loss = LossFault { id: fault.id, per_million: *per_million, until };
@@ -78,11 +79,13 @@ impl Machines {
             Verb::SlowNode { extra } => {
                 let state = &mut *self.engine.state();
                 let sum = &mut state.machine(host).slowness.command;
+                debug_assert!(begin || *sum >= *extra, "a fault removes only what it has added");
                 *sum = if begin { *sum + extra } else { *sum - extra };
             }
             Verb::SlowScript { extra } => {
                 let state = &mut *self.engine.state();
                 let sum = &mut state.machine(host).slowness.script;
+                debug_assert!(begin || *sum >= *extra, "a fault removes only what it has added");
                 *sum = if begin { *sum + extra } else { *sum - extra };
             }
             Verb::ReplicaLag { extra } => self.lag(host, *extra, begin),

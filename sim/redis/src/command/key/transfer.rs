@@ -42,6 +42,7 @@ fn rename_if(call: &mut Call, only_new: bool) -> Outcome {
         if only_new {
             return Ok(Reply::Integer(0));
         }
+        // Removed without a note: for clients the old value is overwritten, not deleted.
         call.node.keyspace.db_mut(call.session.db).remove(to);
     }
     let Some((key, entry)) = call.node.keyspace.db_mut(call.session.db).remove(from) else {

@@ -51,7 +51,8 @@ impl Kernel {
         }
     }
 
-    /// Resets every connection between two hosts at once, on both sides; how many were alive.
+    /// Resets every connection between two hosts at once, on both sides. Returns how many of them
+    /// were alive.
     pub fn reset_between(&mut self, one: HostId, other: HostId) -> u64 {
         let mut alive = 0;
         for connection in 0..self.connections.pairs.len() {
@@ -64,6 +65,7 @@ impl Kernel {
             alive += u64::from(pair.sides.iter().any(lives));
             for side in &mut pair.sides {
                 side.flow.clear();
+                // Bytes that are not read yet are lost too: the reader gets the error at once.
                 if side.state != TcpState::Connecting {
                     side.inbox.clear();
                     side.read = 0;

@@ -85,6 +85,7 @@ impl Executor {
         let id = TaskId { slot, generation: place.generation };
         let note = TaskWaker::new(self.world, id);
         let waker = Waker::from(Arc::clone(&note));
+        // Addressed by name, not by slot: which slot is free depends on all other tasks.
         let entity = kernel.name_task(host);
         let ties = kernel.state.chance.draws(Purpose::Tie, &entity);
         waker.wake_by_ref();
@@ -117,6 +118,7 @@ impl Executor {
             kernel.park(task.host, id);
             return;
         }
+        // Each wake-up has its own draw, so no other task changes this priority.
         let priority = task.ties.at(u64::from(task.wakes));
         task.wakes += 1;
         self.woken += 1;
@@ -173,6 +175,7 @@ impl Executor {
 
     fn take_where(&mut self, chosen: impl Fn(&Task) -> bool) -> Vec<Body> {
         let mut futures = Vec::new();
+        // In the order of slots: dropped tasks close their streams, and the trace shows the order.
         for slot in 0..self.slots.len() {
             if self.slots[slot].task.as_ref().is_some_and(&chosen) {
                 let slot = u32::try_from(slot).expect("slots are counted in u32");

@@ -76,6 +76,7 @@ impl Kernel {
 
     /// Makes a task wait until its host is no longer halted.
     pub fn park(&mut self, host: HostId, task: TaskId) {
+        debug_assert!(self.state.machine(host).is_halted(), "tasks wait only for a halted host");
         self.host(host).parked.push(task);
         self.state.machine(host).counters.hold_back();
     }
@@ -112,7 +113,7 @@ impl Kernel {
 
     /// Puts an event into the queue.
     pub fn schedule(&mut self, at: Nanos, due: Due) {
-        debug_assert!(at >= self.state.now, "an event is put into the past");
+        debug_assert!(at >= self.state.now, "no event is scheduled in the past");
         self.queue.push(at, due);
     }
 
@@ -126,6 +127,7 @@ impl Kernel {
 
     pub fn forget_strikes(&mut self) {
         self.state.watches.clear();
+        // An anchor that has just come counts as one that waits: its fault has not struck yet.
         self.state.strikes.clear();
         self.queue.retain(|due| !matches!(due, Due::Strike(_)));
     }
@@ -137,6 +139,8 @@ impl Kernel {
 
     /// Takes the first event that is due now.
     pub fn pop_due(&mut self) -> Option<Due> {
+        let next = self.queue.first();
+        debug_assert!(next.is_none_or(|(at, _)| at >= self.state.now), "no event is overdue");
         self.queue.pop_due(self.state.now)
     }
 
@@ -157,6 +161,7 @@ impl Kernel {
             self.state.now = at;
             return true;
         }
+        // A caller may pass a limit that has passed already; time never goes back.
         self.state.now = self.state.now.max(limit);
         false
     }
@@ -185,12 +190,13 @@ impl Kernel {
             slot
         });
         let timer = &mut self.timers[slot as usize];
+        debug_assert!(timer.waker.is_none(), "a free timer has no waker");
         timer.host = host;
         timer.due = line.reaches(reading).map(|due| self.state.on_grain(due));
         timer.waker = Some(waker.clone());
         let generation = timer.generation;
         if let Some(due) = timer.due {
-            debug_assert!(due > now, "whoever sleeps wakes later");
+            debug_assert!(due > now, "a timer fires later than it is armed");
             self.schedule(due, Due::Timer { slot, generation });
         }
         Some(slot)
@@ -203,6 +209,7 @@ impl Kernel {
         let due = due.map(|due| self.state.on_grain(due));
         let now = self.state.now;
         let timer = &mut self.timers[slot as usize];
+        // A timer that is due now does not count: it may have fired, and fires only once.
         let armed = timer.due == due && due.is_none_or(|due| due > now);
         if armed && !timer.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             timer.waker = Some(waker.clone());
@@ -238,6 +245,7 @@ impl Kernel {
     pub fn change_clocks(&mut self, host: HostId, change: impl FnOnce(&mut HostClocks, Nanos)) {
         let now = self.state.now;
         change(&mut self.state.machine(host).clocks, now);
+        // Every sleeper, because a timer does not know which clock it follows.
         for timer in self.timers.iter_mut().filter(|timer| timer.host == host) {
             if let Some(waker) = timer.waker.take() {
                 waker.wake();

@@ -54,6 +54,7 @@ impl Platform for EventMachine {
         if self.shared.kernel.borrow().state.strikes.is_empty() {
             return Poll::Ready(());
         }
+        // Woken at once, because the fault strikes before the engine runs any task.
         cx.waker().wake_by_ref();
         Poll::Pending
     }

@@ -33,6 +33,8 @@ impl EventShared {
         }
         // After the power is on, because held segments pass only to and from a machine that is up.
         kernel.retry_all(host);
+        debug_assert!(kernel.host(host).parked.is_empty(), "a dead process has no waiting task");
+        // The host and the process, which may use it at once, borrow the kernel themselves.
         drop(kernel);
         let process = self.processes.borrow()[usize::from(host.0)].clone();
         let process = process.expect("a host that is started has a process");
@@ -74,6 +76,7 @@ impl EventShared {
         self.note(host, if paused { ProcessChange::Paused } else { ProcessChange::Resumed });
         let mut kernel = self.kernel.borrow_mut();
         let state = kernel.state.machine(host);
+        // Saturating: a start may have reset the count before the fault ends.
         state.paused = if paused { state.paused + 1 } else { state.paused.saturating_sub(1) };
         drop(kernel);
         self.unpark(host);
@@ -90,6 +93,7 @@ impl EventShared {
         if sleeps != (before > 0) {
             kernel.change_clocks(host, |clocks, now| clocks.suspend(now, sleeps));
         }
+        // After the count is down, because a suspended machine sends and receives nothing.
         if !sleeps {
             kernel.retry_all(host);
         }

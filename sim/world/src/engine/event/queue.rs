@@ -57,7 +57,13 @@ impl Queue {
         if self.heap.peek()?.at > now {
             return None;
         }
-        self.heap.pop().map(|queued| queued.due)
+        self.heap.pop().map(|queued| {
+            debug_assert!(
+                self.heap.peek().is_none_or(|next| *next < queued),
+                "events come by time, then in the order of insertion"
+            );
+            queued.due
+        })
     }
 
     /// The first event and its time.

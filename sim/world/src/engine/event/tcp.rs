@@ -65,8 +65,8 @@ impl Kernel {
         }
     }
 
-    /// Moves received bytes into `into`; none at the end of the stream. `None` if none are there
-    /// yet.
+    /// Moves received bytes into `into`. At the end of the stream it moves none. `None` if no byte
+    /// has arrived yet.
     pub fn read(
         &mut self,
         connection: u32,
@@ -156,6 +156,7 @@ impl Kernel {
         }
         let flow = &mut self.connections.side(connection, to).flow;
         if let Some(arrive_at) = flow.send(payload, now, latency, cut, is_syn) {
+            debug_assert!(arrive_at > now, "no message arrives at the instant it is sent");
             self.schedule(arrive_at, Due::Arrival { connection, side: to });
         }
     }
@@ -165,6 +166,7 @@ impl Kernel {
         let pair = &self.connections.pairs[connection as usize];
         let hosts = (pair.sides[usize::from(1 - side)].host, pair.sides[usize::from(side)].host);
         let is_dead = pair.sides[usize::from(1 - side)].forgotten;
+        // Read once: a delivery changes no link and no machine.
         let barred = self.state.is_barred(hosts);
         let now = self.state.now;
         loop {
@@ -196,11 +198,13 @@ impl Kernel {
                 self.note_connection(connection, ConnectionChange::Reset);
             }
             Payload::Syn => {
-                debug_assert_eq!(end.state, TcpState::Connecting, "a connection is asked for once");
+                debug_assert_eq!(side, SERVER, "a SYN travels to the server");
+                debug_assert_eq!(end.state, TcpState::Connecting, "a connection has one SYN");
                 self.answer_syn(connection);
             }
             Payload::SynAck if !refused => {
-                debug_assert_eq!(end.state, TcpState::Connecting, "a connection comes up once");
+                debug_assert_eq!(side, CLIENT, "the reply to a SYN travels to the client");
+                debug_assert_eq!(end.state, TcpState::Connecting, "a SYN gets one reply");
                 end.state = TcpState::Open;
                 end.wake();
                 self.note_connection(connection, ConnectionChange::Established);
@@ -237,6 +241,7 @@ impl Kernel {
             self.send(connection, CLIENT, Payload::Reset);
             return;
         };
+        // The kernel completes the handshake alone: a paused process accepts it when it runs.
         listening.queue.push_back(connection);
         if let Some(waker) = listening.waker.take() {
             waker.wake();

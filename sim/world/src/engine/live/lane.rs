@@ -48,6 +48,7 @@ impl Lane {
                 return Poll::Ready(());
             }
             let Some(next) = self.flow.next_arrival() else { return Poll::Pending };
+            // A message meets a cut link when it would arrive, as on the other engines.
             let now = tasks.state().now;
             if next > now {
                 ready!(self.poll_alarm(cx, next, now));
@@ -84,11 +85,13 @@ impl Lane {
 
     /// Removes bytes from the front.
     pub(crate) fn consume(&mut self, count: usize) {
+        debug_assert!(count <= self.front.len(), "only bytes that have arrived are consumed");
+        debug_assert!(self.front.len() <= self.waiting, "bytes that have arrived were sent");
         self.front.advance(count);
         self.waiting -= count;
     }
 
-    /// Retries what is held, if nothing blocks it any more.
+    /// Retries the messages that are held, if nothing blocks them any more.
     pub(crate) fn retry(&mut self, tasks: &Tasks, way: (HostId, HostId)) {
         let mut state = tasks.state();
         if self.flow.is_held() && !state.is_barred(way) && !self.flow.is_empty() {

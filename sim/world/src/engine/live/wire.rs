@@ -119,7 +119,7 @@ impl Wires {
         chosen.map(|wire| wire.reset()).count() as u64
     }
 
-    /// Retries what was held on the selected wires, where nothing blocks it now.
+    /// Retries the messages that are held on the selected wires, where nothing blocks them now.
     pub(crate) fn retry(&self, concerns: impl Fn(&Wire) -> bool) {
         for wire in self.all().into_iter().filter(|wire| concerns(wire)) {
             wire.retry();
@@ -133,6 +133,7 @@ impl Wire {
     pub(crate) fn reset(&self) {
         self.was_reset.set(true);
         if let Some(stream) = self.stream.take() {
+            // Without linger, so that dropping the socket sends a reset and not the end of stream.
             let _ = stream.set_zero_linger();
         }
         self.wake();
@@ -158,7 +159,7 @@ impl Wire {
         }
     }
 
-    /// Retries what is held.
+    /// Retries the messages that are held.
     pub(crate) fn retry(&self) {
         self.inward.borrow_mut().retry(&self.tasks, (self.peer, self.own));
         self.outward.borrow_mut().retry(&self.tasks, (self.own, self.peer));

@@ -37,6 +37,7 @@ impl Gate {
     /// Whether the task must wait; it is woken when it may continue.
     fn is_shut(&self, cx: &Context<'_>) -> bool {
         self.tasks.look_at_clock();
+        // No pause stops the kernel, and the network holds what a suspended machine sends.
         if self.is_kernels {
             return false;
         }
@@ -86,6 +87,7 @@ pub(crate) struct Alive {
 
 impl Alive {
     pub(crate) fn new(tasks: &Rc<Tasks>, host: HostId, incarnation: &Rc<Incarnation>) -> Alive {
+        debug_assert!(!incarnation.dead.get(), "a dead process starts no task");
         incarnation.alive.set(incarnation.alive.get() + 1);
         Alive { tasks: Rc::clone(tasks), host, incarnation: Rc::clone(incarnation) }
     }

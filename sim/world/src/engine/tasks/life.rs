@@ -121,6 +121,7 @@ impl Life {
             handle.abort();
         }
         self.parked.clear();
+        // The inbox may still contain tasks of the dead process: the supervisor drops them.
         self.wake_supervisor();
     }
 
@@ -149,6 +150,7 @@ impl Life {
     /// The tasks that can be started now.
     pub fn poll_inbox(&mut self, panicked: bool, waker: &Waker) -> Poll<Vec<PendingTask>> {
         self.dying.retain(|incarnation| incarnation.alive.get() > 0);
+        // The new process waits for the old one, whose tasks own its ports until they are dropped.
         if !panicked && (self.inbox.is_empty() || !self.dying.is_empty()) {
             self.supervisor = Some(waker.clone());
             return Poll::Pending;

@@ -48,6 +48,7 @@ impl Tasks {
     pub(crate) fn pause(&self, host: HostId, paused: bool) {
         let mut state = self.state();
         let count = &mut state.machine(host).paused;
+        // Saturating: a start may have reset the count before the fault ends.
         *count = if paused { *count + 1 } else { count.saturating_sub(1) };
         drop(state);
         self.unpark(host);

@@ -31,6 +31,7 @@ pub async fn supervise(tasks: Rc<Tasks>, host: HostId) -> ! {
 
 fn start(task: PendingTask, tasks: &Rc<Tasks>, host: HostId) {
     let PendingTask { incarnation, future, is_kernels, handle } = task;
+    // Its process may have died, or its caller given up, since the task was put into the inbox.
     if incarnation.dead.get() || handle.is_cancelled() {
         return;
     }

@@ -35,7 +35,7 @@ struct PlannedConnection {
     tags: [VecDeque<u32>; 2],
     /// Whether the client has received the reply to its SYN.
     is_answered: bool,
-    /// The sides whose machine has lost power since.
+    /// The sides whose machine has lost power since the connection was opened.
     forgotten: [bool; 2],
     broken: Option<io::ErrorKind>,
     /// The sides that their applications have closed.
@@ -153,11 +153,13 @@ impl Network {
             state.count_held(hosts);
         }
         if let Some(at) = wire.flows[to].send(payload, state.now, delay, cut, syn) {
+            debug_assert!(at > state.now, "no message arrives at the instant it is sent");
             self.arrivals.insert((at, id, to));
         }
     }
 
-    /// Resets every connection between two hosts at once, on both sides; how many were alive.
+    /// Resets every connection between two hosts at once, on both sides. Returns how many of them
+    /// were alive.
     pub(crate) fn reset_between(&mut self, one: HostId, other: HostId) -> u64 {
         let mut alive = 0;
         for wire in &mut self.wires {
@@ -337,6 +339,7 @@ impl Network {
             for link in links {
                 let pair = link.pair();
                 let known = self.mirror.get(&pair).map_or(0, Vec::len);
+                // A link keeps its messages in order: the new ones follow those of the mirror.
                 for sent in link.skip(known) {
                     let message = self.take_in(state, sent.pair(), sent.protocol());
                     self.mirror.entry(pair).or_default().push(message);

@@ -82,6 +82,7 @@ impl AsyncWrite for TurmoilSocket {
     ) -> Poll<io::Result<usize>> {
         self.broken(cx)?;
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        // Only now, because a write that is pending puts no message on the link.
         if matches!(written, Poll::Ready(Ok(_))) {
             self.wrote();
         }
@@ -170,6 +171,7 @@ impl Listen for TurmoilAcceptor {
 
 impl Drop for TurmoilAcceptor {
     fn drop(&mut self) {
+        // The kernel's task owns turmoil's listener, which occupies the port.
         self.kernel.cancel();
         self.shared.tasks.lives.borrow_mut()[usize::from(self.host.0)].ports.remove(&self.port);
     }
