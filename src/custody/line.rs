@@ -33,6 +33,7 @@ struct Owned<'a> {
     by: Option<By<'a>>,
     from: Nanos,
     lease_until: Option<Nanos>,
+    #[serde(rename = "told")]
     reply: ReplyState,
     refused_others: u64,
     to: Option<Nanos>,

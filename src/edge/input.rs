@@ -118,5 +118,9 @@ fn text(path: &Path) -> Result<String, Refusal> {
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {
     let what = format!("{} cannot be read: {error}", path.display());
-    Refusal::new(what, "name a scenario file, a plan, or a folder of scenarios")
+    Refusal::new(
+        what,
+        "name a scenario file or a plan; `run` and `list scenarios` read the folder \
+                        scenarios/ below the current one",
+    )
 }

@@ -384,6 +384,8 @@ pub enum WorkloadKind {
     /// Read; if any are left, wait and write back minus one.
     Stock,
     /// Append an entry, wait, append another.
+    // Plans of earlier versions have the name that the assumption ledger has now.
+    #[serde(alias = "ledger")]
     AppendLog,
 }
 

@@ -326,7 +326,7 @@ pub fn untested(finding: &Finding) -> Vec<String> {
         (lacking(Some(Lack::Replica)), "Faults that this topology has no replica for"),
         (
             lacking(Some(Lack::Operator)),
-            "Faults that need a command, where the nodes act on their own",
+            "Faults that only a command causes, and these nodes act on their own",
         ),
         (lacking(Some(Lack::Persistence)), "Faults that these nodes keep too little on disk for"),
     ] {

@@ -106,7 +106,7 @@ impl Look {
         // Whatever prevents requests of clients (users, a busy script, loading) must not prevent
         // observations.
         node.users = Default::default();
-        (node.scripting.busy, node.startup.since_ms) = (None, None);
+        (node.scripts.busy, node.startup.since_ms) = (None, None);
         query(&mut node, words).0
     }
 

@@ -63,7 +63,7 @@ pub fn admit(
         return Err(Reply::Error(text.into()));
     }
     if let Some(busy) =
-        node.scripting.busy.as_ref().filter(|_| !command.flags.intersects(Flags::ALLOW_BUSY))
+        node.scripts.busy.as_ref().filter(|_| !command.flags.intersects(Flags::ALLOW_BUSY))
     {
         return Err(scripting::is_busy(busy));
     }

@@ -4,7 +4,6 @@
 //! - `log`: the append-only file between execution and disk
 //! - `sentinel`: the file of a Sentinel
 
-pub mod log;
 pub mod sentinel;
 
 use std::rc::Rc;
@@ -14,8 +13,8 @@ use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
 use lockstorm_platform::trace::{Event, Place};
 
+use crate::append_only_file::Log;
 use crate::compat::Difference;
-use crate::files::log::Log;
 use crate::frame::Reply;
 use crate::node::{Append, Node};
 use crate::persistence::{changes_of_snapshot, dump, restore, snapshot};

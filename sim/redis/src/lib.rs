@@ -12,7 +12,7 @@
 //! - `rdb`: values to bytes and back, in Redis's RDB format
 //! - `settings`, `users`, `memory`: the state of CONFIG, ACL and `maxmemory`
 //! - `history`, `peers`, `saving`: the replication history, replicas and master, save points
-//! - `clock`, `effects`, `figures`, `scripting`: a node's time, what its commands leave for the
+//! - `clock`, `effects`, `figures`, `script_state`: a node's time, what its commands leave for the
 //!   server, its counters, its scripts
 //! - `session`, `clients`: connections, and what is pushed to them
 //! - `sentinel`, `cluster`: a Sentinel's view of its masters; slots, the cluster bus, elections
@@ -35,6 +35,7 @@
 //! - `request_record`: what a node records about requests where clients record nothing
 
 mod admission;
+mod append_only_file;
 mod call;
 mod chance;
 pub mod clients;
@@ -51,6 +52,7 @@ mod errors;
 mod eviction;
 pub mod execution;
 mod extended;
+mod feeds;
 mod figures;
 mod files;
 mod float;
@@ -74,7 +76,7 @@ pub mod requests;
 pub mod resp_client;
 mod saving;
 mod script;
-mod scripting;
+mod script_state;
 pub mod sentinel;
 pub mod server;
 pub mod session;

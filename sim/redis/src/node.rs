@@ -35,7 +35,7 @@ use crate::keyspace::limits::Limits;
 use crate::memory::MemoryUse;
 use crate::peers::Peers;
 use crate::saving::{Saving, Startup};
-use crate::scripting::Scripting;
+use crate::script_state::ScriptState;
 use crate::sentinel::Sentinel;
 use crate::session::Session;
 use crate::settings::{self, Settings};
@@ -142,7 +142,7 @@ pub struct Node {
     /// Its master and its replicas.
     pub peers: Peers,
     /// Its scripts.
-    pub scripting: Scripting,
+    pub scripts: ScriptState,
     /// Its connected clients.
     pub clients: Clients,
     /// Its ACL users.
@@ -201,7 +201,7 @@ impl Node {
             settings,
             clients,
             dice: Dice::new(id),
-            scripting: Scripting { dice: ScriptDice::of_process(), ..Scripting::default() },
+            scripts: ScriptState { dice: ScriptDice::of_process(), ..ScriptState::default() },
             ..Node::default()
         }
     }

@@ -83,7 +83,7 @@ pub(crate) fn dump(node: &Node) -> Bytes {
         stream: history.is_kept().then_some(stream),
         is_base: false,
     };
-    let libraries = node.scripting.libraries.values().map(|library| &library.code);
+    let libraries = node.scripts.libraries.values().map(|library| &library.code);
     save(&node.keyspace, &node.limits, libraries, &facts)
 }
 
@@ -97,11 +97,11 @@ pub(crate) fn restore(node: &mut Node, bytes: &[u8]) -> Result<(), WrongRdb> {
     let contents = rdb::load(bytes, &node.limits)?;
     node.keyspace = contents.keyspace;
     node.usage.meter = None;
-    node.scripting.libraries.clear();
+    node.scripts.libraries.clear();
     for code in &contents.libraries {
         // A library that Redis kept can be loaded; if another version's library cannot, the keys
         // matter more than the library.
-        let _ = library::load(&mut node.scripting.libraries, code, true);
+        let _ = library::load(&mut node.scripts.libraries, code, true);
     }
     let over = if node.peers.master.is_none() {
         node.keyspace.expired(node.clock.now_ms)
@@ -130,7 +130,7 @@ pub(crate) fn restore(node: &mut Node, bytes: &[u8]) -> Result<(), WrongRdb> {
 /// Commands that recreate this node's data on an empty node: libraries and keys.
 pub(crate) fn snapshot(node: &Node) -> BytesMut {
     let mut out = BytesMut::new();
-    for library in node.scripting.libraries.values() {
+    for library in node.scripts.libraries.values() {
         encode_request(&mut out, &[&b"FUNCTION"[..], b"LOAD", &library.code]);
     }
     for (number, db) in node.keyspace.iter().filter(|(_, db)| !db.is_empty()) {
@@ -309,7 +309,7 @@ mod tests {
         for bytes in [&file[..], &snapshot(&node)] {
             let mut again = self::node();
             assert_eq!(load(&mut again, bytes).whole, bytes.len());
-            assert_eq!(again.scripting.libraries.len(), 1);
+            assert_eq!(again.scripts.libraries.len(), 1);
             let reply = apply(&mut again, &mut session, &words("FCALL f 1 k"));
             assert_eq!(reply, crate::frame::Reply::Integer(2));
         }

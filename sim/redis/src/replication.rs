@@ -7,7 +7,6 @@
 
 pub mod failover;
 pub mod feed;
-pub mod feeds;
 pub mod follow;
 
 use std::net::SocketAddrV4;

@@ -10,7 +10,6 @@
 //! - `machine`: the machine and its limits
 //! - `calls`: `redis.call`
 
-pub mod flags;
 pub mod library;
 
 mod api;
@@ -23,7 +22,6 @@ pub mod conversions;
 pub mod declared;
 mod door;
 mod globals;
-pub mod libraries;
 mod machine;
 mod memory;
 mod raised;
@@ -41,10 +39,10 @@ use crate::digest::sha1_hex;
 use crate::frame::Reply;
 use crate::node::Node;
 use crate::permission::{MASTERDOWN, OOM, check_write, is_stale};
-use crate::script::flags::{ScriptFlags, Shebang};
-use crate::script::libraries::{Libraries, NOT_FOUND, find};
 use crate::script::machine::{CodeKind, MACHINE};
-use crate::scripting::{Busy, FunctionCall};
+use crate::script_state::flags::{ScriptFlags, Shebang};
+use crate::script_state::libraries::{Libraries, NOT_FOUND, find};
+use crate::script_state::{Busy, FunctionCall};
 use crate::session::{Block, ClientIdentity, ScriptRun, Session, SessionReplication};
 
 /// The keys and the arguments of a script.
@@ -203,7 +201,7 @@ fn hold(call: &mut Call, program: &Program, line: i64, wrote: bool) -> Reply {
     let Call { node, session, args, .. } = call;
     node.effects.commands.clear();
     let command = || FunctionCall { name: program.name.clone(), command: args.to_vec() };
-    node.scripting.busy = Some(Busy {
+    node.scripts.busy = Some(Busy {
         since_ms: node.clock.now_ms,
         session: session.id,
         wrote,
@@ -221,7 +219,7 @@ pub fn begins(node: &Node, session: u64, since_ms: u64, args: &[Bytes]) -> Busy 
     let (kind, name) = match &args[0].to_ascii_uppercase()[..] {
         b"EVAL" | b"EVAL_RO" => (CodeKind::Script, sha1_hex(&word)),
         b"FCALL" | b"FCALL_RO" => {
-            let found = find(&node.scripting.libraries, &word);
+            let found = find(&node.scripts.libraries, &word);
             (CodeKind::Library, found.map_or(word, |(name, _)| name.clone()))
         }
         _ => (CodeKind::Script, word),
@@ -322,11 +320,11 @@ mod tests {
             "coroutine.wrap(function() while true do end end)()",
         ] {
             assert_eq!(eval(&mut node, body), Reply::SILENCE);
-            let busy = node.scripting.busy.take().expect("it holds the node");
+            let busy = node.scripts.busy.take().expect("it holds the node");
             assert!(busy.endless && !busy.wrote && busy.killed.ends_with(b"on @user_script:1."));
         }
         eval(&mut node, "redis.call('set','k','v') while true do end");
-        assert!(node.scripting.busy.take().is_some_and(|busy| busy.wrote));
+        assert!(node.scripts.busy.take().is_some_and(|busy| busy.wrote));
         check(&mut node, "return redis.call('incr', 'n')", "1");
     }
 
@@ -358,7 +356,7 @@ mod tests {
             Reply::Integer(7_000),
         ]);
         assert_eq!(stats[1], expected);
-        let killed = &node.scripting.busy.as_ref().expect("it is busy").killed;
+        let killed = &node.scripts.busy.as_ref().expect("it is busy").killed;
         assert!(killed.ends_with(b"SCRIPT KILL... script: f, on @user_function:2."));
         assert_eq!(query(&mut node, &["FUNCTION", "KILL"]), Reply::OK);
         assert_eq!(query(&mut node, &["PING"]), Reply::simple("PONG"));
@@ -389,7 +387,7 @@ mod tests {
         let code = "#!lua name=l\nredis.register_function('f', function() end) while true do end";
         let expected = "ERR Error registering functions: ERR FUNCTION LOAD timeout";
         assert_eq!(query(&mut node, &["FUNCTION", "LOAD", code]), Reply::error(expected));
-        assert!(node.scripting.libraries.is_empty() && node.scripting.busy.is_none());
+        assert!(node.scripts.libraries.is_empty() && node.scripts.busy.is_none());
         check(&mut node, "return redis.call('incr', 'n')", "1");
     }
 

@@ -11,12 +11,12 @@ use std::rc::Rc;
 use lockstorm_platform::host::{Host, HostMutex};
 use lockstorm_platform::trace::{Event, KeyName, Origin, Request};
 
+use crate::append_only_file::Log;
 use crate::effects::{Change, Effects};
-use crate::files::log::Log;
+use crate::feeds::Feeds;
 use crate::frame::Arguments;
 use crate::node::{Append, Node};
 use crate::peers::LinkState;
-use crate::replication::feeds::Feeds;
 use crate::signal::Signal;
 
 /// Time between two runs of `serverCron` (hz 10).

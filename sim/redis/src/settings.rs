@@ -1,7 +1,7 @@
 //! The parameters of a node: the valid values of each, and the values that CONFIG SET gave them.
 //!
-//! The facts are in `settings/parameters.txt`, as Redis reports them. A parameter without effect on the
-//! node is still kept and reported.
+//! The facts are in `settings/parameters.txt`, as Redis reports them. A parameter without effect on
+//! the node is still kept and reported.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -21,7 +21,7 @@ impl Server {
     /// Executes a request in its turn. Its reply is appended to the connection's output buffer.
     pub async fn execute(self: &Rc<Server>, id: u64, request: Request, args: &Arguments) {
         self.wait_for_script().await;
-        let is_busy = self.node.borrow().scripting.busy.is_some();
+        let is_busy = self.node.borrow().scripts.busy.is_some();
         // A slow script holds the turn; requests that get BUSY meanwhile must not wait for it.
         let turn = if is_busy { None } else { Some(self.turn.clone().lock().await) };
         // Read before the delay: a command sees the time at which it began.
@@ -77,7 +77,7 @@ impl Server {
     /// The time from which others get the BUSY reply, if a script holds the node.
     fn busy_from(&self) -> Option<Nanos> {
         let node = self.node.borrow();
-        let busy = node.scripting.busy.as_ref()?;
+        let busy = node.scripts.busy.as_ref()?;
         let from_ms = busy.since_ms.saturating_add(node.config.busy_after_ms);
         Some(from_ms.saturating_mul(MILLISECOND))
     }
@@ -91,9 +91,9 @@ impl Server {
         // Read now, because SCRIPT KILL clears `busy`.
         let text = busy.killed.clone();
         let seen = self.freed.count();
-        self.node.borrow_mut().scripting.busy = Some(busy);
+        self.node.borrow_mut().scripts.busy = Some(busy);
         if let First::This(()) = first(self.host.sleep(length), self.freed.past(seen)).await {
-            self.node.borrow_mut().scripting.busy = None;
+            self.node.borrow_mut().scripts.busy = None;
             self.freed.raise();
             return true;
         }
@@ -107,7 +107,7 @@ impl Server {
         let mut node = self.node.borrow_mut();
         node.set_time(wall);
         node.clock.running_us = self.host.now(Clock::Wall) / 1_000;
-        let was_busy = node.scripting.busy.is_some();
+        let was_busy = node.scripts.busy.is_some();
         if let Some(observe) = &*self.observer.borrow() {
             observe(request, args);
         }
@@ -115,7 +115,7 @@ impl Server {
         let transaction = request_record::transaction(&self.host, &node, id, args);
         requests::request(&mut node, id, args);
         request_record::record(&self.host, &node, id, request, args, transaction);
-        if was_busy && node.scripting.busy.is_none() {
+        if was_busy && node.scripts.busy.is_none() {
             self.freed.raise();
         }
     }

@@ -252,7 +252,7 @@ fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&StoryLife
         _ => format!("{whose}'s key"),
     };
     let text = match ending {
-        KeyEnd::Change(KeyChange::Expired) => format!("{whose}'s key expires on {on}."),
+        KeyEnd::Change(KeyChange::Expired) => format!("{whose}'s expired key is removed on {on}."),
         KeyEnd::Change(KeyChange::Evicted) => {
             let removes = if is_one { "removes" } else { "remove" };
             format!("{on} {removes} {whose}'s key.")

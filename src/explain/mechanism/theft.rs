@@ -99,14 +99,14 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
         false if has_looked => (
             How::CheckedTooEarly,
             format!(
-                "{who} had looked whose key it is before its {command}{way} and not with it: that \
-                 struck {whose}'s on {node}."
+                "{who} checked the owner of the key before its {command}{way} and not in the same \
+                 step: it struck {whose}'s on {node}."
             ),
         ),
         false => (
             How::BlindCommand,
             format!(
-                "{who}'s {command}{way} does not check whose key it is: it struck {whose}'s on \
+                "{who}'s {command}{way} does not check the owner of the key: it struck {whose}'s on \
                  {node}."
             ),
         ),

@@ -14,7 +14,7 @@ use crate::true_stories::templates::{Sentence, Template};
 const TOGETHER: Nanos = SECOND;
 
 pub const TEMPLATES: &[Template] = &[
-    ("{who}'s key expires on {list}.", |f, t| {
+    ("{who}'s expired key is removed on {list}.", |f, t| {
         ended(f, t, t.words[0], t.words[1], &|facts, index, key| {
             let born = facts.standing(&key.node, index).map_or(0, |(born, _)| born);
             let over = facts.runs_out(&key.node, born, index);

@@ -9,10 +9,10 @@ use crate::frame::{Reply, integer};
 use crate::glob::matches;
 use crate::rdb;
 use crate::script::conversions::until_zero;
-use crate::script::flags::quoting;
-use crate::script::libraries::{Libraries, Library, NOT_FOUND, Registered, find, join};
 use crate::script::library::load as load_library;
 use crate::script::{self, Program};
+use crate::script_state::flags::quoting;
+use crate::script_state::libraries::{Libraries, Library, NOT_FOUND, Registered, find, join};
 
 /// The commands of this file, by name.
 pub const FAMILY: Family = &[
@@ -87,12 +87,12 @@ pub fn fcall_ro<'a>(call: &mut Call<'a>) -> Result<Program<'a>, Reply> {
 
 fn named<'a>(call: &mut Call<'a>, read_only: bool) -> Result<Program<'a>, Reply> {
     let name = &call.args[1];
-    if find(&call.node.scripting.libraries, name).is_none() {
+    if find(&call.node.scripts.libraries, name).is_none() {
         return Err(Reply::error(NOT_FOUND));
     }
     let number = integer(&call.args[2]).ok_or(Reply::error("ERR Bad number of keys provided"))?;
     let words = scripting::split_words(number, call.from(3))?;
-    script::of_function(&call.node.scripting.libraries, name, words, read_only)
+    script::of_function(&call.node.scripts.libraries, name, words, read_only)
 }
 
 /// FUNCTION LOAD [REPLACE] code
@@ -103,14 +103,14 @@ pub fn load(call: &mut Call) -> Outcome {
     if let Some(unknown) = options.iter().find(|word| !word.eq_ignore_ascii_case(b"REPLACE")) {
         return Err(quoting("Unknown option given: ", until_zero(unknown)));
     }
-    let name = load_library(&mut call.node.scripting.libraries, code, !options.is_empty())?;
+    let name = load_library(&mut call.node.scripts.libraries, code, !options.is_empty())?;
     call.propagate_verbatim();
     Ok(Reply::Bulk(name))
 }
 
 /// FUNCTION DELETE library
 pub fn delete(call: &mut Call) -> Outcome {
-    if call.node.scripting.libraries.remove(&call.args[2]).is_none() {
+    if call.node.scripts.libraries.remove(&call.args[2]).is_none() {
         return Err(Reply::error("ERR Library not found"));
     }
     call.propagate_verbatim();
@@ -125,7 +125,7 @@ pub fn flush(call: &mut Call) -> Outcome {
         [_] => return Err(Reply::error("ERR FUNCTION FLUSH only supports SYNC|ASYNC option")),
         _ => return Err(too_many(call)),
     }
-    call.node.scripting.libraries.clear();
+    call.node.scripts.libraries.clear();
     call.propagate_verbatim();
     Ok(Reply::OK)
 }
@@ -138,7 +138,7 @@ fn too_many(call: &Call) -> Reply {
 
 /// FUNCTION DUMP
 pub fn dump(call: &mut Call) -> Outcome {
-    let codes = call.node.scripting.libraries.values().map(|library| &library.code);
+    let codes = call.node.scripts.libraries.values().map(|library| &library.code);
     Ok(Reply::Bulk(rdb::dump_libraries(codes)))
 }
 
@@ -167,9 +167,9 @@ pub fn restore(call: &mut Call) -> Outcome {
     for code in rdb::dumped_libraries(dump).map_err(|wrong| quoting(wrong.0, b""))? {
         load_library(&mut restored, &code, false)?;
     }
-    call.node.scripting.libraries = match flushes {
+    call.node.scripts.libraries = match flushes {
         true => restored,
-        false => join(&call.node.scripting.libraries, restored, replaces)?,
+        false => join(&call.node.scripts.libraries, restored, replaces)?,
     };
     call.propagate_verbatim();
     Ok(Reply::OK)
@@ -202,7 +202,7 @@ pub fn list(call: &mut Call) -> Outcome {
     let is_listed = |name: &Bytes| {
         pattern.as_ref().is_none_or(|pattern| matches(pattern, &name.to_ascii_lowercase()))
     };
-    let libraries = call.node.scripting.libraries.iter().filter(|(name, _)| is_listed(name));
+    let libraries = call.node.scripts.libraries.iter().filter(|(name, _)| is_listed(name));
     Ok(Reply::Array(libraries.map(|(name, library)| listed(name, library, with_code)).collect()))
 }
 
@@ -236,7 +236,7 @@ fn described(name: &Bytes, registered: &Registered) -> Reply {
 
 /// FUNCTION STATS
 pub fn stats(call: &mut Call) -> Outcome {
-    let running = match &call.node.scripting.busy {
+    let running = match &call.node.scripts.busy {
         None => Reply::Nil,
         Some(busy) => match &busy.function {
             None => return Err(scripting::is_busy(busy)),
@@ -254,7 +254,7 @@ pub fn stats(call: &mut Call) -> Outcome {
             }
         },
     };
-    let libraries = &call.node.scripting.libraries;
+    let libraries = &call.node.scripts.libraries;
     let functions = libraries.values().map(|library| library.functions.len()).sum();
     let counts = vec![
         Reply::word("libraries_count"),

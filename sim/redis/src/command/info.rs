@@ -161,7 +161,7 @@ fn memory_section(text: &mut String, node: &mut Node) {
          maxmemory_policy:{}\r\nmem_fragmentation_ratio:1.00\r\nmem_not_counted_for_evict:0\r\n\
          mem_allocator:model\r\nactive_defrag_running:0\r\nlazyfree_pending_objects:0\r\n\
          lazyfreed_objects:0\r\n",
-        node.scripting.cache.len(),
+        node.scripts.cache.len(),
         with_unit(most),
         node.settings.text("maxmemory-policy"),
     );

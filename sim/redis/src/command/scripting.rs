@@ -9,7 +9,7 @@ use crate::frame::Reply;
 use crate::node::Node;
 use crate::script;
 use crate::script::Program;
-use crate::scripting::Busy;
+use crate::script_state::Busy;
 
 /// The commands of this file, by name.
 pub const FAMILY: Family = &[
@@ -65,9 +65,9 @@ fn of_body<'a>(call: &mut Call<'a>, read_only: bool) -> Result<Program<'a>, Repl
     let words = split_words(call.integer(2)?, call.from(3))?;
     let body = &call.args[1];
     let sha = sha1_hex(body);
-    if !call.node.scripting.cache.contains_key(&sha) {
+    if !call.node.scripts.cache.contains_key(&sha) {
         script::check(&sha, body)?;
-        call.node.scripting.cache.insert(sha.clone(), Bytes::copy_from_slice(body));
+        call.node.scripts.cache.insert(sha.clone(), Bytes::copy_from_slice(body));
     }
     script::of_body(&sha, body, words, read_only)
 }
@@ -85,7 +85,7 @@ pub fn evalsha_ro<'a>(call: &mut Call<'a>) -> Result<Program<'a>, Reply> {
 fn of_known<'a>(call: &mut Call<'a>, read_only: bool) -> Result<Program<'a>, Reply> {
     let words = split_words(call.integer(2)?, call.from(3))?;
     let sha = Bytes::from(call.args[1].to_ascii_lowercase());
-    let Some(body) = call.node.scripting.cache.get(&sha).cloned() else {
+    let Some(body) = call.node.scripts.cache.get(&sha).cloned() else {
         return Err(no_script(call.node));
     };
     script::of_body(&sha, &body, words, read_only)
@@ -112,13 +112,13 @@ pub fn load(call: &mut Call) -> Outcome {
     let body = &call.args[2];
     let sha = sha1_hex(body);
     script::check(&sha, body)?;
-    call.node.scripting.cache.insert(sha.clone(), Bytes::copy_from_slice(body));
+    call.node.scripts.cache.insert(sha.clone(), Bytes::copy_from_slice(body));
     Ok(Reply::Bulk(sha))
 }
 
 /// SCRIPT EXISTS sha1 ...
 pub fn exists(call: &mut Call) -> Outcome {
-    let known = |sha: &Bytes| call.node.scripting.cache.contains_key(&sha.to_ascii_lowercase()[..]);
+    let known = |sha: &Bytes| call.node.scripts.cache.contains_key(&sha.to_ascii_lowercase()[..]);
     let replies = call.from(2).iter().map(|sha| Reply::Integer(i64::from(known(sha))));
     Ok(Reply::Array(replies.collect()))
 }
@@ -127,7 +127,7 @@ pub fn exists(call: &mut Call) -> Outcome {
 pub fn flush(call: &mut Call) -> Outcome {
     let known = |word: &Bytes| matches!(&word.to_ascii_uppercase()[..], b"SYNC" | b"ASYNC");
     if call.from(3).is_empty() && call.from(2).iter().all(known) {
-        call.node.scripting.cache.clear();
+        call.node.scripts.cache.clear();
         return Ok(Reply::OK);
     }
     Err(Reply::error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"))
@@ -162,13 +162,13 @@ pub fn kill(call: &mut Call) -> Outcome {
 
 /// Kills the script that holds the node, if it is of the requested kind; its caller gets an error.
 pub fn end_script(call: &mut Call, function: bool) -> Outcome {
-    let Some(busy) = call.node.scripting.busy.take() else {
+    let Some(busy) = call.node.scripts.busy.take() else {
         return Err(Reply::error("NOTBUSY No scripts in execution right now."));
     };
     let refusal = if busy.wrote { Some(Reply::error(UNKILLABLE)) } else { None };
     let refusal = refusal.or((busy.function.is_some() != function).then(|| is_busy(&busy)));
     if let Some(refusal) = refusal {
-        call.node.scripting.busy = Some(busy);
+        call.node.scripts.busy = Some(busy);
         return Err(refusal);
     }
     // A script that a fault makes slow has a task of its own that replies: `run_slowly`.

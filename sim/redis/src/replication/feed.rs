@@ -9,11 +9,11 @@ use lockstorm_platform::time::{Clock, SECOND};
 use lockstorm_platform::trace::Event;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 
+use crate::feeds::Outbox;
 use crate::frame::request::RequestReader;
 use crate::node::Node;
 use crate::peers::{Announced, Replica};
 use crate::persistence::dump;
-use crate::replication::feeds::Outbox;
 use crate::requests::request;
 use crate::server::Server;
 use crate::session::Psync;

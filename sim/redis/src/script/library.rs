@@ -7,11 +7,11 @@ use crate::digest::sha1_hex;
 use crate::frame::Reply;
 use crate::frame::request::split_line;
 use crate::script::conversions::until_zero;
-use crate::script::flags::quoting;
-use crate::script::libraries::{
+use crate::script::machine::{CodeKind, MACHINE, Machine};
+use crate::script_state::flags::quoting;
+use crate::script_state::libraries::{
     BAD_NAME, Libraries, Library, Loading, is_name, known_elsewhere, twice,
 };
-use crate::script::machine::{CodeKind, MACHINE, Machine};
 
 const TIMEOUT: &str = "ERR Error registering functions: ERR FUNCTION LOAD timeout";
 

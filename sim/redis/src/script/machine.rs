@@ -16,12 +16,12 @@ use crate::script::calls::caller;
 use crate::script::cjson::settings::CjsonSettings;
 use crate::script::conversions::until_zero;
 use crate::script::door::Running;
-use crate::script::libraries::Loading;
 use crate::script::memory::unlimited;
 use crate::script::raised::{value_of_error, where_is};
 use crate::script::registration::registrar;
 use crate::script::value::to_reply;
 use crate::script::{api, bit, cjson, cmsgpack, globals, random, structs};
+use crate::script_state::libraries::Loading;
 use crate::session::Session;
 
 /// Instructions between two checks of the meter.

@@ -13,7 +13,7 @@ pub fn random(lua: &Lua, door: &Rc<RefCell<Running>>) -> mlua::Result<Function> 
     const MAX: u64 = 0x7fff_ffff;
     let door = Rc::clone(door);
     function(lua, move |arguments| {
-        let drawn = door.borrow_mut().node.scripting.dice.draw();
+        let drawn = door.borrow_mut().node.scripts.dice.draw();
         let share = (drawn % MAX) as f64 / MAX as f64;
         let bound = |nth| arguments.integer(nth).map(|bound| bound as i32);
         let (low, high) = match arguments.count() {
@@ -35,7 +35,7 @@ pub fn seed(lua: &Lua, door: &Rc<RefCell<Running>>) -> mlua::Result<Function> {
     let door = Rc::clone(door);
     function(lua, move |arguments| {
         let seed = arguments.integer(1)? as u64;
-        door.borrow_mut().node.scripting.dice.seed(seed);
+        door.borrow_mut().node.scripts.dice.seed(seed);
         Ok(())
     })
 }

@@ -8,9 +8,9 @@ use mlua::{Function, Lua, Table, Value};
 
 use crate::script::arguments::{ScriptArguments, function};
 use crate::script::conversions::until_zero;
-use crate::script::flags::ScriptFlags;
-use crate::script::libraries::{BAD_NAME, Loading, Registered, is_name};
 use crate::script::raised::Raised;
+use crate::script_state::flags::ScriptFlags;
+use crate::script_state::libraries::{BAD_NAME, Loading, Registered, is_name};
 
 /// `redis.register_function`.
 pub fn registrar(lua: &Lua, loading: &Rc<RefCell<Option<Loading>>>) -> mlua::Result<Function> {

@@ -44,7 +44,7 @@ fn query(fake: &mut Fake, name: &str, words: &Words) {
 fn file_of(node: &Node, written_s: u64) -> bytes::Bytes {
     let stream = Stream { db: 0, id: &node.history.id, offset: 7 };
     let facts = Facts { written_s, used_memory: 1 << 20, stream: Some(stream), is_base: false };
-    let libraries = node.scripting.libraries.values().map(|library| &library.code);
+    let libraries = node.scripts.libraries.values().map(|library| &library.code);
     save(&node.keyspace, &node.limits, libraries, &facts)
 }
 
@@ -86,7 +86,7 @@ fn a_file_goes_to_the_installed_redis_and_back() {
     real.be_patient("");
     assert_eq!(real.heard()[""].bytes, b"+OK\r\n");
     let theirs = load(&real.file(), &Limits::default()).expect("we read what Redis wrote");
-    let (keys, libraries) = (node.keyspace.keys().len(), node.scripting.libraries.len());
+    let (keys, libraries) = (node.keyspace.keys().len(), node.scripts.libraries.len());
     assert!(keys > 30 && libraries > 0, "{keys} keys and {libraries} libraries to compare");
     same(&theirs.keyspace, &node.keyspace);
     let mut codes = [ours.libraries.clone(), theirs.libraries.clone()];

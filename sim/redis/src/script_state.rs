@@ -1,16 +1,19 @@
 //! The scripts of a node: its caches, and the script that holds it.
 
+pub mod flags;
+pub mod libraries;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
 use crate::chance::ScriptDice;
 use crate::frame::Arguments;
-use crate::script::libraries::Libraries;
+use crate::script_state::libraries::Libraries;
 
 /// What a node knows of scripts.
 #[derive(Clone, Debug, Default)]
-pub struct Scripting {
+pub struct ScriptState {
     /// The Lua script cache: bodies by their SHA1 in lower case. Neither replicated nor kept on
     /// disk.
     pub cache: BTreeMap<Bytes, Bytes>,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use mlua::Function;
 
 use crate::frame::Reply;
-use crate::script::flags::ScriptFlags;
+use crate::script_state::flags::ScriptFlags;
 
 /// The error for an unknown function.
 pub const NOT_FOUND: &str = "ERR Function not found";
