@@ -115,7 +115,7 @@ fn files_that_are_no_scenarios_are_refused() {
         .with("none/readme.md", "");
     let typo = ["[lock] has no key 'tll'", "typo.toml:18:1", "did you mean 'ttl'?", "one of: alg"];
     check(&folder, &["run", "typo.toml"], 3, &typo);
-    check(&folder, &["run", "bytes.toml"], 3, &["bytes.toml is no text", "byte 2 is not UTF-8"]);
+    check(&folder, &["run", "bytes.toml"], 3, &["bytes.toml is not text", "byte 2 is not UTF-8"]);
     check(&folder, &["run", "gone.toml"], 3, &["gone.toml cannot be read", "No such file"]);
     check(&folder, &["run", "none"], 3, &["there is no scenario in none", ".toml"]);
     check(&folder, &["run", "a", "b"], 3, &["are both named 'whole'"]);

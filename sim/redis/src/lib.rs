@@ -25,6 +25,7 @@
 //! - `admission`, `execution`: the checks before every command, and the executor
 //! - `requests`, `replay`: requests of connections; the replay of a file at the start
 //! - `signal`, `lines`: how tasks of one node wait for each other; connections that a node opens
+//! - `append_only_file`, `feeds`: what of the file is written and synced; what a replica is sent
 //! - `files`, `server`: the files of a running node; what its tasks share
 //! - `waits`, `cycle`, `turn`: blocked sessions, periodic tasks, the order of execution
 //! - `replication`: master and replica

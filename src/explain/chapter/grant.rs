@@ -259,7 +259,7 @@ fn gives_up(witness: &Witness<'_>) -> Option<Beat> {
     let hold = witness.idle()?;
     let (who, what) = (&hold.grant.caller, "without an access since another was let in");
     let (text, id) = match hold.end {
-        HoldEnd::Released(id) => (format!("{who} gives the lock back, {what}."), id),
+        HoldEnd::Released(id) => (format!("{who} releases the lock, {what}."), id),
         HoldEnd::Lost(id) => (format!("{who} learns that the lock is lost, {what}."), id),
         HoldEnd::Died(_) | HoldEnd::Open => return None,
     };

@@ -76,7 +76,7 @@ fn given_back(witness: &Witness<'_>) -> Vec<Beat> {
     });
     let mut beats: Vec<Beat> = released
         .map(|release| {
-            let text = format!("{} gives the lock back.", release.caller);
+            let text = format!("{} releases the lock.", release.caller);
             let evidence = vec![Evidence::Op(release.id)];
             Beat::new(Weight::Crux, release.call.instant(), text, evidence)
         })
@@ -219,7 +219,7 @@ fn requests(op: &Op) -> &'static str {
     match op.kind {
         OpKind::Acquire => "requests the lock",
         OpKind::Extend { .. } => "requests more time",
-        OpKind::Release { .. } => "gives the lock back",
+        OpKind::Release { .. } => "releases the lock",
         OpKind::Lost { .. } => "learns of its loss",
         OpKind::Read { .. } => "reads the resource",
         OpKind::Write { .. } => "writes the resource",

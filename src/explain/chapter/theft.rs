@@ -71,7 +71,7 @@ pub fn comes_back(witness: &Witness<'_>, life: &StoryLife, weight: Weight) -> Op
         _ => false,
     });
     let had = match end.change {
-        KeyChange::Set | KeyChange::Changed if is_released => "given back",
+        KeyChange::Set | KeyChange::Changed if is_released => "released",
         KeyChange::Deleted => "deleted",
         KeyChange::Set => "overwritten",
         KeyChange::Changed => "taken over",

@@ -172,10 +172,7 @@ fn given_back(
                 deleted.map_or("", |key| &key.node)
             ),
         ),
-        true => (
-            How::SetAgain,
-            format!("{who}'s key came back on {node} after it had been given back."),
-        ),
+        true => (How::SetAgain, format!("{who}'s key came back on {node} after its release.")),
         false => (
             How::NothingDeleted,
             format!("{who} learned that its lock is released, and its key on {node} stayed."),

@@ -106,8 +106,8 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
         false => (
             How::BlindCommand,
             format!(
-                "{who}'s {command}{way} does not check the owner of the key: it struck {whose}'s on \
-                 {node}."
+                "{who}'s {command}{way} does not check the owner of the key: it struck \
+                 {whose}'s on {node}."
             ),
         ),
     };

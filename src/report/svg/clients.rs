@@ -171,7 +171,7 @@ fn captions(
     };
     caption(hold.from.at, Side::Start, format!("granted {}", moment(hold.from.at)));
     let end = match hold.end {
-        HoldEnd::Released(_) => "gives back",
+        HoldEnd::Released(_) => "releases",
         HoldEnd::Lost(_) => "learns of its loss",
         HoldEnd::Died(_) | HoldEnd::Open => return,
     };

@@ -30,17 +30,16 @@ pub const TEMPLATES: &[Template] = &[
         "From here on {list} both have the lock within their leases, for {length}, until {who}'s lease is over at {moment}.",
         within,
     ),
-    ("{who} gives the lock back.", |facts, sentence| {
+    ("{who} releases the lock.", |facts, sentence| {
         let found = facts.history.ops.iter().any(|op| {
             let is_release = matches!(op.kind, OpKind::Release { .. });
             is_release && op.caller == sentence.words[0] && op.call.instant() == sentence.at
         });
         ensure(found, "no release of that caller begins then")
     }),
-    (
-        "{who} gives the lock back, without an access since another was let in.",
-        |facts, sentence| idle(facts, sentence, How::Released),
-    ),
+    ("{who} releases the lock, without an access since another was let in.", |facts, sentence| {
+        idle(facts, sentence, How::Released)
+    }),
     (
         "{who} learns that the lock is lost, without an access since another was let in.",
         |facts, sentence| idle(facts, sentence, How::Lost),
@@ -163,7 +162,7 @@ fn term(facts: &Facts, hold: &Held, text: &str) -> Truth {
 fn overlap(facts: &Facts, sentence: &Sentence, of_more: bool) -> Truth {
     let [span, why, until] = [1, 2, 3];
     let who = list(sentence.words[0]);
-    // The probe gives the lock back in the instant in which it is granted.
+    // The probe releases the lock in the instant in which it is granted.
     let goes_on = |h: &&Held| {
         sentence.at < h.until
             || sentence.words[span] == "an instant" && h.until.at == sentence.at.at

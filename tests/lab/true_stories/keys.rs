@@ -130,9 +130,9 @@ fn put_back(facts: &Facts, sentence: &Sentence) -> Truth {
     let by = end.by.and_then(|by| facts.op(by)).map(|op| &op.kind);
     let releases = matches!(by, Some(OpKind::Release { grant }) if Some(*grant) == owner);
     let is_marked = releases && end.change != KeyChange::Deleted;
-    ensure(is_marked == (sentence.words[2] == "given back"), "it ended otherwise")?;
+    ensure(is_marked == (sentence.words[2] == "released"), "it ended otherwise")?;
     let how = match sentence.words[2] {
-        "given back" => return Ok(()),
+        "released" => return Ok(()),
         "deleted" => KeyChange::Deleted,
         "overwritten" => KeyChange::Set,
         "taken over" => KeyChange::Changed,

@@ -212,7 +212,7 @@ fn a_taken_port_and_bad_arguments_are_refused() {
     let port = taken.local_addr().unwrap().port().to_string();
     for (arguments, text) in [
         (&["--port", &port][..], "of 127.0.0.1 is taken"),
-        (&["--port", "0", "--bind", "192.0.2.1"], "192.0.2.1 is no address of this computer"),
+        (&["--port", "0", "--bind", "192.0.2.1"], "192.0.2.1 is not an address of this computer"),
         (&["--port", "0", "--nodes", "3"], "a single topology has one node"),
         (&["--port", "0", "--topology", "cluster", "--nodes", "5"], "as many replicas"),
         (&["--port", "60000", "--topology", "cluster"], "there is no port for n1"),
