@@ -62,7 +62,6 @@ use crate::check::leak::requests::{Requests, concerns, may_free};
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{FaultInterval, Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::key_life::KeyLife;
-use crate::reading::leaders;
 use crate::reading::moment::Moment;
 use crate::reading::tries::{Met, tries};
 
@@ -425,7 +424,7 @@ fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> Vec<
         let first = attempt.first()?;
         let is_lost = first.at(Leg::Replied).is_some() && !first.is_answered();
         // A replica lets nobody in, whatever keys it has.
-        let follows = |at| leaders::follows(case.history, leftover.key.node, at);
+        let follows = |at| case.follows(leftover.key.node, at);
         let is_copy = first.at(Leg::Applied).is_some_and(follows);
         if is_lost || is_copy || attempt.iter().any(|request| request.declined) {
             return None;

@@ -84,8 +84,7 @@ fn excuses(
         return false;
     }
     let faults: BTreeSet<u32> = breach.parts.iter().filter_map(|part| part.fault()).collect();
-    let counts =
-        |host: &str| !(takes_keys(breach.what) && leaders::follows(case.history, host, loss.from));
+    let counts = |host: &str| !(takes_keys(breach.what) && case.follows(host, loss.from));
     let mut fault_intervals =
         case.history.fault_intervals.iter().filter(|c| faults.contains(&c.fault));
     let by_fault = fault_intervals.any(|c| {
@@ -167,7 +166,7 @@ fn failed_over(case: &Case, (tenure, loss): (&Tenure, &Violation), hosts: &BTree
         return promoted.is_empty() && was_taken(case, loss);
     };
     let keys = case.lives.lives.iter().filter(|key| is_of(case, key.by, tenure));
-    let follows = |node: &str, at: Instant| leaders::follows(case.history, node, at);
+    let follows = |node: &str, at: Instant| case.follows(node, at);
     let mut set = keys.filter(|key| !follows(key.node, key.from.instant(case.history)));
     let is_new = |key: &KeyLife| key.node == last.by && key.from >= last.at.into();
     !set.all(is_new) || follows(&last.by, loss.from)

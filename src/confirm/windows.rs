@@ -8,7 +8,7 @@ use lockstorm_platform::trace::Sight;
 use crate::check::verdict::{Kind, Verdict};
 use crate::explain::finding::Finding;
 use crate::history::{History, OpKind, Outcome, PROBE, Seen};
-use crate::reading::leaders;
+use crate::reading::index::HistoryIndex;
 
 /// What is measured in any run, in the order of the report.
 pub const WINDOWS: [(&str, Measure); 4] = [
@@ -125,23 +125,25 @@ fn until_named(finding: &Finding) -> Option<Nanos> {
 
 fn until_written(finding: &Finding) -> Option<Nanos> {
     let Failover { fault, new, .. } = failover(finding)?;
-    writes(&finding.history, new).find(|at| *at >= fault)?.checked_sub(fault)
+    writes(finding, new).find(|at| *at >= fault)?.checked_sub(fault)
 }
 
 /// Time from the fault to the last write that the old master accepted, if it accepted any after the
 /// fault.
 fn goes_on(finding: &Finding) -> Option<Nanos> {
     let Failover { fault, old, .. } = failover(finding)?;
-    writes(&finding.history, old).last()?.checked_sub(fault)
+    writes(finding, old).last()?.checked_sub(fault)
 }
 
 /// When a node changed a key because a client had sent the request to this very node, while the
 /// node was not a replica.
-fn writes<'a>(history: &'a History, node: &'a str) -> impl Iterator<Item = Nanos> + 'a {
+fn writes<'a>(finding: &'a Finding, node: &'a str) -> impl Iterator<Item = Nanos> + 'a {
+    let history = &finding.history;
+    let index = HistoryIndex::of(history, &finding.plan.lock.key);
     let reached =
         move |op| history.requests.iter().any(|request| request.op == op && request.to == node);
     let own = history.keys.iter().filter(move |key| {
-        key.node == node && key.by.is_some_and(reached) && !leaders::follows(history, node, key.at)
+        key.node == node && key.by.is_some_and(reached) && !index.follows(node, key.at)
     });
     own.map(|key| key.at.at)
 }

@@ -251,7 +251,7 @@ impl<'a> Witness<'a> {
 
     /// Whether the node of a key follows another from the heal on, and so lets nobody in.
     fn is_copy(&self, life: &StoryLife) -> bool {
-        let follows = |at| leaders::follows(self.history(), &life.node, at);
+        let follows = |at| self.reading.follows(&life.node, at);
         follows(self.healed()) && follows(self.history().end)
     }
 
@@ -268,7 +268,7 @@ impl<'a> Witness<'a> {
     /// The earlier key of the same acquire that a start restored as this one on its node, without
     /// a command.
     pub fn put_back(&self, life: &StoryLife) -> Option<&StoryLife> {
-        let follows = leaders::follows(self.history(), &life.node, life.from);
+        let follows = self.reading.follows(&life.node, life.from);
         self.came_back(life).filter(|_| !follows)
     }
 

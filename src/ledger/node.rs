@@ -133,7 +133,7 @@ fn was_put_back(ledger: &Ledger, index: usize, key: &Key) -> bool {
                 matches!(change, Set | Extended | Changed) && by.is_none()
             }
         }
-        && !leaders::follows(ledger.reading.history, &key.node, key.at)
+        && !ledger.reading.follows(&key.node, key.at)
 }
 
 fn deaths_of<'a>(ledger: &Ledger<'a>, node: &str) -> impl Iterator<Item = &'a FaultInterval> {
@@ -228,8 +228,7 @@ fn removals(ledger: &Ledger) -> Option<Breach> {
     for key in &ledger.reading.history.keys {
         let own: Vec<Part> = ledger.reading.removers(key).map(strike::part).collect();
         // A replica's deletion without an operation repeats a deletion or an expiry on its master.
-        let by_command =
-            !own.is_empty() && !leaders::follows(ledger.reading.history, &key.node, key.at);
+        let by_command = !own.is_empty() && !ledger.reading.follows(&key.node, key.at);
         if key.change == KeyChange::Evicted || by_command {
             count += 1;
             parts.extend(own);

@@ -8,7 +8,7 @@ use lockstorm_platform::time::{Clock, Instant, Nanos, STILL};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::history::{
-    ClockPiece, FaultInterval, History, Key, Op, OpId, OpKind, Outcome, Seen, Sighting,
+    ClockPiece, FaultInterval, History, Key, Op, OpId, OpKind, Outcome, Request, Seen, Sighting,
 };
 use crate::reading::clocks::Clocks;
 use crate::reading::moment::Moment;
@@ -25,6 +25,10 @@ pub struct HistoryIndex<'a> {
     callers: Vec<usize>,
     by_grant: Vec<Vec<OpId>>,
     deaths: BTreeMap<&'a str, Vec<Death>>,
+    /// Each role that a node reported, in order: since when, and whether it is that of a replica.
+    roles: BTreeMap<&'a str, Vec<(Instant, bool)>>,
+    /// The requests, sorted by their operation.
+    requests: Vec<&'a Request>,
 }
 
 /// The death of a process, with its cause.
@@ -71,6 +75,8 @@ impl<'a> HistoryIndex<'a> {
             callers: number_callers(history),
             by_grant: sort_by_grant(history),
             deaths: deaths(history),
+            roles: roles(history),
+            requests: sort_by_op(history),
         }
     }
 
@@ -109,9 +115,16 @@ impl<'a> HistoryIndex<'a> {
         ops.iter().filter_map(|id| self.op(*id))
     }
 
+    /// The requests of an operation, in order.
+    pub fn requests_of(&self, op: OpId) -> &[&'a Request] {
+        let from = self.requests.partition_point(|request| request.op < op);
+        let count = self.requests[from..].partition_point(|request| request.op == op);
+        &self.requests[from..from + count]
+    }
+
     /// When a node executed the commands of an operation, except those that it declined.
     pub fn commands(&self, op: OpId, node: &str) -> impl Iterator<Item = Instant> {
-        let own = self.history.requests.iter().filter(move |request| request.op == op);
+        let own = self.requests_of(op).iter();
         let own = own.filter(move |request| request.to == node && !request.declined);
         own.filter_map(|request| request.at(Leg::Applied))
     }
@@ -231,8 +244,16 @@ impl<'a> HistoryIndex<'a> {
             let ret = self.op(*by).and_then(|op| op.ret);
             ret.is_some_and(|ret| Moment::from(ret) < moment)
         };
-        let is_restored = key.by.as_ref().is_some_and(is_over) && !self.is_by_command(key);
-        Moment::from(key.at) < moment || is_restored
+        // Last: it reads every message of the operation, and most keys are simply older.
+        let is_restored = || key.by.as_ref().is_some_and(is_over) && !self.is_by_command(key);
+        Moment::from(key.at) < moment || is_restored()
+    }
+
+    /// Whether the last role that a node had reported by an instant is that of a replica.
+    pub fn follows(&self, node: &str, at: Instant) -> bool {
+        let roles = self.roles.get(node).map_or(&[][..], Vec::as_slice);
+        let reported = roles.partition_point(|(since, _)| *since <= at);
+        reported.checked_sub(1).is_some_and(|last| roles[last].1)
     }
 
     /// Whether an acquire was granted.
@@ -271,6 +292,12 @@ fn sort_by_grant(history: &History) -> Vec<Vec<OpId>> {
     by_grant
 }
 
+fn sort_by_op(history: &History) -> Vec<&Request> {
+    let mut requests: Vec<&Request> = history.requests.iter().collect();
+    requests.sort_by_key(|request| request.op);
+    requests
+}
+
 fn deaths(history: &History) -> BTreeMap<&str, Vec<Death>> {
     let mut deaths: BTreeMap<_, Vec<Death>> = BTreeMap::new();
     for (index, interval) in history.fault_intervals.iter().enumerate() {
@@ -287,4 +314,15 @@ fn deaths(history: &History) -> BTreeMap<&str, Vec<Death>> {
         deaths.sort();
     }
     deaths
+}
+
+fn roles(history: &History) -> BTreeMap<&str, Vec<(Instant, bool)>> {
+    let mut roles: BTreeMap<_, Vec<(Instant, bool)>> = BTreeMap::new();
+    for sighting in &history.sightings {
+        if let Seen::Leads | Seen::Follows = sighting.what {
+            let follows = sighting.what == Seen::Follows;
+            roles.entry(sighting.by.as_str()).or_default().push((sighting.at, follows));
+        }
+    }
+    roles
 }

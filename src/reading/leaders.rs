@@ -5,8 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::time::Instant;
-
 use crate::history::{History, OpKind, Request, Seen, Sighting};
 use crate::reading::history::Reading;
 use crate::reading::moment::Moment;
@@ -242,11 +240,4 @@ pub fn promoted<'a>(reading: &Reading<'a>) -> Vec<&'a Sighting> {
         }
     }
     promoted
-}
-
-/// Whether the last role that a node had reported by an instant is that of a replica.
-pub fn follows(history: &History, node: &str, at: Instant) -> bool {
-    let own = history.sightings.iter().rev().filter(|role| role.by == node && role.at <= at);
-    let mut roles = own.map(|sighting| sighting.what);
-    roles.find(|what| matches!(what, Seen::Leads | Seen::Follows)) == Some(Seen::Follows)
 }

@@ -21,6 +21,7 @@ use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos, SECOND};
 
 use crate::NO_TIME;
+use crate::amount::sample;
 
 /// The plan of a scenario's first seed.
 fn plan(name: &str) -> Plan {
@@ -409,7 +410,8 @@ fn what_a_report_says_about_lengths_an_edited_plan_shows() {
         nth: 1,
         plus: 100 * MILLISECOND,
     };
-    for plan in [cut, plan("cluster-failover-wait-replica"), plan("gc-pause-outlives-lease")] {
+    let plans = [cut, plan("cluster-failover-wait-replica"), plan("gc-pause-outlives-lease")];
+    for plan in sample(plans) {
         let finding = examine::plan(&lab, &plan);
         let found = finding.experiments.clone().unwrap_or_else(|| {
             let finding = examine::with_margins(&lab, None, finding.clone());

@@ -33,6 +33,8 @@ use lockstorm_platform::time::{MILLISECOND, SECOND};
 use proptest::strategy::ValueTree;
 use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 
+use crate::amount::{sample, share};
+
 const KINDS: [TopologyKind; 3] =
     [TopologyKind::Single, TopologyKind::Replicated, TopologyKind::Independent];
 
@@ -87,15 +89,20 @@ fn planted_bugs_are_found_within_the_assumptions() {
         plan.lock.needs = Some(SECOND);
     };
     let single = TopologyKind::Single;
-    finds(base("token-lua", single, blind), &[], true, 300, Kind::ForeignRelease);
     let half = |plan: &mut Plan| plan.lock.quorum = Some(2);
     let many = TopologyKind::Independent;
-    finds(base("redlock", many, half), &[], true, 50, Kind::DoubleGrant);
-    let verbs = ["partition", "delay", "loss"];
-    finds(base("redlock-no-validity", many, patient), &verbs, true, 300, Kind::DoubleGrant);
-    finds(base("check-then-set", single, |_| {}), &verbs, true, 20, Kind::DoubleGrant);
-    // The same owner value each time: an old delayed request is accepted.
-    finds(base("redisson", single, |_| {}), &["partition"], true, 300, Kind::DoubleGrant);
+    let verbs: &[&str] = &["partition", "delay", "loss"];
+    let hunts: [(_, &[&str], _, _); 5] = [
+        (base("token-lua", single, blind), &[], 300, Kind::ForeignRelease),
+        (base("redlock", many, half), &[], 50, Kind::DoubleGrant),
+        (base("redlock-no-validity", many, patient), verbs, 300, Kind::DoubleGrant),
+        (base("check-then-set", single, |_| {}), verbs, 20, Kind::DoubleGrant),
+        // The same owner value each time: an old delayed request is accepted.
+        (base("redisson", single, |_| {}), &["partition"], 300, Kind::DoubleGrant),
+    ];
+    for (base, verbs, seeds, kind) in sample(hunts) {
+        finds(base, verbs, true, seeds, kind);
+    }
 }
 
 #[test]
@@ -103,13 +110,18 @@ fn broken_assumptions_are_found_by_what_they_do() {
     // A node that loses its keys would be found first.
     let keeps = |plan: &mut Plan| plan.topology.persistence = Persistence::AofAlways;
     let single = |lock| base(lock, TopologyKind::Single, keeps);
-    finds(single("setnx"), &["crash"], false, 100, Kind::Stuck);
-    finds(single("setnx-expire"), &["crash"], false, 300, Kind::Stuck);
-    finds(single("token-lua"), &["pause"], false, 100, Kind::StaleHolder);
-    finds(single("token-lua"), &["clock-step"], false, 100, Kind::NotLinearizable);
-    finds(single("fenced"), &["flush"], false, 100, Kind::FenceRegress);
     let replicated = base("token-lua", TopologyKind::Replicated, |_| {});
-    finds(replicated, &["failover", "replica-lag"], false, 300, Kind::DoubleGrant);
+    let hunts: [(_, &[&str], _, _); 6] = [
+        (single("setnx"), &["crash"], 100, Kind::Stuck),
+        (single("setnx-expire"), &["crash"], 300, Kind::Stuck),
+        (single("token-lua"), &["pause"], 100, Kind::StaleHolder),
+        (single("token-lua"), &["clock-step"], 100, Kind::NotLinearizable),
+        (single("fenced"), &["flush"], 100, Kind::FenceRegress),
+        (replicated, &["failover", "replica-lag"], 300, Kind::DoubleGrant),
+    ];
+    for (base, verbs, seeds, kind) in sample(hunts) {
+        finds(base, verbs, false, seeds, kind);
+    }
 }
 
 #[test]
@@ -121,7 +133,10 @@ fn safe_designs_hold_within_their_assumptions() {
         ("fenced", TopologyKind::Replicated),
         ("redlock", TopologyKind::Independent),
     ] {
-        let tally = hunt_from(base(lock, kind, |_| {})).within_assumptions().seeds(1..=150).holds();
+        let tally = hunt_from(base(lock, kind, |_| {}))
+            .within_assumptions()
+            .seeds(1..=share(150) as u64)
+            .holds();
         assert!(tally.struck_in_hold * 100 >= tally.runs * 25, "{lock}: {tally:?}");
     }
 }
@@ -169,7 +184,7 @@ const SHRUNK: [(&str, TopologyKind); 8] = [
 #[test]
 #[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
 fn of_what_is_shrunk_nothing_can_go() {
-    let range = std::env::var("LOCKSTORM_HUNTS").unwrap_or_else(|_| "8".to_owned());
+    let range = std::env::var("LOCKSTORM_HUNTS").unwrap_or_else(|_| share(8).to_string());
     let (from, to) = range.split_once("..").unwrap_or(("0", &range));
     let number = |word: &str| word.parse::<usize>().expect("a number");
     let hunts = number(from)..number(to);

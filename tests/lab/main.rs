@@ -8,6 +8,7 @@ use lockstorm::explore::budget::Budget;
 /// A budget that is used up: the causes are searched, and neither thresholds nor remedies.
 const NO_TIME: Budget = Budget { length: Duration::ZERO, clock: || Duration::ZERO, report: |_| {} };
 
+mod amount;
 mod brute;
 mod causes;
 mod class;

@@ -24,6 +24,7 @@ use lockstorm::scenario::Scenario;
 use lockstorm_platform::fault::Verb;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
+use crate::amount::{number, sample, share};
 use crate::{NO_TIME, histories};
 
 #[test]
@@ -109,9 +110,7 @@ fn histories_are_explained_by_what_they_show() {
 
 #[test]
 fn drawn_violations_have_a_mechanism() {
-    #[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
-    let seeds = std::env::var("LOCKSTORM_MECHANISMS").ok().and_then(|text| text.parse().ok());
-    let seeds = seeds.unwrap_or(20_u64);
+    let seeds = number("LOCKSTORM_MECHANISMS").unwrap_or(20) as u64;
     let topologies = [
         TopologyKind::Single,
         TopologyKind::Replicated,
@@ -127,7 +126,7 @@ fn drawn_violations_have_a_mechanism() {
         let alphabet = Alphabet::of(lock);
         Some(Hunt { lab: lab.clone(), base, alphabet, seeds: 1..=seeds })
     });
-    let hunts: Vec<Hunt> = hunts.collect();
+    let hunts: Vec<Hunt> = sample(hunts);
     let found: Vec<(String, Mechanism, Option<String>)> = hunts
         .into_par_iter()
         .flat_map_iter(|hunt| (1..=seeds).filter_map(move |seed| hunted(&hunt, seed)))
@@ -143,7 +142,7 @@ fn drawn_violations_have_a_mechanism() {
     let doubts: Vec<String> = doubts.map(|(what, doubt)| format!("{what}: {doubt}")).collect();
     assert!(doubts.is_empty(), "these contradict the class:\n{}", doubts.join("\n"));
     assert!(unclear.is_empty(), "{} of {}:\n{unclear:#?}", unclear.len(), found.len());
-    assert!(counts.len() > 10, "few mechanisms are met: {counts:?}");
+    assert!(counts.len() > share(10), "few mechanisms are met: {counts:?}");
 }
 
 /// The mechanism of the plan that a seed draws, if it is violated.

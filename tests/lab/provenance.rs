@@ -22,6 +22,8 @@ use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, SECOND};
 use lockstorm_platform::trace::KeyChange;
 
+use crate::amount::number;
+
 const NAMED: Algorithm = Algorithm::lease("named", |setting| Box::new(Named::new(setting)));
 
 const TAKE: &str = r#"
@@ -278,9 +280,7 @@ fn strike_for_certain(plan: &mut Plan, seed: u64) {
 
 /// The number of random plans of a kind that are compared; the environment may set more.
 fn plans() -> u64 {
-    #[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
-    let plans = std::env::var("LOCKSTORM_PLANS").ok().and_then(|n| n.parse().ok());
-    plans.unwrap_or(12)
+    number("LOCKSTORM_PLANS").unwrap_or(12) as u64
 }
 
 #[track_caller]

@@ -23,13 +23,13 @@ const COPIED: [&str; 9] = [
     "examples",
     "benches",
 ];
-/// The packages: the prefix of their targets, and their optimisation level: fast builds matter more
-/// than fast code. The dependencies are those of the workspace.
+/// The packages: the prefix of their targets, and their optimisation level, as in a debug build:
+/// fast builds matter more than fast code. The dependencies are those of the workspace.
 const PACKAGES: [(&str, &str, u8); 4] = [
-    ("lockstorm", "", 1),
-    ("lockstorm-platform", "sim/platform/", 2),
-    ("lockstorm-redis", "sim/redis/", 2),
-    ("lockstorm-world", "sim/world/", 2),
+    ("lockstorm", "", 0),
+    ("lockstorm-platform", "sim/platform/", 1),
+    ("lockstorm-redis", "sim/redis/", 1),
+    ("lockstorm-world", "sim/world/", 1),
 ];
 /// The name of the copy's program, so that it does not replace the real one.
 pub const PROGRAM: &str = "lockstorm-mutant";

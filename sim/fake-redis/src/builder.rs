@@ -110,6 +110,12 @@ impl Builder {
             if let Some(error) = query(&mut node, &["CONFIG", "SET", name, value]).error() {
                 return refused(&error);
             }
+            // The link of a replica counts as a client; without room for it, it would never follow.
+            let is_full = value.parse().is_ok_and(|clients: usize| clients <= self.replicas);
+            if name.eq_ignore_ascii_case("maxclients") && is_full {
+                let least = self.replicas + 1;
+                return refused(&format!("each replica is a client: write at least {least}"));
+            }
         }
         Ok(())
     }
@@ -174,6 +180,10 @@ mod tests {
             refusal(&builder().config("max-memory", "1mb")),
             "config(\"max-memory\", \"1mb\"): ERR Unknown option or number of arguments for CONFIG \
              SET - 'max-memory'"
+        );
+        assert_eq!(
+            refusal(&builder().replicas(2).config("maxclients", "2")),
+            "config(\"maxclients\", \"2\"): each replica is a client: write at least 3"
         );
         assert!(refusal(&builder().notify("Q")).starts_with("config(\"notify-keyspace-events\""));
         let good = builder().password("x").replicas(2).notify("Kx").config("maxmemory", "1mb");

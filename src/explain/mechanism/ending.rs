@@ -15,7 +15,6 @@ use crate::explain::trial::is_clock_idle;
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, OpKind, Request, Seen};
 use crate::quantity::{length, moment};
-use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
 /// How the key of a life ended.
@@ -176,7 +175,7 @@ fn obeyed<'a>(
 ) -> Option<&'a StoryLife> {
     let is_notified = end.by.is_none()
         && end.change == KeyChange::Deleted
-        && leaders::follows(witness.history(), &life.node, end.at);
+        && witness.reading.follows(&life.node, end.at);
     let sightings = witness.history().sightings.iter();
     let mut followed = sightings.filter(|seen| is_notified && seen.by == life.node);
     let master = followed.rfind(|seen| seen.at <= end.at && seen.what == Seen::Follows)?;

@@ -25,6 +25,7 @@ use lockstorm::check::{
 use lockstorm::explain::argument;
 use lockstorm::history::{History, OpKind};
 
+use crate::amount::amount;
 use crate::brute::random::Taste;
 use crate::brute::table::Table;
 
@@ -78,9 +79,7 @@ fn hits(one_in: u64, is_hit: impl Fn(u64) -> bool) {
 }
 
 fn cases() -> u64 {
-    #[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
-    let cases = std::env::var("LOCKSTORM_CASES").ok().and_then(|text| text.parse().ok());
-    cases.unwrap_or(2_000)
+    amount("LOCKSTORM_CASES", 2_000) as u64
 }
 
 /// The results of both sides for a history.

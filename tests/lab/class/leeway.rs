@@ -12,6 +12,7 @@ use lockstorm::promise::Bounded;
 use lockstorm::run::Lab;
 use lockstorm_platform::time::{MILLISECOND, SECOND};
 
+use crate::amount::share;
 use crate::class::hunt;
 
 const LOCKS: [&str; 5] =
@@ -33,7 +34,7 @@ fn a_bug_that_stays_with_a_shorter_time_out_is_in_the_model() {
         hunt.base.workload.hold = hold * MILLISECOND;
         let plans = (1..400).map(|seed| draw(&hunt, seed).current());
         let trials = plans.map(|plan| (attempt(&lab, &plan), plan));
-        for (trial, plan) in trials.filter(|(trial, _)| trial.is_violated()).take(QUOTA) {
+        for (trial, plan) in trials.filter(|(trial, _)| trial.is_violated()).take(share(QUOTA)) {
             let shows = sub_plans(&lab, &plan).iter().any(|sub| {
                 let run = attempt(&lab, sub);
                 let kinds = Signature::of(&run.judgement.verdict).kinds;

@@ -33,6 +33,7 @@ use lockstorm::run::Lab;
 use lockstorm::workload::slowest_access;
 use lockstorm_platform::fault::{Fault, Verb, verbs};
 
+use crate::amount::amount;
 use crate::class::ledger::Book;
 
 /// The rows from which hunts draw: locks with and without bugs, on every topology.
@@ -58,9 +59,7 @@ const MAX_SEEDS: u64 = 400;
 
 #[test]
 fn the_class_is_what_all_subsets_of_the_faults_say() {
-    #[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
-    let plans = std::env::var("LOCKSTORM_PLANS").ok().and_then(|text| text.parse().ok());
-    let plans = plans.unwrap_or(28_usize);
+    let plans = amount("LOCKSTORM_PLANS", 28);
     let lab = Lab::default();
     let (mut tally, mut wrong) = (BTreeMap::new(), Vec::new());
     for (index, (lock, kind, persistence)) in ROWS.into_iter().enumerate() {

@@ -6,8 +6,8 @@
 //! on every lock and topology, violated or held, of all scenarios, and of the hand-written histories
 //! that name their mechanism.
 //!
-//! `LOCKSTORM_STORIES` sets the number of hunted violations, and half of it are runs that held; `LOCKSTORM_FROM` the first seed; with
-//! `LOCKSTORM_PRINT=1` each sentence is printed.
+//! `LOCKSTORM_STORIES` sets the number of hunted violations, and half of it are runs that held;
+//! `LOCKSTORM_FROM` the first seed; with `LOCKSTORM_PRINT=1` each sentence is printed.
 
 mod accesses;
 mod answers;
@@ -37,6 +37,7 @@ use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
+use crate::amount::{amount, number, sample};
 use crate::true_stories::facts::Facts;
 use crate::{NO_TIME, histories};
 
@@ -121,19 +122,14 @@ fn shown(line: &StoryLine) -> String {
     format!("{}.{:03} s {}", line.at.at / 1_000_000_000, line.at.at / 1_000_000 % 1_000, line.text)
 }
 
-#[allow(clippy::disallowed_methods, reason = "how much is tried, not what is tried")]
-fn number(name: &str) -> Option<usize> {
-    std::env::var(name).ok().and_then(|text| text.parse().ok())
-}
-
 #[test]
 fn every_sentence_of_a_hunted_violation_is_true() {
-    drawn_stories(number("LOCKSTORM_STORIES").unwrap_or(DEFAULT), true).report("hunted violations");
+    drawn_stories(amount("LOCKSTORM_STORIES", DEFAULT), true).report("hunted violations");
 }
 
 #[test]
 fn every_sentence_of_a_drawn_run_that_held_is_true() {
-    let stories = number("LOCKSTORM_STORIES").unwrap_or(DEFAULT) / 2;
+    let stories = amount("LOCKSTORM_STORIES", DEFAULT) / 2;
     drawn_stories(stories, false).report("runs that held");
 }
 
@@ -206,5 +202,6 @@ fn every_sentence_of_the_scenarios_is_true() {
         let finding = with_causes(&scenario);
         Tally::default().read(&finding)
     };
+    let files = sample(files);
     files.par_iter().map(read).reduce(Tally::default, Tally::join).report("scenarios");
 }
