@@ -146,6 +146,14 @@ fn within(span: &Range<usize>, text: &str) -> Range<usize> {
     start..end
 }
 
+/// What to write instead of an unknown word: the most similar of `words`, or any of them.
+pub(crate) fn one_of(word: &str, words: &[&str]) -> String {
+    match nearest(word, words) {
+        Some(near) => format!("did you mean '{near}'?"),
+        None => format!("one of: {}", words.join(", ")),
+    }
+}
+
 /// The most similar of `words`, if one is similar enough.
 pub fn nearest<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
     let distance = |known: &str| strsim::osa_distance(&word.to_lowercase(), known);

@@ -58,7 +58,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 use crate::check::case::Case;
 use crate::check::leak::excuse::is_excused;
 use crate::check::leak::leftover::Leftover;
-use crate::check::leak::requests::{Requests, concerns, may_free};
+use crate::check::leak::requests::{concerns, looked_for_a_node, may_free};
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{FaultInterval, Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::key_life::KeyLife;
@@ -71,14 +71,13 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     if case.terms.holders != 1 {
         return Vec::new();
     }
-    let requests = Requests::of(case);
     let mut leftovers = Vec::new();
     for (life, key) in case.lives.lives.iter().enumerate() {
-        let Some((owner, from)) = left_over_from(case, &requests, key) else { continue };
-        let way = Way::of(&requests, key, owner);
+        let Some((owner, from)) = left_over_from(case, key) else { continue };
+        let way = Way::of(case, key, owner);
         let excused = way.was_cleaned(key) || was_dropped(case, owner);
-        let freed = excused || way.was_released(case, &requests);
-        let denied = denied_from(case, &requests, key, owner).filter(|_| !excused);
+        let freed = excused || way.was_released(case);
+        let denied = denied_from(case, key, owner).filter(|_| !excused);
         let marked = marked_at(case, life, owner);
         leftovers.push(Leftover { key, owner, from, freed, denied, marked });
     }
@@ -87,7 +86,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     }
     let mut found: BTreeMap<BTreeSet<OpId>, Violation> = BTreeMap::new();
     for op in case.acquires() {
-        let blocking = blocking(case, &leftovers, requests.of_op(op.id), op);
+        let blocking = blocking(case, &leftovers, case.requests_of(op.id), op);
         if !blocking.is_empty() {
             let leakers = blocking.iter().map(|(leftover, _)| leftover.owner).collect();
             found.entry(leakers).or_insert_with(|| violation(case, &blocking, op));
@@ -97,17 +96,13 @@ pub fn violations(case: &Case) -> Vec<Violation> {
 }
 
 /// The acquire whose key was left, and the moment from which on the key had no owner.
-fn left_over_from(case: &Case, requests: &Requests<'_>, key: &KeyLife) -> Option<(OpId, Moment)> {
+fn left_over_from(case: &Case, key: &KeyLife) -> Option<(OpId, Moment)> {
     let owner = case.leaver(key)?;
     let op = case.op(owner)?;
     let known = match op.outcome {
         _ if case.owner(key.by?).is_none() => released_at(case, key)?,
-        Outcome::Refused { .. } | Outcome::Unknown => {
-            freed_at(case, requests, key, (owner, op.ret?.into()))
-        }
-        Outcome::Granted { .. } if key.by == Some(owner) => {
-            answered_at(case, requests, key, owner)?
-        }
+        Outcome::Refused { .. } | Outcome::Unknown => freed_at(case, key, (owner, op.ret?.into())),
+        Outcome::Granted { .. } if key.by == Some(owner) => answered_at(case, key, owner)?,
         Outcome::Granted { .. } => case.endings(owner).filter_map(|ending| ending.done).min()?,
         _ => return None,
     };
@@ -124,19 +119,14 @@ fn released_at(case: &Case, key: &KeyLife) -> Option<Moment> {
 
 /// When an acquire without a grant, and the releases that sent the node a request for its key, were
 /// over.
-fn freed_at(
-    case: &Case,
-    requests: &Requests<'_>,
-    key: &KeyLife,
-    (owner, returned): (OpId, Moment),
-) -> Moment {
+fn freed_at(case: &Case, key: &KeyLife, (owner, returned): (OpId, Moment)) -> Moment {
     let over = |release: &Op| {
         let death = || Some(case.death_after(&release.process, release.call.into())?.at);
         let returned = release.ret.map(Moment::from).or_else(death);
         returned.unwrap_or(case.history.end.into())
     };
     let is_request = |op: &&Op| {
-        let mut sent = requests.of_op(op.id).iter();
+        let mut sent = case.requests_of(op.id).iter();
         matches!(op.kind, OpKind::Release { .. })
             && sent.any(|request| request.to == key.node && concerns(request))
     };
@@ -168,30 +158,27 @@ fn was_dropped(case: &Case, acquire: OpId) -> bool {
 
 /// When a release that gave up a key's tenure first returned: as released, or, if it had reached
 /// the key, as not mine.
-fn answered_at(case: &Case, requests: &Requests<'_>, key: &KeyLife, owner: OpId) -> Option<Moment> {
+fn answered_at(case: &Case, key: &KeyLife, owner: OpId) -> Option<Moment> {
     let answered = first_answer(case, owner, |release| {
-        release.outcome == Outcome::Released || came(requests, key, release)
+        release.outcome == Outcome::Released || came(case, key, release)
     });
-    answered.or_else(|| queried_nobody(case, requests, (owner, key.node)))
+    answered.or_else(|| queried_nobody(case, (owner, key.node)))
 }
 
 /// When a release returned as unknown or not mine, had sent no request that may free the key, and
 /// no fault had disturbed its connection. It returned at once, or with a reply to every request.
-fn queried_nobody(
-    case: &Case,
-    requests: &Requests<'_>,
-    (owner, node): (OpId, &str),
-) -> Option<Moment> {
+fn queried_nobody(case: &Case, (owner, node): (OpId, &str)) -> Option<Moment> {
     let releases = case.releases(owner).filter(|release| {
-        let mut sent = requests.of_op(release.id).iter();
-        let queries_nobody = !requests.all.is_empty() && !sent.any(|request| may_free(request));
+        let mut sent = case.requests_of(release.id).iter();
+        let queries_nobody =
+            !case.history.requests.is_empty() && !sent.any(|request| may_free(request));
         queries_nobody && matches!(release.outcome, Outcome::Unknown | Outcome::NotMine)
     });
     let returned = releases.filter_map(|release| {
         let ret = release.ret?;
         let disturbs = |c: &FaultInterval| c.touches(&release.process) || c.touches(node);
         let mut earlier = case.history.fault_intervals.iter().filter(|c| c.from <= ret.instant());
-        let sent_others = !requests.of_op(release.id).is_empty();
+        let sent_others = !case.requests_of(release.id).is_empty();
         let is_over = ret.at == release.call.at || sent_others;
         (is_over && !earlier.any(disturbs)).then_some(Moment::from(ret))
     });
@@ -203,40 +190,39 @@ fn queried_nobody(
 /// counts for the nodes that the release reached while they had the key, or for all if fewer than a
 /// quorum replied. It says nothing about a key that was set later, for example by a delayed
 /// re-entry.
-fn denied_from(case: &Case, requests: &Requests<'_>, key: &KeyLife, owner: OpId) -> Option<Moment> {
+fn denied_from(case: &Case, key: &KeyLife, owner: OpId) -> Option<Moment> {
     let of_all = |release: &Op| {
-        let is_certain = case.terms.queries_one_node() || !is_confirmed(case, requests, release);
+        let is_certain = case.terms.queries_one_node() || !is_confirmed(case, release);
         release.outcome == Outcome::Released && is_certain
     };
     first_answer(case, owner, |release| {
-        let reached = came(requests, key, release)
-            || restored(case, requests, key).any(|earlier| came(requests, earlier, release));
-        of_all(release) && !was_missed(case, requests, key, release) || reached
+        let reached = came(case, key, release)
+            || restored(case, key).any(|earlier| came(case, earlier, release));
+        of_all(release) && !was_missed(case, key, release) || reached
     })
 }
 
 /// Whether a quorum of nodes replied to a release without an error, or no requests are recorded.
-fn is_confirmed(case: &Case, requests: &Requests<'_>, release: &Op) -> bool {
-    let own = requests.of_op(release.id).iter();
+fn is_confirmed(case: &Case, release: &Op) -> bool {
+    let own = case.requests_of(release.id).iter();
     let replied = own.filter(|request| request.is_answered() && !request.declined);
     let nodes = replied.map(|request| request.to.as_str()).collect::<BTreeSet<_>>();
-    requests.all.is_empty() || nodes.len() >= case.terms.site.quorum as usize
+    case.history.requests.is_empty() || nodes.len() >= case.terms.site.quorum as usize
 }
 
 /// The earlier lives of a key that a restart restored.
 fn restored<'c, 'a>(
     case: &'c Case<'a>,
-    requests: &Requests<'_>,
     key: &'c KeyLife<'a>,
 ) -> impl Iterator<Item = &'c KeyLife<'a>> {
-    let is_restored = !was_set_by_command(requests, key);
+    let is_restored = !was_set_by_command(case, key);
     let lives = case.lives.lives.iter().filter(move |_| is_restored);
     lives.filter(|life| life.node == key.node && life.by == key.by && life.from < key.from)
 }
 
 /// Whether a command set the key: its node did not put it back at a restart.
-fn was_set_by_command(requests: &Requests<'_>, key: &KeyLife) -> bool {
-    let mut own = key.by.iter().flat_map(|by| requests.of_op(*by));
+fn was_set_by_command(case: &Case, key: &KeyLife) -> bool {
+    let mut own = key.by.iter().flat_map(|by| case.requests_of(*by));
     own.any(|request| {
         let applied = request.at(Leg::Applied).is_some_and(|at| at.at == key.from.at);
         applied && request.to == key.node && !request.declined
@@ -258,23 +244,23 @@ fn first_answer(case: &Case, owner: OpId, speaks: impl Fn(&Op) -> bool) -> Optio
 
 /// Whether a command set a key after a release had returned or had reached its node. A key that a
 /// restart restored was set earlier. A key that an extend set does not count.
-fn was_missed(case: &Case, requests: &Requests<'_>, key: &KeyLife, release: &Op) -> bool {
+fn was_missed(case: &Case, key: &KeyLife, release: &Op) -> bool {
     let setter = key.by.and_then(|by| case.op(by));
     if setter.is_some_and(|op| matches!(op.kind, OpKind::Extend { .. })) {
         return false;
     }
     let returned = release.ret.is_some_and(|ret| Moment::from(ret) < key.from);
-    let to_node = requests.of_op(release.id).iter().filter(|request| request.to == key.node);
+    let to_node = case.requests_of(release.id).iter().filter(|request| request.to == key.node);
     let mut accepted = to_node.filter(|request| !request.declined);
     let was_before =
         |request: &&Request| request.at(Leg::Applied).is_some_and(|at| Moment::from(at) < key.from);
-    was_set_by_command(requests, key) && (returned || accepted.any(was_before))
+    was_set_by_command(case, key) && (returned || accepted.any(was_before))
 }
 
 /// Whether a release reached the node of a key while the key existed, and the reply was no error.
-fn came(requests: &Requests<'_>, key: &KeyLife, release: &Op) -> bool {
+fn came(case: &Case, key: &KeyLife, release: &Op) -> bool {
     let returned = release.ret.map_or(Moment::NEVER, Moment::from);
-    let mut sent = requests.of_op(release.id).iter().filter(|request| request.to == key.node);
+    let mut sent = case.requests_of(release.id).iter().filter(|request| request.to == key.node);
     sent.any(|request| {
         let applied = request.at(Leg::Applied).map(Moment::from);
         !request.declined
@@ -296,9 +282,9 @@ struct Way<'a> {
 }
 
 impl<'a> Way<'a> {
-    fn of(requests: &'a Requests<'a>, key: &KeyLife<'a>, owner: OpId) -> Way<'a> {
+    fn of(case: &'a Case<'a>, key: &KeyLife<'a>, owner: OpId) -> Way<'a> {
         let creator = key.by.unwrap_or(owner);
-        let own = requests.of_op(creator);
+        let own = case.requests_of(creator);
         let requests_there =
             own.iter().filter(|request| request.to == key.node && !deletes(request));
         let created = requests_there.min_by_key(|request| {
@@ -333,14 +319,14 @@ impl<'a> Way<'a> {
 
     /// Whether the owner sent a request that may have freed the key, died in its release, or looked
     /// for its node in vain.
-    fn was_released(&self, case: &Case, requests: &Requests<'_>) -> bool {
+    fn was_released(&self, case: &Case) -> bool {
         let own = case.ops_of(self.owner).filter(|op| matches!(op.kind, OpKind::Release { .. }));
         own.chain(case.releases(self.owner)).any(|op| {
             let died = || case.death_after(&op.process, op.call.into()).is_some();
-            let sent = requests.of_op(op.id).iter();
+            let sent = case.requests_of(op.id).iter();
             let mut freeing = sent.filter(|request| may_free(request));
             let freed = freeing.any(|request| self.follows(request));
-            freed || op.ret.is_none() && died() || requests.looked_for_a_node(op)
+            freed || op.ret.is_none() && died() || looked_for_a_node(case, op)
         })
     }
 }

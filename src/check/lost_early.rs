@@ -279,21 +279,21 @@ fn lost_at(
 ) -> Option<(Moment, usize)> {
     let since = case.op(hold.grant)?.call.into();
     let gone = |key: &KeyLife| case.passes(key).min(key.to);
-    let to = |index: &usize| gone(&case.lives.lives[*index]);
-    let mut ends: Vec<usize> = keys.iter().copied().filter(|index| to(index) >= since).collect();
-    ends.sort_by_key(to);
+    let ends: Vec<Moment> = keys.iter().map(|index| gone(&case.lives.lives[*index])).collect();
+    let ended = ends.iter().copied().zip(keys.iter().copied());
+    let mut after: Vec<(Moment, usize)> = ended.filter(|(end, _)| *end >= since).collect();
+    after.sort_by_key(|(end, _)| *end);
     let is_before = |end: Moment| end < hold.start && !tenure.covers(end);
-    let before = ends.iter().copied().rfind(|index| is_before(to(index)));
-    let before = before.map(|index| (hold.start, index));
-    let after = ends.into_iter().map(|index| (to(&index), index));
+    let before = after.iter().rfind(|(end, _)| is_before(*end));
+    let before = before.map(|(_, index)| (hold.start, *index));
     let moments = before.into_iter().chain(after).filter(|(at, _)| tenure.covers(*at));
     let mut moments: Vec<(Moment, usize)> = moments.collect();
     moments.sort_by_key(|(at, _)| *at);
     moments.into_iter().find(|(at, _)| {
-        let alive = keys.iter().map(|index| &case.lives.lives[*index]);
+        let lives = keys.iter().map(|index| &case.lives.lives[*index]).zip(&ends);
         // A key that one command removes and sets again was never gone.
-        let alive = alive.filter(|key| key.from.at <= at.at && *at < gone(key));
-        let alive: BTreeSet<&str> = alive.map(|key| key.node).collect();
+        let alive = lives.filter(|(key, end)| key.from.at <= at.at && at < *end);
+        let alive: BTreeSet<&str> = alive.map(|(key, _)| key.node).collect();
         kept(leaders, &alive, *at) <= spare(case)
     })
 }

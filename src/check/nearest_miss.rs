@@ -54,6 +54,7 @@ pub struct NearestMiss {
 }
 
 /// A stretch in which a node had a key that keeps others out.
+#[derive(Clone, Copy)]
 struct Presence<'a> {
     node: &'a str,
     /// The change that created the key.
@@ -87,9 +88,12 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
         return None;
     }
     let seats = seats(case);
+    let lives = case.lives.lives.iter();
+    // Once for all tenures: each has many keys before it.
+    let stays: Vec<Vec<Presence>> = lives.map(|key| presences(case, key, case.gone(key))).collect();
     let misses = last.into_iter().filter_map(|(grant, (write, at))| {
         let mut known = keys.remove(&grant).unwrap_or_default();
-        known.extend(older(case, grant));
+        known.extend(older(case, grant, &stays));
         let (free, node, key) = free_at(case, grant, at, &known, &seats)?;
         let by = i64::try_from(i128::from(free.at) - i128::from(at.at)).unwrap_or(i64::MAX);
         let resumed = !node.is_empty() && resumes(case, node, free);
@@ -122,16 +126,16 @@ fn own<'a>(case: &Case<'a>, (life, key): (usize, &KeyLife<'a>), owner: OpId) -> 
 }
 
 /// The keys from before a tenure's grant that are not its own, each with its real end: as long as
-/// one exists on the node that leads, it keeps everybody out.
-fn older<'a>(case: &Case<'a>, grant: OpId) -> Vec<Presence<'a>> {
+/// one exists on the node that leads, it keeps everybody out. `stays` has those of each key.
+fn older<'a>(case: &Case<'a>, grant: OpId, stays: &[Vec<Presence<'a>>]) -> Vec<Presence<'a>> {
     let Some(tenure) = case.tenure(grant) else { return Vec::new() };
-    let older = case.lives.lives.iter().filter(|key| {
+    let older = case.lives.lives.iter().zip(stays).filter(|(key, _)| {
         let owner = key.by.and_then(|by| case.owner(by)).map(|owner| case.outermost(owner));
         let set = &case.history.keys[key.born];
         let is_older = set.change == KeyChange::Set && case.is_from_before(set, tenure.whole.start);
         is_older && owner.is_some_and(|owner| owner != grant)
     });
-    older.flat_map(|key| presences(case, key, case.gone(key))).collect()
+    older.flat_map(|(_, stays)| stays).copied().collect()
 }
 
 fn presences<'a>(case: &Case, key: &KeyLife<'a>, gone: Moment) -> Vec<Presence<'a>> {

@@ -25,8 +25,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Exit::Refused
         }),
         Err(usage) => {
-            // A broken pipe is not a failure.
-            let _ = usage.print();
+            terminal::written(usage.print());
             if usage.use_stderr() { Exit::Refused } else { Exit::Held }
         }
     };

@@ -64,7 +64,7 @@ fn report(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Exit,
     let Some((finding, shrink_runs)) = &catch.found else {
         if catch.tally.struck_in_hold == 0 {
             let within = match arguments.within_assumptions {
-                true => " (inside its assumptions nothing strikes a lock that breaks them)",
+                true => " (such faults break its assumptions; --within-assumptions draws none)",
                 false => "",
             };
             say(&format!("unknown: no fault struck inside a hold in {tested}{within}; {seeds}"));

@@ -186,7 +186,11 @@ fn bind_one(
             }
             _ => format!("port {port} of {ip} cannot be listened on: {error}"),
         };
-        Refusal::new(what, format!("another {option}, or 0: the system chooses a free one"))
+        let instead = match error.kind() {
+            std::io::ErrorKind::AddrNotAvailable => "write --bind 127.0.0.1".to_owned(),
+            _ => format!("another {option}, or 0: the system chooses a free one"),
+        };
+        Refusal::new(what, instead)
     })
 }
 

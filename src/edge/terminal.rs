@@ -8,7 +8,12 @@ static LOST: OnceLock<String> = OnceLock::new();
 
 /// Writes a line to standard output. A closed pipe is no error; [`lost`] reports any other loss.
 pub fn say(line: &str) {
-    match writeln!(std::io::stdout(), "{line}") {
+    written(writeln!(std::io::stdout(), "{line}"));
+}
+
+/// Records what became of a text for standard output that something else wrote.
+pub fn written(result: std::io::Result<()>) {
+    match result {
         Err(why) if why.kind() != ErrorKind::BrokenPipe => {
             LOST.get_or_init(|| why.to_string());
         }

@@ -79,7 +79,7 @@ fn stay(history: &History, turn: &Turn) -> Option<String> {
     Some(match (turn.free_from, turn.end) {
         (_, TurnEnd::Contradiction) => {
             format!(
-                " {one} has begun {had}, and what its caller was answered later fits into no turn."
+                " {one} has begun {had}, and the later replies to its caller fit into no order."
             )
         }
         (None, _) => format!(" {one} has begun {had}: {}.", never(history, turn)),
@@ -115,7 +115,7 @@ fn lasts(history: &History, turn: &Turn) -> Option<String> {
     let vain = vain(history, turn.grant);
     Some(match turn.end {
         TurnEnd::Released(id) => {
-            format!("{} takes effect not before", name(op(history, id)?))
+            format!("{} cannot take effect before", name(op(history, id)?))
         }
         TurnEnd::MayBeReleased(id) => {
             format!("{} may take effect at any time, but not before", name(op(history, id)?))

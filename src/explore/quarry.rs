@@ -13,7 +13,7 @@ use crate::explore::strategy::{Alphabet, Lack, beyond, lack};
 use crate::plan::Plan;
 use crate::plan::extend::Extend;
 use crate::quantity::length;
-use crate::refusal::{Refusal, nearest};
+use crate::refusal::{Refusal, one_of};
 use crate::run::Lab;
 
 /// The request for a hunt. Parameters that the user set are not drawn.
@@ -141,11 +141,7 @@ impl Quarry {
 fn can_strike(base: &Plan, word: &str) -> Result<(), Refusal> {
     let Some(row) = verbs::find(word) else {
         let known: Vec<&str> = verbs::words().collect();
-        let instead = match nearest(word, &known) {
-            Some(near) => format!("did you mean '{near}'?"),
-            None => format!("one of: {}", known.join(", ")),
-        };
-        return Err(Refusal::new(format!("there is no fault '{word}'"), instead));
+        return Err(Refusal::new(format!("there is no fault '{word}'"), one_of(word, &known)));
     };
     let (need, instead) = match lack(base, row) {
         None => return Ok(()),

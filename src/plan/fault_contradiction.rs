@@ -11,7 +11,7 @@ use crate::length;
 use crate::lock::algorithm::Algorithm;
 use crate::plan::contradiction::{Checked, MAX_LOSS, in_reach, known_host, rate, refuse_if};
 use crate::plan::{Persistence, Plan, Shards, TopologyKind};
-use crate::refusal::nearest;
+use crate::refusal::one_of;
 
 /// Checks every fault, and that each anchor can occur.
 pub fn faults(plan: &Plan, algorithm: &Algorithm) -> Checked {
@@ -219,10 +219,7 @@ fn outcome(plan: &Plan, who: &str, what: &str, at: &str) -> Checked {
     if WORDS.contains(&what) {
         return Ok(());
     }
-    let instead = match nearest(what, &WORDS) {
-        Some(near) => format!("did you mean '{near}'?"),
-        None => format!("one of: {}", WORDS.join(", ")),
-    };
+    let instead = one_of(what, &WORDS);
     refuse_if(true, &format!("{at}.event"), format!("there is no event '{what}'"), &instead)
 }
 

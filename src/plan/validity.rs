@@ -17,7 +17,7 @@ use crate::plan::contradiction::{
 use crate::plan::fault_contradiction::faults;
 use crate::plan::lock_contradiction::lock;
 use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind};
-use crate::refusal::{Place, Refusal, nearest};
+use crate::refusal::{Place, Refusal, one_of};
 
 /// The maximum number of nodes.
 const MAX_NODES: u32 = 99;
@@ -182,12 +182,8 @@ fn cluster(plan: &Plan) -> Checked {
 fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Refusal> {
     let name = &plan.lock.algorithm;
     locks.find(name).ok_or_else(|| {
-        let names = locks.names();
-        let instead = match nearest(name, &names) {
-            Some(near) => format!("did you mean '{near}'?"),
-            None => format!("one of: {}", names.join(", ")),
-        };
         let what = format!("there is no lock '{name}'");
+        let instead = one_of(name, &locks.names());
         Refusal::new(what, instead).on(Place::Field("lock.algorithm".to_owned()))
     })
 }

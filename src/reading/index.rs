@@ -1,5 +1,5 @@
-//! A history with indexes for repeated lookups: callers, the operations of a grant, clock readings,
-//! halts and deaths of processes.
+//! A history with indexes for repeated lookups: callers, the operations of a grant, the requests of
+//! an operation, roles of nodes, clock readings, halts and deaths of processes.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ pub struct HistoryIndex<'a> {
     deaths: BTreeMap<&'a str, Vec<Death>>,
     /// Each role that a node reported, in order: since when, and whether it is that of a replica.
     roles: BTreeMap<&'a str, Vec<(Instant, bool)>>,
-    /// The requests, sorted by their operation.
-    requests: Vec<&'a Request>,
+    /// The requests, sorted by their operation, and where those of each operation begin.
+    requests: (Vec<&'a Request>, Vec<usize>),
 }
 
 /// The death of a process, with its cause.
@@ -117,9 +117,9 @@ impl<'a> HistoryIndex<'a> {
 
     /// The requests of an operation, in order.
     pub fn requests_of(&self, op: OpId) -> &[&'a Request] {
-        let from = self.requests.partition_point(|request| request.op < op);
-        let count = self.requests[from..].partition_point(|request| request.op == op);
-        &self.requests[from..from + count]
+        let (requests, starts) = &self.requests;
+        let bound = |op: usize| starts.get(op).copied().unwrap_or(requests.len());
+        &requests[bound(op as usize)..bound(op as usize + 1)]
     }
 
     /// When a node executed the commands of an operation, except those that it declined.
@@ -244,7 +244,7 @@ impl<'a> HistoryIndex<'a> {
             let ret = self.op(*by).and_then(|op| op.ret);
             ret.is_some_and(|ret| Moment::from(ret) < moment)
         };
-        // Last: it reads every message of the operation, and most keys are simply older.
+        // Evaluated last: it reads the requests of the operation, and most keys are older.
         let is_restored = || key.by.as_ref().is_some_and(is_over) && !self.is_by_command(key);
         Moment::from(key.at) < moment || is_restored()
     }
@@ -292,10 +292,26 @@ fn sort_by_grant(history: &History) -> Vec<Vec<OpId>> {
     by_grant
 }
 
-fn sort_by_op(history: &History) -> Vec<&Request> {
-    let mut requests: Vec<&Request> = history.requests.iter().collect();
-    requests.sort_by_key(|request| request.op);
-    requests
+/// Counts instead of comparing, because every run of a hunt is indexed. A request without an
+/// operation is left out.
+fn sort_by_op(history: &History) -> (Vec<&Request>, Vec<usize>) {
+    let ids = ids(history);
+    let own = || history.requests.iter().filter(|request| (request.op as usize) < ids);
+    let mut starts = vec![0; ids + 1];
+    for request in own() {
+        starts[request.op as usize + 1] += 1;
+    }
+    for op in 0..ids {
+        starts[op + 1] += starts[op];
+    }
+    let mut next = starts.clone();
+    let mut requests: Vec<&Request> = own().collect();
+    for request in own() {
+        let place = &mut next[request.op as usize];
+        requests[*place] = request;
+        *place += 1;
+    }
+    (requests, starts)
 }
 
 fn deaths(history: &History) -> BTreeMap<&str, Vec<Death>> {
@@ -324,5 +340,6 @@ fn roles(history: &History) -> BTreeMap<&str, Vec<(Instant, bool)>> {
             roles.entry(sighting.by.as_str()).or_default().push((sighting.at, follows));
         }
     }
+    debug_assert!(roles.values().all(|roles| roles.is_sorted()), "sightings are in order");
     roles
 }

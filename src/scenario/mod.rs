@@ -257,7 +257,7 @@ fn seeds(top: &Section) -> Result<Vec<u64>, Refusal> {
         let what = "both 'seed' and 'seeds' are given";
         return Err(Refusal::at(span, what, "take one of them out"));
     }
-    let seeds = seed_range(range).map_err(|no| Refusal::at(span.clone(), no, "write \"1..5\""))?;
+    let seeds = seed_range(range).map_err(|no| Refusal::at(span.clone(), no.what, no.instead))?;
     if seeds.end() - seeds.start() >= MAX_SEEDS {
         let what = format!("'{range}' are too many seeds for a scenario");
         return Err(Refusal::at(span, what, format!("at most {MAX_SEEDS}")));
@@ -266,11 +266,15 @@ fn seeds(top: &Section) -> Result<Vec<u64>, Refusal> {
 }
 
 /// Parses `A..B`, inclusive.
-pub fn seed_range(text: &str) -> Result<RangeInclusive<u64>, String> {
+pub fn seed_range(text: &str) -> Result<RangeInclusive<u64>, Refusal> {
     let ends = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-    let Some((first, last)) = ends else { return Err(format!("'{text}' is not a range of seeds")) };
+    let Some((first, last)) = ends else {
+        let what = format!("'{text}' is not a range of seeds");
+        return Err(Refusal::new(what, format!("write '1..5'; the largest seed is {}", u64::MAX)));
+    };
     if first > last {
-        return Err(format!("the range of seeds '{text}' is empty"));
+        let what = format!("the range of seeds '{text}' is empty");
+        return Err(Refusal::new(what, format!("write '{last}..{first}'")));
     }
     Ok(first..=last)
 }

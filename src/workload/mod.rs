@@ -7,7 +7,7 @@
 //! - [`fence`]: which accesses a resource accepts
 //! - [`resource`]: the resource, a process on its own host
 //! - [`round`]: one round under the lock, with its accesses to the resource
-//! - [`counter`], [`stock`], [`ledger`]: the work of one round
+//! - [`counter`], [`stock`], [`append_log`]: the work of one round
 //! - [`client`], [`probe`]: the processes that acquire the lock
 
 use std::cell::Cell;

@@ -1,24 +1,30 @@
-//! How much the tests try: a debug build a quarter of the whole, so that the default test run stays
-//! short. CI runs the whole in a release build, and the environment may set more.
+//! How much the tests try. A debug build tries a part, so that the default test run stays short: CI
+//! tries the whole in a release build, and `LOCKSTORM_WHOLE=1` does so in a debug build, with every
+//! debug assertion.
 
-/// Whether this build tries the whole.
-pub const IS_WHOLE: bool = !cfg!(debug_assertions);
+/// A debug build tries one in so many.
+const PART: usize = 4;
 
-const SHARE: usize = if IS_WHOLE { 1 } else { 4 };
+/// Whether the whole is tried.
+pub fn is_whole() -> bool {
+    !cfg!(debug_assertions) || number("LOCKSTORM_WHOLE").is_some()
+}
 
-/// The amount for this build.
+/// The amount to try.
 pub fn share(whole: usize) -> usize {
-    whole.div_ceil(SHARE)
+    if is_whole() { whole } else { whole.div_ceil(PART) }
 }
 
-/// The items for this build, evenly spread.
+/// The items to try: of each few, another one, because what comes in rows repeats.
 pub fn sample<T>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    items.into_iter().step_by(SHARE).collect()
+    let is_tried = |nth: usize| is_whole() || nth % PART == nth / PART % PART;
+    let items = items.into_iter().enumerate();
+    items.filter(|(nth, _)| is_tried(*nth)).map(|(_, item)| item).collect()
 }
 
-/// The amount that the environment sets under a name; otherwise the one for this build.
+/// The amount that the environment sets under a name; otherwise the one to try.
 pub fn amount(name: &str, whole: usize) -> usize {
-    number(name).unwrap_or(share(whole))
+    number(name).unwrap_or_else(|| share(whole))
 }
 
 /// The number that the environment sets under a name.

@@ -64,6 +64,18 @@ fn help_and_version_are_no_failures() {
 }
 
 #[test]
+fn a_full_disk_under_standard_output_is_an_error() {
+    for arguments in [&["--help"][..], &["--version"], &["list", "locks"]] {
+        let full = fs::File::create("/dev/full").expect("every write to it fails");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockstorm"));
+        let output = command.args(arguments).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("standard output could not be written"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn wrong_usage_ends_with_3_and_the_nearest_word() {
     let folder = Folder::new("usage");
     check(&folder, &["rum"], 3, &["unrecognized subcommand 'rum'", "'run'"]);
@@ -73,7 +85,7 @@ fn wrong_usage_ends_with_3_and_the_nearest_word() {
         &folder,
         &["run", "--seeds", "5..1", "a.toml"],
         3,
-        &["the range of seeds '5..1' is empty"],
+        &["the range of seeds '5..1' is empty (write '1..5')"],
     );
     check(&folder, &["run", "--seed", "1", "--seeds", "1..2", "a"], 3, &["cannot be used with"]);
     let hunt = ["hunt", "--lock", "redlok", "--topology", "single"];

@@ -1,5 +1,5 @@
 //! One connection: requests in order, each followed by its replies, and what the node pushes
-//! unrequested.
+//! on its own.
 
 use std::io;
 use std::rc::Rc;

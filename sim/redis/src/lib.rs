@@ -1,16 +1,17 @@
 //! The fake Redis server: parses requests, keeps keys, writes files and propagates to replicas.
 //!
 //! A node reaches its machine through [`lockstorm_platform::host`] alone and knows no engine.
-//! Lowest first; everything before `files` consists of functions of values.
+//! Lowest first; everything before `signal` consists of functions of values.
 //!
 //! - `digits`, `float`, `extended`: numbers as C writes and reads them
 //! - `glob`, `digest`, `chance`: patterns, digests, a node's own random generators
 //! - `frame`, `errors`: bytes to requests, replies to bytes; shared error texts
+//! - `settings`: the parameters of CONFIG
 //! - `keyspace`: keys, values, expiry times
 //! - `compat`: which server a node emulates, and the differences between servers
 //! - `specification`: what each command is, as data
 //! - `rdb`: values to bytes and back, in Redis's RDB format
-//! - `settings`, `users`, `memory`: the state of CONFIG, ACL and `maxmemory`
+//! - `users`, `memory`: the state of ACL and `maxmemory`
 //! - `history`, `peers`, `saving`: the replication history, replicas and master, save points
 //! - `clock`, `effects`, `figures`, `script_state`: a node's time, what its commands leave for the
 //!   server, its counters, its scripts
@@ -26,14 +27,14 @@
 //! - `requests`, `replay`: requests of connections; the replay of a file at the start
 //! - `signal`, `lines`: how tasks of one node wait for each other; connections that a node opens
 //! - `append_only_file`, `feeds`: what of the file is written and synced; what a replica is sent
-//! - `files`, `server`: the files of a running node; what its tasks share
+//! - `server`, `files`: what a running node's tasks share; its files
+//! - `request_record`: what a node records about requests where clients record nothing
 //! - `waits`, `cycle`, `turn`: blocked sessions, periodic tasks, the order of execution
 //! - `replication`: master and replica
 //! - `conversation`: requests and replies of one connection
 //! - `process`: the life of a node, a Sentinel and the cluster bus
 //! - `resp_client`: the client end of a connection to a node
 //! - `operator`: the commands through which faults act
-//! - `request_record`: what a node records about requests where clients record nothing
 
 mod admission;
 mod append_only_file;

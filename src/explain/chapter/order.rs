@@ -157,7 +157,7 @@ fn queried_after(witness: &Witness<'_>, (node, since): (&str, Instant)) -> Strin
         None => "no client sends it a request".to_owned(),
         Some(0) if here.iter().all(|is_here| *is_here) => "clients go to it from now on".to_owned(),
         Some(0) => "the next request of a client goes to it".to_owned(),
-        Some(1) => "1 request goes elsewhere before one comes to it".to_owned(),
-        Some(more) => format!("{more} requests go elsewhere before one comes to it"),
+        Some(1) => "1 request goes elsewhere before one reaches it".to_owned(),
+        Some(more) => format!("{more} requests go elsewhere before one reaches it"),
     }
 }

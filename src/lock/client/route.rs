@@ -4,7 +4,7 @@
 //! in turn for the master, and the node that they name must confirm its role. A client keeps using
 //! an open connection until its node closes it. If Sentinels named the node, a READONLY reply ends
 //! the connection too and, for a subscriber, so does news of another master
-//! ([`crate::lock::switch_master`]).
+//! ([`crate::lock::client::switch_master`]).
 
 use std::io;
 use std::net::SocketAddrV4;

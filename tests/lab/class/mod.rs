@@ -33,7 +33,7 @@ use lockstorm::run::Lab;
 use lockstorm::workload::slowest_access;
 use lockstorm_platform::fault::{Fault, Verb, verbs};
 
-use crate::amount::amount;
+use crate::amount::{amount, sample};
 use crate::class::ledger::Book;
 
 /// The rows from which hunts draw: locks with and without bugs, on every topology.
@@ -62,8 +62,9 @@ fn the_class_is_what_all_subsets_of_the_faults_say() {
     let plans = amount("LOCKSTORM_PLANS", 28);
     let lab = Lab::default();
     let (mut tally, mut wrong) = (BTreeMap::new(), Vec::new());
-    for (index, (lock, kind, persistence)) in ROWS.into_iter().enumerate() {
-        let quota = plans / ROWS.len() + usize::from(index < plans % ROWS.len());
+    let rows = sample(ROWS);
+    let quota = plans.div_ceil(rows.len());
+    for (lock, kind, persistence) in rows {
         let hunt = hunt(&lab, lock, kind, persistence);
         let seeds = (1..=MAX_SEEDS * quota as u64).map(|seed| (seed, draw(&hunt, seed).current()));
         let trials = seeds.map(|(seed, plan)| (seed, attempt(&lab, &plan), plan));

@@ -143,11 +143,10 @@ fn every_sentence_of_a_history_with_a_mechanism_is_true() {
 
 fn drawn_stories(stories: usize, violated: bool) -> Tally {
     let from = number("LOCKSTORM_FROM").unwrap_or(1) as u64;
-    let rows = drawn::rows();
-    let quota = |index: usize| stories / rows.len() + usize::from(index < stories % rows.len());
-    let rows: Vec<_> = rows.iter().enumerate().map(|(index, row)| (row, quota(index))).collect();
-    let read = |(row, quota): &(&drawn::Row, usize)| {
-        let found = drawn::findings(row, from, violated).take(*quota);
+    let rows = sample(drawn::rows());
+    let quota = stories.div_ceil(rows.len());
+    let read = |row: &drawn::Row| {
+        let found = drawn::findings(row, from, violated).take(quota);
         found.fold(Tally::default(), |tally, finding| tally.read(&finding))
     };
     let tally = rows.par_iter().map(read).reduce(Tally::default, Tally::join);

@@ -132,7 +132,7 @@ fn queried_next(facts: &Facts, since: Instant, node: &str, text: &str) -> Truth 
     let first = sent.iter().position(|here| *here);
     if text == "clients go to it from now on" {
         let all = first == Some(0) && sent.iter().all(|here| *here);
-        return ensure(all, &format!("the first of {} that comes to it is {first:?}", sent.len()));
+        return ensure(all, &format!("the first of {} that reaches it is {first:?}", sent.len()));
     }
     if text == "the next request of a client goes to it" {
         return ensure(first == Some(0), "it does not");
@@ -140,7 +140,7 @@ fn queried_next(facts: &Facts, since: Instant, node: &str, text: &str) -> Truth 
     if text == "no client sends it a request" {
         return ensure(first.is_none(), "a client does");
     }
-    let words = read("{number} request{any} elsewhere before one comes to it", text);
+    let words = read("{number} request{any} elsewhere before one reaches it", text);
     let words = words.ok_or("unknown words")?;
     ensure(first.map(|first| first.to_string()).as_deref() == Some(words[0]), "not so many")
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// Elements from left to right. Each is a copy of its own.
+/// Elements from left to right. Each has its own copy of the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List(pub VecDeque<Bytes>);
 

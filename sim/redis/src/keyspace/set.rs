@@ -11,7 +11,7 @@ use crate::frame::integer;
 pub enum Set {
     /// Integers only.
     Integers(Integers),
-    /// Any members. Each is a copy of its own.
+    /// Any members. Each has its own copy of the bytes.
     Words(BTreeSet<Bytes>),
 }
 

@@ -1,4 +1,4 @@
-//! Nodes compatible with other servers, against those servers: `redis/compat/`.
+//! Nodes compatible with other servers, against those servers: `sim/redis/tests/corpus/compat/`.
 //!
 //! A file named after a server is a script of what locks use there. The file `known` beside it
 //! lists the remaining differences in the whole corpus, in groups under a line `= reason`; requests

@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 use lockstorm_platform::network::RETRANSMISSION;
 use lockstorm_platform::time::{Nanos, SECOND};
 
-/// The first retransmission timeout of a SYN, and the maximum of any timeout (Linux's values).
+/// The first retransmission timeout of a SYN (Linux's value).
 pub const SYN_TIMEOUT: Nanos = SECOND;
+/// The maximum retransmission timeout (Linux's value).
 const MAX_TIMEOUT: Nanos = 120 * SECOND;
 
 /// A direction of a connection, numbered among the connections between the same two hosts.
