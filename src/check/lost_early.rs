@@ -166,10 +166,9 @@ fn failed_over(case: &Case, (tenure, loss): (&Tenure, &Violation), hosts: &BTree
         return promoted.is_empty() && was_taken(case, loss);
     };
     let keys = case.lives.lives.iter().filter(|key| is_of(case, key.by, tenure));
-    let follows = |node: &str, at: Instant| case.follows(node, at);
-    let mut set = keys.filter(|key| !follows(key.node, key.from.instant(case.history)));
+    let mut set = keys.filter(|key| !case.follows(key.node, key.from.instant(case.history)));
     let is_new = |key: &KeyLife| key.node == last.by && key.from >= last.at.into();
-    !set.all(is_new) || follows(&last.by, loss.from)
+    !set.all(is_new) || case.follows(&last.by, loss.from)
 }
 
 /// Whether keys were removed without an operation, or a node exited on its own, in time to explain

@@ -1,7 +1,7 @@
 //! `serve`: nodes on real ports, until they are stopped.
 
 use std::fs::File;
-use std::io::{BufRead, Write};
+use std::io::{BufRead, ErrorKind, Write};
 use std::net::SocketAddrV4;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
@@ -179,18 +179,15 @@ fn bind_one(
     bound.map_err(|error| {
         let (ip, above) = (at.ip(), bus.map(|bus| format!(", or {bus} above it,")));
         let port = format!("{}{}", at.port(), above.unwrap_or_default());
-        let what = match error.kind() {
-            std::io::ErrorKind::AddrInUse => format!("port {port} of {ip} is taken"),
-            std::io::ErrorKind::AddrNotAvailable => {
-                format!("{ip} is not an address of this computer")
-            }
-            _ => format!("port {port} of {ip} cannot be listened on: {error}"),
-        };
-        let instead = match error.kind() {
-            std::io::ErrorKind::AddrNotAvailable => "write --bind 127.0.0.1".to_owned(),
-            _ => format!("another {option}, or 0: the system chooses a free one"),
-        };
-        Refusal::new(what, instead)
+        let other = format!("another {option}, or 0: the system chooses a free one");
+        match error.kind() {
+            ErrorKind::AddrNotAvailable => Refusal::new(
+                format!("{ip} is not an address of this computer"),
+                "write --bind 127.0.0.1",
+            ),
+            ErrorKind::AddrInUse => Refusal::new(format!("port {port} of {ip} is taken"), other),
+            _ => Refusal::new(format!("port {port} of {ip} cannot be listened on: {error}"), other),
+        }
     })
 }
 

@@ -140,10 +140,11 @@ fn goes_on(finding: &Finding) -> Option<Nanos> {
 fn writes<'a>(finding: &'a Finding, node: &'a str) -> impl Iterator<Item = Nanos> + 'a {
     let history = &finding.history;
     let index = HistoryIndex::of(history, &finding.plan.lock.key);
-    let reached =
-        move |op| history.requests.iter().any(|request| request.op == op && request.to == node);
     let own = history.keys.iter().filter(move |key| {
-        key.node == node && key.by.is_some_and(reached) && !index.follows(node, key.at)
+        let mut requests = key.by.into_iter().flat_map(|op| index.requests_of(op));
+        key.node == node
+            && requests.any(|request| request.to == node)
+            && !index.follows(node, key.at)
     });
     own.map(|key| key.at.at)
 }

@@ -55,7 +55,7 @@ pub fn assumptions(finding: &Finding) -> Vec<String> {
             sentences.extend(bug(finding, class));
             let alone =
                 class.broken.iter().filter(|b| !b.goes.is_empty() || class.either.is_empty());
-            sentences.extend(alone.map(|broken| broken_sentence(finding, broken)));
+            sentences.extend(alone.map(|broken| broken_sentence(finding, class, broken)));
             sentences.extend(class.either.iter().map(|set| either_sentence(finding, class, set)));
             sentences
         }
@@ -338,7 +338,7 @@ pub fn callers(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
     names
 }
 
-fn broken_sentence(finding: &Finding, broken: &BrokenAssumption) -> String {
+fn broken_sentence(finding: &Finding, class: &Class, broken: &BrokenAssumption) -> String {
     // The trial removed all of them at once, so the sentence does not claim that each is needed.
     let all = if broken.faults.len() + broken.initial.len() > 1 { "all of this" } else { "this" };
     let away = match (broken.what, broken.bound) {
@@ -352,7 +352,20 @@ fn broken_sentence(finding: &Finding, broken: &BrokenAssumption) -> String {
         (false, true) => format!("; {away} nothing is violated"),
         (false, false) => format!("; {away} there is no {}", all_of(&broken.goes, "or")),
     };
-    format!("{}: {}{without}.", bound(broken.what, broken.bound), deeds(finding, broken))
+    let beside = match (without.as_str(), &broken.faults[..]) {
+        ("", _) => "",
+        _ if !breaks_another(class, broken) => "",
+        (_, [_]) => " (the same fault broke another assumption as well)",
+        _ => " (one of these faults broke another assumption as well)",
+    };
+    format!("{}: {}{without}{beside}.", bound(broken.what, broken.bound), deeds(finding, broken))
+}
+
+/// Whether a fault that broke this assumption broke another one of those named: no trial can remove
+/// one breach and leave the other.
+fn breaks_another(class: &Class, broken: &BrokenAssumption) -> bool {
+    let mut others = class.broken.iter().filter(|other| other.what != broken.what);
+    others.any(|other| other.faults.iter().any(|fault| broken.faults.contains(fault)))
 }
 
 /// A list of kinds.

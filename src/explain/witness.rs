@@ -408,9 +408,8 @@ impl<'a> Witness<'a> {
 
     /// Which requests of an operation got a reply. An error is a reply.
     pub fn answers(&self, op: &Op) -> Answers<'a> {
-        let requests = &self.reading.history.requests;
-        let own = || requests.iter().filter(|request| request.op == op.id);
-        let (answered, open): (Vec<&'a Request>, Vec<_>) = own().partition(|it| it.is_answered());
+        let own = self.reading.requests_of(op.id).iter().copied();
+        let (answered, open): (Vec<&'a Request>, Vec<_>) = own.partition(|it| it.is_answered());
         let nodes: BTreeSet<&str> = answered.iter().map(|request| &*request.to).collect();
         let silent = open.iter().map(|request| &*request.to).filter(|node| !nodes.contains(node));
         let silent: BTreeSet<&'a str> = silent.collect();

@@ -160,12 +160,12 @@ static REMEDIES: [Remedy; 22] = [
         apply: |plan, _| fence(plan, FenceMode::CompareAndSet),
     },
     Remedy {
-        name: "a look at the deadline before each access",
+        name: "a check of the deadline before each access",
         heals: LATE_HOLDERS,
         apply: |plan, _| changed(plan, |plan| plan.workload.check_validity = true),
     },
     Remedy {
-        name: "a lease that is longer than what the holder takes",
+        name: "a lease that is longer than the hold",
         heals: &[
             How::StoodStill,
             How::Overworked,
@@ -201,12 +201,12 @@ static REMEDIES: [Remedy; 22] = [
         apply: |plan, _| changed(plan, |plan| plan.lock.clock = Some(Clock::Boot)),
     },
     Remedy {
-        name: "clocks of nodes that are slewed, and within 100 ms of each other",
+        name: "node clocks that are slewed and agree within 100 ms",
         heals: &[How::NodeClock, How::ReplicaClock],
         apply: |plan, _| slewed(plan),
     },
     Remedy {
-        name: "an append-only file that is synced before each answer",
+        name: "an append-only file that is synced before each reply",
         heals: &[How::Forgotten, How::CounterForgotten, How::SetAgain],
         apply: |plan, _| changed(plan, |plan| plan.topology.persistence = Persistence::AofAlways),
     },
@@ -226,7 +226,7 @@ static REMEDIES: [Remedy; 22] = [
         apply: |plan, _| min_replicas(plan),
     },
     Remedy {
-        name: "clients that hear of a new master",
+        name: "clients that follow +switch-master",
         heals: &[How::OldMaster, How::DeleteNeverReached],
         apply: |plan, _| {
             let is_watched = plan.topology.kind == TopologyKind::Sentinel;
@@ -235,7 +235,7 @@ static REMEDIES: [Remedy; 22] = [
         },
     },
     Remedy {
-        name: "more votes",
+        name: "a larger quorum",
         heals: &[
             How::Forgotten,
             How::NodeClock,
@@ -246,7 +246,7 @@ static REMEDIES: [Remedy; 22] = [
         apply: |plan, _| more_votes(plan),
     },
     Remedy {
-        name: "an own token with a lease, compared in the command that deletes",
+        name: "a unique token with a lease, compared in the command that deletes",
         heals: &[
             How::SameOwner,
             How::BlindCommand,
@@ -266,7 +266,7 @@ static REMEDIES: [Remedy; 22] = [
         apply: |plan, _| token_of_acquire(plan),
     },
     Remedy {
-        name: "scripts that are sent whole where the node has lost them",
+        name: "the whole script, sent again after NOSCRIPT",
         heals: &[How::ScriptUnknown],
         apply: |plan, _| changed(plan, |plan| plan.lock.scripts = ScriptShape::EvalshaOrEval),
     },
@@ -276,7 +276,7 @@ static REMEDIES: [Remedy; 22] = [
         apply: |plan, _| changed(plan, |plan| plan.lock.deadline_from = DeadlineFrom::Send),
     },
     Remedy {
-        name: "a check of what is left of the lease before the grant is taken",
+        name: "a check of the remaining lease before the grant is taken",
         heals: &[How::DeadOnArrival],
         apply: |plan, _| {
             (plan.lock.algorithm == "redlock-no-validity").then(|| with_lock(plan, "redlock"))?

@@ -226,9 +226,12 @@ pub fn is_dead(history: &History, node: &str, at: Moment) -> bool {
 pub fn promoted<'a>(reading: &Reading<'a>) -> Vec<&'a Sighting> {
     let mut follows: BTreeMap<&str, Moment> = BTreeMap::new();
     let mut promoted: Vec<&Sighting> = Vec::new();
+    let sightings = &reading.history.sightings;
+    if !sightings.iter().any(|sighting| sighting.what == Seen::Follows) {
+        return promoted;
+    }
     let deciding = deciding(reading);
-    let sightings = reading.history.sightings.iter();
-    for sighting in sightings.filter(|sighting| deciding.contains(sighting.by.as_str())) {
+    for sighting in sightings.iter().filter(|sighting| deciding.contains(sighting.by.as_str())) {
         match sighting.what {
             Seen::Follows => drop(follows.insert(&sighting.by, sighting.at.into())),
             Seen::Leads => {

@@ -3,7 +3,7 @@
 //! debug assertion.
 
 /// A debug build tries one in so many.
-const PART: usize = 4;
+const PART: usize = 8;
 
 /// Whether the whole is tried.
 pub fn is_whole() -> bool {

@@ -3,7 +3,7 @@
 //! `LOCKSTORM_MECHANISMS` sets how many seeds of each row are drawn.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lockstorm::cli::act;
 use lockstorm::explain::cause::sentences;
@@ -68,15 +68,20 @@ fn a_key_that_an_older_release_counted_down_is_drawn_and_in_the_story() {
 #[test]
 fn plans_are_explained_by_what_made_the_difference() {
     let files = std::fs::read_dir("tests/mechanisms").expect("plans");
+    let mut paths: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
+    paths.sort_unstable();
+    let rerun = sample(paths.clone());
     let mut wrong = Vec::new();
-    for file in files {
-        let path = file.expect("a file").path();
+    for path in paths {
         let text = std::fs::read_to_string(&path).expect("a scenario");
         let wanted = |key: &str| {
             let lead = format!("# {key} = \"");
             let line = text.lines().find_map(|line| line.strip_prefix(&lead));
             line.map(|line| line.trim_end_matches('"').to_owned())
         };
+        if wanted("why").is_some() && !rerun.contains(&path) {
+            continue;
+        }
         let scenario = Scenario::parse(&path.to_string_lossy(), &text).expect("a scenario");
         let (lab, plan) = (Lab::default(), scenario.plan(scenario.seeds()[0]));
         let mut finding = examine::classified(&lab, &plan);

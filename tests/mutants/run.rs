@@ -118,8 +118,10 @@ fn run(
     let out = File::create(&log).expect("what is said can be kept");
     command.current_dir(tree).stdin(Stdio::null());
     command.stderr(out.try_clone().expect("a file can be shared")).stdout(out);
+    // Whichever part a test tries by default, a planted bug may show in the rest.
     command
         .env("INSTA_UPDATE", "no")
+        .env("LOCKSTORM_WHOLE", "1")
         .env_remove("LOCKSTORM_MUTANTS")
         .env_remove("LOCKSTORM_MUTANT");
     command.envs(id.map(|id| ("LOCKSTORM_MUTANT", id)));

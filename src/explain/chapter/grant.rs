@@ -116,8 +116,7 @@ fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>,
 
 /// Whether it was a request of the acquire to that node that set the key.
 fn set_by_request(witness: &Witness<'_>, grant: OpId, key: &Key) -> bool {
-    let mut requests = witness.history().requests.iter().filter(|request| request.op == grant);
-    requests.any(|request| {
+    witness.reading.requests_of(grant).iter().any(|request| {
         let sent = request.legs.first().is_some_and(|(_, at)| *at < key.at);
         let done = request.at(Leg::Applied).is_some_and(|at| at >= key.at);
         request.to == key.node && !request.declined && sent && done

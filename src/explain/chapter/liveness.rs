@@ -154,8 +154,7 @@ fn kept_out_by(witness: &Witness<'_>, life: &StoryLife, owner: &Op) -> Option<Be
 
 /// Whether an acquire reached the node of a key, and received no error there.
 fn came_to(witness: &Witness<'_>, op: &Op, life: &StoryLife) -> bool {
-    let mut requests = witness.history().requests.iter().filter(|request| request.op == op.id);
-    requests.any(|request| {
+    witness.reading.requests_of(op.id).iter().any(|request| {
         let done = request.at(Leg::Applied).is_some();
         request.to == life.node && !request.declined && done
     })

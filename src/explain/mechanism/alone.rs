@@ -67,7 +67,8 @@ pub fn foreign(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
     // A replica repeats the changes of its master, so a node that received the request comes first.
     let was_requested = |index: &&usize| {
         let key = &history.keys[**index];
-        history.requests.iter().any(|r| Some(r.op) == key.by && r.to == key.node)
+        let mut requests = key.by.into_iter().flat_map(|by| witness.reading.requests_of(by));
+        requests.any(|request| request.to == key.node)
     };
     let index = own().find(was_requested).or_else(|| own().next())?;
     let thief = history.keys[*index].by?;
@@ -121,7 +122,7 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
                 Outcome::NotMine => "reported that nothing was its own".to_owned(),
                 _ => reply(witness, release),
             };
-            let mut sent = witness.history().requests.iter().filter(|r| r.op == release.id);
+            let mut sent = witness.reading.requests_of(release.id).iter();
             let to = match sent.clone().next_back() {
                 Some(last) if sent.all(|request| request.to != *node) => {
                     format!(", sent to {},", last.to)
@@ -203,8 +204,8 @@ fn was_there(witness: &Witness<'_>, life: &StoryLife) -> bool {
 
 /// How the last request of an operation without an outcome was answered, if it was.
 fn reply(witness: &Witness<'_>, op: &Op) -> String {
-    let requests = witness.history().requests.iter().filter(|request| request.op == op.id);
-    let error = requests.rev().find(|request| request.is_answered());
+    let error =
+        witness.reading.requests_of(op.id).iter().rev().find(|request| request.is_answered());
     match error.and_then(|request| Some((&request.to, request.answer.as_deref()?))) {
         Some((node, error)) => format!("was answered with {error} by {node}"),
         None => witness.answers(op).in_words(),
@@ -387,7 +388,7 @@ fn said_kept(witness: &Witness<'_>, extend: &Op) -> Option<Mechanism> {
     let is_kept = matches!(extend.kind, OpKind::Extend { .. })
         && matches!(extend.outcome, Outcome::Kept { .. });
     let history = witness.history();
-    let sent = history.requests.iter().any(|request| request.op == extend.id);
+    let sent = !witness.reading.requests_of(extend.id).is_empty();
     let is_empty = is_kept && !history.requests.is_empty() && !sent;
     let text = format!(
         "{} learned at {} that its lease is extended, and nothing was sent for that.",

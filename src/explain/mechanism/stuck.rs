@@ -195,7 +195,7 @@ fn own_key(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
     let last = probe_acquires(history).rfind(|op| is_refused(op))?;
     let met = |life: &&StoryLife| {
-        history.requests.iter().any(|request| request.op == last.id && life.is_met_by(request))
+        witness.reading.requests_of(last.id).iter().any(|request| life.is_met_by(request))
     };
     let mut lives = witness.lives.iter().filter(met);
     let (life, first) = lives.find_map(|life| {
@@ -273,8 +273,8 @@ fn is_refused(op: &Op) -> bool {
 }
 
 /// Whether a request of an operation was answered before the operation returned.
-fn is_answered_in_time(history: &History, op: &Op) -> bool {
-    history.requests.iter().any(|request| request.op == op.id && is_in_time(request, op))
+fn is_answered_in_time(witness: &Witness<'_>, op: &Op) -> bool {
+    witness.reading.requests_of(op.id).iter().any(|request| is_in_time(request, op))
 }
 
 /// Whether the reply to a request came before its operation returned.
@@ -287,11 +287,11 @@ fn is_in_time(request: &Request, op: &Op) -> bool {
 fn unreached(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
     let last = probe_acquires(history).next_back()?;
-    if is_answered_in_time(history, last) {
+    if is_answered_in_time(witness, last) {
         return None;
     }
     let mut probes = history.ops.iter().filter(|op| op.process == PROBE);
-    let text = match probes.any(|op| is_answered_in_time(history, op)) {
+    let text = match probes.any(|op| is_answered_in_time(witness, op)) {
         true => {
             let at = moment(last.call.at);
             format!("No request of the probe's last acquire, of {at}, was answered in time.")
@@ -306,7 +306,7 @@ fn long_unreached(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
     let acquires: Vec<&Op> = probe_acquires(history).collect();
     let (last, earlier) = acquires.split_last()?;
-    let is_unanswered = |op: &&&Op| !is_answered_in_time(history, op);
+    let is_unanswered = |op: &&&Op| !is_answered_in_time(witness, op);
     let unanswered: Vec<&&Op> = earlier.iter().filter(is_unanswered).collect();
     let text = format!(
         "Of {} of the probe before that of {}, {} had no request answered in time.",
@@ -375,7 +375,7 @@ fn known_between(witness: &Witness<'_>, life: &StoryLife) -> Option<(Moment, Mom
     let end = &history.keys[life.end?];
     // What a request changes is recorded before the request counts as applied.
     let by_request = |changed: Instant| {
-        let mut own = history.requests.iter().filter(|request| Some(request.op) == life.owner);
+        let mut own = life.owner.into_iter().flat_map(|owner| witness.reading.requests_of(owner));
         let applied = |request: &Request| request.at(Leg::Applied).is_some_and(|at| at >= changed);
         own.find(|request| request.to == life.node && applied(request))
     };
@@ -388,7 +388,7 @@ fn known_between(witness: &Witness<'_>, life: &StoryLife) -> Option<(Moment, Mom
 fn short_of_votes(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
     let last = probe_acquires(history).rfind(|op| is_refused(op))?;
-    let own: Vec<&Request> = history.requests.iter().filter(|r| r.op == last.id).collect();
+    let own = witness.reading.requests_of(last.id);
     let in_time = own.iter().filter(|request| is_in_time(request, last)).count();
     if witness.quorum() == 1 || in_time == own.len() {
         return None;
@@ -418,8 +418,8 @@ fn state_stays(witness: &Witness<'_>) -> Option<Mechanism> {
         .collect();
     let (index, last) = answers.iter().next_back()?;
     // With a quorum, a node that did not reply may be the reason, so all must have replied.
-    let mut all_of_last = history.requests.iter().filter(|request| request.op == last.op);
-    if witness.quorum() > 1 && !all_of_last.all(Request::is_answered) {
+    let mut all_of_last = witness.reading.requests_of(last.op).iter();
+    if witness.quorum() > 1 && !all_of_last.all(|request| request.is_answered()) {
         return None;
     }
     let mut of_last = answers.iter().filter(|(_, request)| request.op == last.op);

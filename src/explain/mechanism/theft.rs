@@ -49,9 +49,9 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let token = |id: OpId| op(history, id)?.token();
     let own = grant_of(thief).and_then(token);
     // The request went to the node itself, or to the master that it replicates.
-    let is_queried = history.requests.iter().any(|r| r.op == thief.id && r.to == key.node);
-    let sent = history.requests.iter().filter(|r| r.op == thief.id);
-    let sent = sent.filter(|r| !is_queried || r.to == key.node);
+    let all = witness.reading.requests_of(thief.id);
+    let is_queried = all.iter().any(|r| r.to == key.node);
+    let sent = all.iter().filter(|r| !is_queried || r.to == key.node);
     let mut requests = sent.filter(|r| r.at(Leg::Applied).is_some_and(|at| at.at <= key.at.at));
     let last = requests.next_back()?;
     // A look after the key was set saw that key, so only an earlier look was outdated.

@@ -260,9 +260,14 @@ fn a_node_that_forgets_near_the_heal_is_not_to_blame_for_the_lack_of_a_leader() 
     let text =
         include_str!("../../mechanisms/a-crash-near-the-heal-that-forgets-nothing-needed.toml");
     let scenario = Scenario::parse("near", text).expect("a scenario");
-    let (_, class) = run(&scenario.plan(1));
+    let plan = scenario.plan(1);
+    let (trial, class) = run(&plan);
     let what: Vec<Bounded> = class.broken.iter().map(|broken| broken.what).collect();
     assert_eq!(what, [Bounded::Failover, Bounded::Leaderless]);
+    // The failover breaks both, so no trial removes one of the two alone.
+    let explained = explained(&plan, trial, class);
+    assert!(explained[0].ends_with("(the same fault broke another assumption as well)."));
+    assert!(explained[1].ends_with("(one of these faults broke another assumption as well)."));
 }
 
 /// Work that takes too long is not the lock's fault, however long its requests may take.
