@@ -38,7 +38,7 @@ bench:
 
 # accept what the scenarios' traces hash to now, after an intended change
 golden:
-    LOCKSTORM_GOLDEN=write cargo test --release --test lab scenarios::
+    LOCKSTORM_GOLDEN=write cargo test --release --test lab -- scenarios:: mechanisms::scenarios
 
 # accept what users of the library can name now, after an intended change
 surface:
@@ -52,7 +52,7 @@ fuzz-checkers cases="200000":
 class plans="300":
     LOCKSTORM_PLANS={{plans}} cargo test --release --test lab class::
 
-# so many hunts, and what each finds shrunk to where nothing can be taken away
+# so many hunts; each finding is shrunk to a minimal plan, which is checked
 shrinks hunts="500":
     LOCKSTORM_HUNTS={{hunts}} cargo test --release --test lab of_what_is_shrunk -- --nocapture
 
@@ -64,7 +64,7 @@ true-stories stories="20000":
 mutants which="all":
     LOCKSTORM_MUTANTS={{which}} cargo test --test mutants -- --nocapture
 
-# record the answers of the installed redis-server anew, and compare
+# record the replies of the installed redis-server again, and compare
 truth:
     LOCKSTORM_TRUTH=write cargo test -p lockstorm-redis --test truth
     cargo test -p lockstorm-redis --test truth
@@ -73,7 +73,7 @@ truth:
 fuzz-redis requests="1000000" seed="1":
     LOCKSTORM_REQUESTS={{requests}} LOCKSTORM_SEED={{seed}} cargo test -p lockstorm-redis --test truth random
 
-# redlock inside its assumptions, and the same settings on two locks that must be found wanting
+# redlock inside its assumptions, and the same settings on two locks that must fail
 campaign seeds="1..10000": (outlast "--lock redlock" seeds)
     -just outlast "--lock redlock --quorum 2" {{seeds}}
     -just outlast "--lock redlock-no-validity" {{seeds}}

@@ -31,7 +31,8 @@ pub const REPORTS: &str = "reports";
 ///
 /// Without a command: runs every scenario in scenarios/, writes reports/ and prints the table.
 ///
-/// Exit codes: 0 held or as expected, 1 violated or not as expected, 2 unknown, 3 bad input.
+/// Exit codes: 0 held or as expected, 1 violated or not as expected, 2 unknown, 3 bad input,
+/// 70 two runs of one plan differ or a lock never returns.
 #[derive(Debug, Parser)]
 #[command(version, name = "lockstorm", disable_help_subcommand = true)]
 #[command(args_conflicts_with_subcommands = true)]

@@ -68,7 +68,7 @@ fn divergence(divergence: &Divergence) -> [String; 2] {
         match evidence {
             Evidence::Ran(server) => format!("{word}: {server} was run"),
             Evidence::Document(document) => format!("{word}: {document}; no server was run"),
-            Evidence::Before(server) => format!("{word}: as {server}; not looked at again"),
+            Evidence::Before(server) => format!("{word}: as {server}; not checked again"),
         }
     };
     let lines: Vec<String> = divergence.holds.iter().map(line).collect();

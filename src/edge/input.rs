@@ -120,7 +120,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {
     let what = format!("{} cannot be read: {error}", path.display());
     Refusal::new(
         what,
-        "name a scenario file or a plan; `run` and `list scenarios` read the folder \
-                        scenarios/ below the current one",
+        "name a file that exists; lockstorm without arguments and `list scenarios` read the \
+         folder scenarios/ below the current one",
     )
 }

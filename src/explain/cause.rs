@@ -53,8 +53,11 @@ fn needed(plan: &Plan, causes: &Causes) -> Option<String> {
     let needed = names(plan, &causes.necessary);
     Some(match &needed[..] {
         [] => return None,
-        [one] => format!("Necessary: {one}. Without it this does not happen."),
-        _ => format!("Necessary: {}. Without any one of them this does not happen.", list(&needed)),
+        [one] => format!("Necessary: {one}. Without it the violation does not occur."),
+        _ => format!(
+            "Necessary: {}. Without any one of them the violation does not occur.",
+            list(&needed)
+        ),
     })
 }
 
@@ -73,8 +76,10 @@ fn still(plan: &Plan, causes: &Causes) -> Vec<String> {
 /// The faults that cause the violation alone once all other faults are removed.
 fn alone(plan: &Plan, causes: &Causes) -> Option<String> {
     let alone = names(plan, &causes.alone);
-    (!alone.is_empty())
-        .then(|| format!("With all other faults removed, {} causes it as well.", row(&alone, "or")))
+    (!alone.is_empty()).then(|| {
+        let alone = row(&alone, "or");
+        format!("With all other faults removed, {alone} causes this kind of violation as well.")
+    })
 }
 
 fn enough(plan: &Plan, causes: &Causes) -> Option<String> {
@@ -83,7 +88,7 @@ fn enough(plan: &Plan, causes: &Causes) -> Option<String> {
         [] => return None,
         [set] if set.is_empty() && causes.idle.is_empty() => "Nothing is needed for it.".to_owned(),
         [set] if set.is_empty() => {
-            "Nothing is needed for it: it happens without all that makes no difference.".to_owned()
+            "Nothing is needed for it: it occurs without all that makes no difference.".to_owned()
         }
         [set] if *set == causes.necessary && set.len() == 1 => "It is enough by itself.".to_owned(),
         [set] if *set == causes.necessary => "Together they are enough.".to_owned(),
@@ -374,7 +379,8 @@ pub fn threshold_words(threshold: &Threshold) -> String {
     let is_least = threshold.holds.abs() > threshold.breaks.abs();
     let bound = match threshold.bound.filter(|bound| *bound != threshold.holds) {
         Some(bound) => format!(
-            "; the promise is {} {} for any moment and the slowest messages, this is for this run",
+            "; the lock promises {} {} at any moment with the slowest messages; this figure is for \
+             this run",
             if is_least { "at least" } else { "at most" },
             amount(bound)
         ),
@@ -450,9 +456,9 @@ mod tests {
             threshold_words(&Threshold { bound: Some(bound), ..threshold(holds, breaks) })
         };
         let pause = with(9_595 * MS, 9_596 * MS, 1_818 * MS);
-        assert!(pause.contains("; the promise is at most 1.818 s for any moment"), "{pause}");
+        assert!(pause.contains("; the lock promises at most 1.818 s at any moment"), "{pause}");
         let down = with(5_021 * MS, 5_020 * MS, 30_000 * MS);
-        assert!(down.contains("; the promise is at least 30 s for any moment"), "{down}");
+        assert!(down.contains("; the lock promises at least 30 s at any moment"), "{down}");
     }
 
     #[test]

@@ -10,7 +10,9 @@ use crate::history::FaultInterval;
 use crate::ledger::part::Part;
 use crate::promise::Bounded;
 use crate::quantity::{count, figure, length, list, rate, signed};
+use crate::reading::history::Reading;
 use crate::reading::index::HistoryIndex;
+use crate::reading::leaders;
 use crate::workload::{first_request, usual_message, work};
 
 /// The faults that breached an assumption.
@@ -18,7 +20,13 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
     let index = HistoryIndex::of(&finding.history, &finding.plan.lock.key);
     let interval = |id: &u32| finding.history.fault_intervals.iter().find(|c| c.fault == *id);
     let faults = broken.faults.iter().filter_map(interval);
-    let faults: Vec<&FaultInterval> = faults.collect();
+    let mut faults: Vec<&FaultInterval> = faults.collect();
+    let breached_by = breached_by(finding, broken.what);
+    let caused = |interval: &&FaultInterval| {
+        breached_by.as_ref().is_none_or(|faults| faults.contains(&interval.fault))
+    };
+    // What breached nothing in this run comes last.
+    faults.sort_by_key(|interval| !caused(interval));
     let each = faults.iter().map(|interval| {
         let on_it = || faults.iter().filter(|other| other.target == interval.target);
         let word = interval.verb.word();
@@ -28,6 +36,9 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
         };
         let over = index.is_over_at(interval);
         let lasted = interval.to.map(|_| over.at.saturating_sub(interval.from.at));
+        if !caused(interval) {
+            return format!("{word}{which} of {} (only without the others)", interval.target);
+        }
         deed(broken, (interval, lasted), (&which, on_it().count()))
     });
     let mut deeds: Vec<String> = each.collect();
@@ -61,6 +72,39 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
         _ if adds_up => format!("{}, {} in one hold", list(&deeds), length(broken.actual)),
         _ => list(&deeds),
     }
+}
+
+/// The faults that breached an assumption in the run itself; `None` if the run kept it. Trials
+/// without other faults may blame one that breached nothing here.
+pub fn breached_by(finding: &Finding, what: Bounded) -> Option<Vec<u32>> {
+    let own = || finding.breaches.iter().filter(|breach| breach.what == what);
+    own().next()?;
+    let seen: Vec<u32> =
+        own().flat_map(|breach| &breach.parts).filter_map(|part| part.fault()).collect();
+    if !seen.is_empty() {
+        return Some(seen);
+    }
+    // The run shows that it was breached and not by which fault: then by those that trials blame.
+    let broken = finding.class.iter().flat_map(|class| &class.broken);
+    let blamed = broken.filter(|broken| broken.what == what).flat_map(|broken| &broken.faults);
+    let until = match what {
+        Bounded::Failover => last_promotion(finding).unwrap_or(0),
+        _ => Nanos::MAX,
+    };
+    Some(blamed.copied().filter(|fault| began(finding, *fault) <= until).collect())
+}
+
+/// When a replica last became master.
+fn last_promotion(finding: &Finding) -> Option<Nanos> {
+    let holders = (finding.promise.holders, finding.plan.workload.reenter);
+    let reading = Reading::of(&finding.history, &finding.plan.lock.key, holders);
+    leaders::promoted(&reading).last().map(|led| led.at.at)
+}
+
+/// When a fault struck; the end of time if it never did.
+fn began(finding: &Finding, fault: u32) -> Nanos {
+    let mut intervals = finding.history.fault_intervals.iter();
+    intervals.find(|interval| interval.fault == fault).map_or(Nanos::MAX, |found| found.from.at)
 }
 
 /// Merges the equal texts of overlapping outages into one, with the number of faults.

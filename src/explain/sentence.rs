@@ -5,7 +5,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::{Cause, Kind, Verdict, Violation};
 use crate::explain::cause::{leaves_time, replaced_words};
-use crate::explain::deed::{amount, deeds};
+use crate::explain::deed::{amount, breached_by, deeds};
 use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::hold::op;
 use crate::explain::mechanism::alone::kept_out;
@@ -55,7 +55,7 @@ pub fn assumptions(finding: &Finding) -> Vec<String> {
             sentences.extend(bug(finding, class));
             let alone =
                 class.broken.iter().filter(|b| !b.goes.is_empty() || class.either.is_empty());
-            sentences.extend(alone.map(|broken| broken_sentence(finding, class, broken)));
+            sentences.extend(alone.map(|broken| broken_sentence(finding, broken)));
             sentences.extend(class.either.iter().map(|set| either_sentence(finding, class, set)));
             sentences
         }
@@ -93,10 +93,12 @@ fn bug(finding: &Finding, class: &Class) -> Option<String> {
     let without = class.without.iter().map(|part| replaced_words(&plan, *part));
     let needless = list(&without.collect::<Vec<_>>());
     let (what, why) = match (class.without.is_empty(), finding.plan.faults.is_empty()) {
-        (false, _) => ("none is needed", format!("without {needless} it goes wrong as well")),
-        (true, true) => ("none broke", "it goes wrong without any fault".to_owned()),
+        (false, _) => {
+            ("none is needed", format!("without {needless} the violation occurs as well"))
+        }
+        (true, true) => ("none broke", "the violation occurs without any fault".to_owned()),
         (true, false) => {
-            let why = "it goes wrong even if every fault stays within what the lock assumes";
+            let why = "the violation occurs even if every fault stays within what the lock assumes";
             ("none broke", why.to_owned())
         }
     };
@@ -338,7 +340,7 @@ pub fn callers(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
     names
 }
 
-fn broken_sentence(finding: &Finding, class: &Class, broken: &BrokenAssumption) -> String {
+fn broken_sentence(finding: &Finding, broken: &BrokenAssumption) -> String {
     // The trial removed all of them at once, so the sentence does not claim that each is needed.
     let all = if broken.faults.len() + broken.initial.len() > 1 { "all of this" } else { "this" };
     let away = match (broken.what, broken.bound) {
@@ -354,18 +356,22 @@ fn broken_sentence(finding: &Finding, class: &Class, broken: &BrokenAssumption) 
     };
     let beside = match (without.as_str(), &broken.faults[..]) {
         ("", _) => "",
-        _ if !breaks_another(class, broken) => "",
+        _ if !breaks_another(finding, broken) => "",
         (_, [_]) => " (the same fault broke another assumption as well)",
-        _ => " (one of these faults broke another assumption as well)",
+        _ => " (at least one of these faults broke another assumption as well)",
     };
     format!("{}: {}{without}{beside}.", bound(broken.what, broken.bound), deeds(finding, broken))
 }
 
-/// Whether a fault that broke this assumption broke another one of those named: no trial can remove
-/// one breach and leave the other.
-fn breaks_another(class: &Class, broken: &BrokenAssumption) -> bool {
-    let mut others = class.broken.iter().filter(|other| other.what != broken.what);
-    others.any(|other| other.faults.iter().any(|fault| broken.faults.contains(fault)))
+/// Whether a fault that broke this assumption broke another one in the run as well: the trial that
+/// removed it removed both breaches.
+fn breaks_another(finding: &Finding, broken: &BrokenAssumption) -> bool {
+    let own = breached_by(finding, broken.what).unwrap_or_default();
+    let mut others = finding.breaches.iter().filter(|breach| breach.what != broken.what);
+    others.any(|other| {
+        let faults = breached_by(finding, other.what).unwrap_or_default();
+        faults.iter().any(|fault| own.contains(fault))
+    })
 }
 
 /// A list of kinds.

@@ -12,7 +12,8 @@ use crate::default::is_default;
 pub struct LockConfig {
     /// The algorithm's name in the catalogue.
     pub algorithm: String,
-    /// The key in Redis.
+    /// The key in Redis: one owner at a time. Waiters and counters belong in keys of their own,
+    /// because a change of this key by another client counts as one of the lock.
     pub key: String,
     /// Time to live of the lock's key.
     pub ttl: Option<Nanos>,

@@ -166,7 +166,7 @@ fn length_of(fault: &Fault, place: &str) -> Checked {
     let at = format!("{place}.for");
     let what = format!("{} acts in one instant and has no length", fault.verb.word());
     let momentary = fault.verb.is_momentary() && fault.length.is_some();
-    refuse_if(momentary, &at, what, "take 'for' out")?;
+    refuse_if(momentary, &at, what, "remove 'for'")?;
     refuse_if(fault.length == Some(0), &at, "a fault has to last some time", "above 0s")?;
     in_reach(&at, fault.length.unwrap_or(0))
 }

@@ -60,7 +60,7 @@ fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
         return refuse_if(needs > 0, "lock.needs", what, "remove it");
     };
     let what = format!("a key of {name} has no time to live");
-    refuse_if(!algorithm.needs_ttl, place, what, "take ttl out, or take another lock")?;
+    refuse_if(!algorithm.needs_ttl, place, what, "remove ttl, or use another lock")?;
     whole_ttl(place, ttl, algorithm)?;
     let what = "no grant would ever have that much left";
     let drift = if algorithm.name == "redlock" { drift_allowance(ttl) } else { 0 };

@@ -275,7 +275,7 @@ impl Topology {
             save: save.to_owned(),
             save_time: self.files.save_time,
             load_time: self.files.load_time,
-            mends_torn_file: !self.files.refuse_torn,
+            truncates_torn_file: !self.files.refuse_torn,
             compat: self.compat,
             min_replicas_to_write: self.min_replicas.map_or(0, |least| least.to_write),
             min_replicas_max_lag: self.min_replicas.map_or(MAX_LAG, |least| least.max_lag) / SECOND,

@@ -100,7 +100,7 @@ fn anchor(section: &Section) -> Result<Anchor, Refusal> {
         }),
         (Some(_), Some(after)) => {
             let what = "a fault strikes 'at' a time or 'after' an event, not both";
-            Err(Refusal::at(after.span(), what, "take one of them out"))
+            Err(Refusal::at(after.span(), what, "remove one of them"))
         }
         (None, None) => {
             let example = "at = \"3s\", or after = { event = \"acquired\", by = \"c1\" }";

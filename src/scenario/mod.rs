@@ -255,7 +255,7 @@ fn seeds(top: &Section) -> Result<Vec<u64>, Refusal> {
     let span = top.get("seeds").expect("it was read").span();
     if one.is_some() {
         let what = "both 'seed' and 'seeds' are given";
-        return Err(Refusal::at(span, what, "take one of them out"));
+        return Err(Refusal::at(span, what, "remove one of them"));
     }
     let seeds = seed_range(range).map_err(|no| Refusal::at(span.clone(), no.what, no.instead))?;
     if seeds.end() - seeds.start() >= MAX_SEEDS {

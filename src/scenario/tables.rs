@@ -245,7 +245,7 @@ pub fn links(scenario: &Section, places: &mut Places) -> Result<Links, Refusal> 
             places.insert(format!("links.named.{link}"), key.span());
             if links.named.insert(link.clone(), latency).is_some() {
                 let what = format!("the link '{link}' is set twice");
-                return Err(Refusal::at(key.span(), what, "take one of them out"));
+                return Err(Refusal::at(key.span(), what, "remove one of them"));
             }
         }
     }

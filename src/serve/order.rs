@@ -294,7 +294,7 @@ impl<'a> Words<'a> {
         }
         if verb.is_momentary() {
             let what = format!("{} acts in one instant", verb.word());
-            return refused(what, format!("take '{}' out", self.left[0]));
+            return refused(what, format!("remove '{}'", self.left[0]));
         }
         match self.extra("15s")? {
             0 => refused("a fault has to last some time", "above 0s"),

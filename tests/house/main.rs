@@ -38,7 +38,7 @@ const NEVER: &[(&str, &[&str], &str)] = &[
             "lockstorm_world",
             "lockstorm_redis",
         ],
-        "a promise is data, which all that judge can read",
+        "a promise is data that every checker can read",
     ),
     (
         "src/lock/client/",
@@ -116,7 +116,7 @@ const NEVER: &[(&str, &[&str], &str)] = &[
 
 /// (word, files that may use it, why)
 const DOORS: &[(&str, &[&str], &str)] = &[
-    ("rand_chacha", &["sim/platform/src/rng.rs"], "chance has one door"),
+    ("rand_chacha", &["sim/platform/src/rng.rs"], "randomness has one door"),
     (
         "redis_protocol",
         &["sim/redis/src/frame", "sim/redis/src/cluster/slots.rs"],
@@ -161,7 +161,7 @@ const DOORS: &[(&str, &[&str], &str)] = &[
     ("std::env", &["src/cli", "src/main.rs"], "only the command line reads the environment"),
     ("println!", &[], "only the edge prints"),
     ("io::stdout", &["src/cli", "src/edge"], "only the edge prints"),
-    ("crate::cli::", &["src/cli"], "nothing stands on the command line"),
+    ("crate::cli::", &["src/cli"], "nothing depends on the command line"),
     ("crate::edge::", &["src/cli", "src/edge", "src/test.rs"], "what is outside is met last"),
     (
         "std::thread",
@@ -194,7 +194,7 @@ const MAX_FILE_LINES: usize = 500;
 const WIDEST_LINE: usize = 100;
 
 #[test]
-fn nobody_uses_what_lies_above_him() {
+fn no_module_uses_a_higher_one() {
     let mut wrong = Vec::new();
     for (path, text) in sources() {
         for (_, words, why) in NEVER.iter().filter(|rule| path.starts_with(rule.0)) {

@@ -24,7 +24,7 @@ fn what_users_can_name_is_written_down() {
     }
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(SURFACE);
     #[allow(clippy::disallowed_methods, reason = "whether to write, not what")]
-    if std::env::var("LOCKSTORM_GOLDEN").is_ok() {
+    if std::env::var("LOCKSTORM_GOLDEN").is_ok_and(|word| word == "write") {
         fs::write(&file, &found).expect("the surface is written");
     }
     let known = fs::read_to_string(&file).unwrap_or_default();

@@ -155,7 +155,8 @@ impl FakeRedis {
     }
 
     /// Kills the process. Connections break and connects are refused. The contents of its
-    /// append-only file survive; without one ([`Builder::append`]) every key is lost.
+    /// append-only file survive; without one ([`Builder::append`])
+    /// only what SAVE or BGSAVE wrote survives.
     pub async fn crash(&self) {
         self.kill(Verb::Crash).await;
     }

@@ -37,14 +37,17 @@ pub fn admit(
         return Err(not_queued(node, command));
     }
     if !session.replication.from_master {
+        // The master has checked what it propagates: a refusal here would make copies differ.
         access::check(node, session, command, args)?;
     }
     let flags = flags_of(node, session, command, args);
     redirect::check(node, session, command, args, flags)?;
     if !node.startup.replays && !session.replication.from_master {
+        // A replica evicts nothing itself: its master propagates each deletion.
         check_memory(node, session, command, flags)?;
     }
     if flags.intersects(Flags::WRITE) && !node.startup.replays {
+        // A node writes while it reads its own file, whatever its role.
         check_write(node, session)?;
     }
     if command.name == "PING"

@@ -232,6 +232,7 @@ impl Cluster {
             peer.slots = member.slots.clone();
             peer.answered_at = now;
             peer.heard_at = now;
+            // Each master has an epoch of its own: of two claims to a slot the higher one wins.
             if peer.decides() {
                 peer.config_epoch = epoch;
                 self.current_epoch = self.current_epoch.max(epoch);
@@ -259,6 +260,7 @@ impl Cluster {
     /// The node that serves a slot.
     pub(crate) fn owner(&self, slot: u16) -> Option<&ClusterNode> {
         let own = self.myself();
+        // Its own claim comes first: another node may still be listed with a slot that it has lost.
         if own.slots.contains(slot) {
             return Some(own);
         }
@@ -284,6 +286,7 @@ impl Cluster {
     pub(crate) fn follow(&mut self, master: &Id) {
         debug_assert!(*master != self.me, "a node never follows itself");
         if self.myself().is_master() {
+            // A replica serves no slots, so it has none to migrate.
             self.migrating.clear();
             self.importing.clear();
         }
@@ -295,6 +298,7 @@ impl Cluster {
 
     /// Assigns a slot to a node, whatever its previous owner.
     pub(crate) fn assign(&mut self, slot: u16, to: Option<&Id>) {
+        // Of all nodes: a view that is behind may list two owners.
         for peer in self.nodes.values_mut().filter(|peer| peer.slots.contains(slot)) {
             peer.slots.remove(slot);
         }

@@ -152,8 +152,8 @@ const SUITE: (Compat, Evidence) =
 pub static DIVERGENCES: [Divergence; 22] = [
     Divergence {
         difference: D::TimeStandsStillInScripts,
-        what: "In a script TIME, PTTL and the ends that it gives count from its start, not from \
-               the moment of the call",
+        what: "In a script TIME, PTTL and the expiry times that it sets count from its start, not \
+               from the moment of the call",
         holds: &[R82, R84, V80, V90],
     },
     Divergence {
@@ -185,12 +185,12 @@ pub static DIVERGENCES: [Divergence; 22] = [
     },
     Divergence {
         difference: D::NothingToUnsubscribe,
-        what: "UNSUBSCRIBE and its kin are refused with NOSUB to who listens to nothing",
+        what: "UNSUBSCRIBE, PUNSUBSCRIBE and SUNSUBSCRIBE fail with NOSUB without a subscription",
         holds: &[V80],
     },
     Divergence {
         difference: D::ExpiryIsUnlink,
-        what: "Keys that expire, are evicted or are given an end in the past are passed on as \
+        what: "Keys that expire, are evicted or get an expiry time in the past are propagated as \
                UNLINK, not as DEL (lazyfree-lazy-expire and -eviction are on)",
         holds: &[V80, V90],
     },
@@ -206,8 +206,8 @@ pub static DIVERGENCES: [Divergence; 22] = [
     },
     Divergence {
         difference: D::PushesStandBehind,
-        what: "What a connection hears while its own command runs stands behind the reply (of all \
-               of EXEC, of the whole script)",
+        what: "Messages that are pushed to a connection while its own command runs follow the \
+               reply (of all of EXEC, of the whole script)",
         holds: &[R82, R84, V80, V90],
     },
     Divergence {
@@ -233,8 +233,8 @@ pub static DIVERGENCES: [Divergence; 22] = [
     },
     Divergence {
         difference: D::SetIfEqual,
-        what: "SET .. IFEQ: sets if the string is the one that is named; Valkey passes it on as it \
-               came or, with an end, as SET .. PXAT",
+        what: "SET .. IFEQ: sets if the string equals the given one; Valkey propagates it \
+               unchanged or, with an expiry time, as SET .. PXAT",
         holds: &[SUITE, V90],
     },
     Divergence {
@@ -244,12 +244,12 @@ pub static DIVERGENCES: [Divergence; 22] = [
     },
     Divergence {
         difference: D::DelIfEq,
-        what: "DELIFEQ: deletes if the string is the one that is named, passed on as DEL",
+        what: "DELIFEQ: deletes if the string equals the given one, propagated as DEL",
         holds: &[V90],
     },
     Divergence {
         difference: D::DelEx,
-        what: "DELEX .. IFEQ, IFNE, IFDEQ, IFDNE: deletes on a condition, passed on as DEL",
+        what: "DELEX .. IFEQ, IFNE, IFDEQ, IFDNE: deletes on a condition, propagated as DEL",
         holds: &[SUITE],
     },
     Divergence {
@@ -267,7 +267,7 @@ pub static DIVERGENCES: [Divergence; 22] = [
     Divergence {
         difference: D::WrittenIsSynced,
         what: "Under appendfsync everysec WAITAOF counts what the node has written to its file, \
-               not what it has synced: a loss of power may take what was acknowledged so",
+               not what it has synced: a loss of power may lose writes acknowledged like this",
         holds: &[V80, V90],
     },
 ];

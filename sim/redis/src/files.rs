@@ -48,7 +48,7 @@ pub fn read_files(host: &Host, node: &mut Node) -> Option<Place> {
     let Replayed { whole, changes } = load(node, &bytes);
     node.propagation.is_consumed = true;
     let good = whole == bytes.len()
-        || node.config.mends_torn_file && replace(host, APPENDED, &bytes[..whole], mark);
+        || node.config.truncates_torn_file && replace(host, APPENDED, &bytes[..whole], mark);
     good.then_some(Place { mark, changes })
 }
 

@@ -69,6 +69,7 @@ impl History {
     pub fn add(&mut self, bytes: &[u8], most: usize) {
         let Some(backlog) = &mut self.backlog else { return };
         self.offset += bytes.len() as u64;
+        // Of a write that is larger than the backlog only the end fits.
         backlog.extend(&bytes[bytes.len().saturating_sub(most)..]);
         backlog.drain(..backlog.len().saturating_sub(most));
         debug_assert!(backlog.len() as u64 <= self.offset, "the backlog is the end of the stream");
@@ -94,6 +95,7 @@ impl History {
     pub fn since(&self, id: &[u8], next: i64) -> Option<Vec<u8>> {
         let next = u64::try_from(next).ok()?;
         let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(id);
+        // Beyond the promotion the previous history went on elsewhere, with other bytes.
         let before = |(known, end): &(String, u64)| is(known) && next <= *end;
         let (first, length) = self.kept()?;
         let shared = is(&self.id) || self.second.as_ref().is_some_and(before);
@@ -108,11 +110,13 @@ impl History {
     /// did.
     pub fn go_on_as(&mut self, id: String) {
         let before = std::mem::replace(&mut self.id, id);
+        // A replica of the previous master may lack bytes up to here, but has none beyond.
         self.second = Some((before, self.offset + 1));
     }
 
     /// Takes over another history as it is, after a full resynchronisation.
     pub fn take_over(&mut self, id: String, offset: u64) {
+        // The file brought the data and not its stream, so no replica can be fed from before it.
         *self = History { id, second: None, offset, backlog: Some(VecDeque::new()) };
     }
 }

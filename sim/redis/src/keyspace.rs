@@ -157,6 +157,7 @@ impl Database {
 
     /// Sets the value and the expiry time of a key.
     pub(crate) fn set(&mut self, key: &[u8], value: Value, until_ms: Option<u64>) -> Key {
+        // The allocation of the first name is kept, because the order of ends shares it.
         let shared = match self.entries.get_key_value(key) {
             Some((shared, old)) => {
                 let (shared, old_end) = (Key::clone(shared), old.until_ms);
@@ -277,6 +278,7 @@ impl Keyspace {
 
     /// Keys that have expired at `now_ms`, with their database, earliest first.
     pub fn expired(&self, now_ms: u64) -> Vec<(usize, Key)> {
+        // Keys that end at `now_ms` still exist; the empty key is the first of those.
         let until = Bound::Excluded((now_ms, Key::from(&[][..])));
         let ended = |db: &Database| -> Vec<Key> {
             db.ends.range((Bound::Unbounded, until.clone())).map(|(_, key)| key.clone()).collect()

@@ -42,10 +42,10 @@ use crate::settings::{self, Settings};
 use crate::specification::{Command, all, all_of_sentinel, look_up_in};
 use crate::users::Users;
 
-/// What a node keeps on its disk.
+/// The append-only file that a node keeps on its disk; SAVE and BGSAVE write a file of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Append {
-    /// Nothing: `appendonly no`.
+    /// None: `appendonly no`.
     #[default]
     None,
     /// An append-only file, synced when the kernel chooses.
@@ -64,7 +64,7 @@ pub struct NodeConfig {
     /// What it keeps on disk.
     pub append: Append,
     /// Whether the torn tail of an append-only file is truncated: `aof-load-truncated`.
-    pub mends_torn_file: bool,
+    pub truncates_torn_file: bool,
     /// When all keys are saved, in pairs of seconds and changes: `save`.
     pub save: String,
     /// How long a background save takes, ns.
@@ -98,7 +98,7 @@ impl Default for NodeConfig {
         NodeConfig {
             port: 6379,
             append: Append::None,
-            mends_torn_file: true,
+            truncates_torn_file: true,
             save: String::new(),
             save_time: 0,
             load_time: 0,
@@ -169,7 +169,7 @@ fn settings_of(config: &NodeConfig) -> Settings {
     if config.compat.has(Difference::ExpiryIsUnlink) {
         settings.free_lazily();
     }
-    let keeps_torn = if config.mends_torn_file { "yes" } else { "no" };
+    let keeps_torn = if config.truncates_torn_file { "yes" } else { "no" };
     for (name, value) in [("save", &config.save[..]), ("aof-load-truncated", keeps_torn)] {
         if let Some(parameter) = settings::find(name.as_bytes()) {
             settings.set(parameter, value.to_owned());
@@ -249,6 +249,7 @@ impl Node {
 
     /// What delays requests at present: CLIENT PAUSE, a failover, or both.
     pub(crate) fn pause(&self) -> Option<Pause> {
+        // A failover that is under way pauses writes until it ends, however long that takes.
         let failover = self.peers.failover.map(|_| Pause { until_ms: u64::MAX, all: false });
         let client = self.clients.pause().filter(|pause| pause.until_ms > self.clock.now_ms);
         match (client, failover) {

@@ -143,7 +143,7 @@ pub static ROWS: [Row; 23] = [
     Row {
         plain: || Verb::Jitter { extra: 0 },
         word: "jitter",
-        about: "messages on the target links take up to so much longer",
+        about: "messages on the target links are delayed by a random time up to `extra`",
         figure: Some("extra"),
         acts_on: ActsOn::Links,
         said: "Messages {who} take up to {figure} longer{until}.",
@@ -278,7 +278,7 @@ pub static ROWS: [Row; 23] = [
     Row {
         plain: || Verb::ReplicaLag { extra: 0 },
         word: "replica-lag",
-        about: "what other nodes send to the replica arrives later, also once it leads",
+        about: "messages from other nodes reach the replica later, even after its promotion",
         figure: Some("extra"),
         acts_on: ActsOn::Replica,
         needs: Needs::Replica,
@@ -344,7 +344,7 @@ pub static ROWS: [Row; 23] = [
     Row {
         plain: || Verb::FullDisk,
         word: "full-disk",
-        about: "the disk takes nothing more",
+        about: "the disk accepts no more writes",
         acts_on: ActsOn::Node,
         needs: Needs::File,
         strains: Strains::Disk,

@@ -150,7 +150,7 @@ fn take_effect(call: &mut Call, parameter: &'static Parameter, value: String) {
         }
         "timeout" => node.clients.close_idle_after(number()),
         "save" if !value.is_empty() => call.session.after = After::WatchSaves,
-        "aof-load-truncated" => node.config.mends_torn_file = value == "yes",
+        "aof-load-truncated" => node.config.truncates_torn_file = value == "yes",
         "hz" => {
             node.settings.set(parameter, number().clamp(1, 500).to_string());
             return;

@@ -179,6 +179,7 @@ impl InstanceLink {
             channel: None,
             disconnected: true,
             tried_at: 0,
+            // As if it had been pinged: one that never replies is down after `down_after`.
             waits_since: now,
             pinged_at: 0,
             available_at: now,
@@ -366,6 +367,7 @@ impl Master {
     /// (`sentinelGetCurrentMasterAddress`).
     pub fn current_address(&self) -> SocketAddrV4 {
         match self.failover.promoted {
+            // Before its INFO reports a master, it would refuse the writes of clients.
             Some(promoted) if self.failover.state >= State::Reconfigure => promoted,
             _ => self.instance.address,
         }

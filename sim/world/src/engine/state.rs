@@ -187,6 +187,7 @@ impl State {
         let chance = &self.chance;
         let draws = draws.entry(purpose).or_insert_with(|| chance.draws(purpose, name));
         let value = draws.at(ordinal);
+        // The value is in the hash, so that a draw that moves shows where it moved.
         let low = u32::try_from(ordinal & u64::from(u32::MAX)).expect("masked to 32 bits");
         self.happen(Happening::Draw, purpose as u32, low, &value.to_le_bytes());
         value
@@ -202,6 +203,7 @@ impl State {
     pub(crate) fn record(&mut self, host: HostId, event: Event) -> (Stamp, Appointments) {
         let readings = self.readings(host);
         let stamp = self.trace.record(self.now, readings, host, event);
+        // Most runs wait for nothing: then the record costs no allocation.
         let later = if self.watches.is_empty() { Vec::new() } else { self.observe_last() };
         (stamp, later)
     }
@@ -216,6 +218,8 @@ impl State {
         let State { watches, names, trace, strikes, now, .. } = self;
         let entry: &Entry = trace.entries().last().expect("an entry was just recorded");
         let mut later = Vec::new();
+        // A fault without a delay strikes before any other task runs: it does not enter the queue,
+        // where an event of the same time could come first.
         for (fault, plus) in watches.iter_mut().filter_map(|watch| watch.observe(entry, names)) {
             if plus == 0 {
                 strikes.push_back(fault);

@@ -113,14 +113,14 @@ fn a_node_that_ends_by_itself_serves_nobody() {
 #[test]
 fn fact_18_a_torn_end_is_cut_off_or_refused() {
     let script = "1 SET a 1\n@2500\n1 SET b 1\n@2550\n1 SET c 1\n@6000\n1 PING\n1 MGET a b c";
-    for (mends, last) in
+    for (truncates, last) in
         [(true, "1 MGET a b c: [1 1 nil]\n"), (false, "1 MGET a b c: no connection\n")]
     {
-        let config = NodeConfig { mends_torn_file: mends, ..append(Append::Everysec) };
+        let config = NodeConfig { truncates_torn_file: truncates, ..append(Append::Everysec) };
         let power = fault(Verb::PowerLoss, "n1", 2600 * MS, Some(SECOND));
         let tears = second(Verb::TearingDisk, 0, None);
         let (log, _) = run(&[config], &[script], vec![power, tears]);
-        assert!(log.ends_with(last), "{mends}: {log}");
+        assert!(log.ends_with(last), "{truncates}: {log}");
     }
 }
 

@@ -76,6 +76,7 @@ impl Platform for TurmoilMachine {
         }
         let call = Rc::<RefCell<Call>>::default();
         let dial = dial(Rc::clone(&self.shared), self.id, to, Rc::clone(&call));
+        // The kernel dials on, even if the caller is paused; a caller that gives up ends that.
         let kernel = OnDrop(self.spawn_kernel(Box::pin(dial)));
         let shared = Rc::clone(&self.shared);
         Box::pin(async move {
