@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_length_is_refused_with_a_mend() {
+    fn what_is_no_length_is_refused_with_advice() {
         for (text, what, instead) in [
             ("", "'' is not a length", "write numbers"),
             ("15", "'15' has no unit", "write '15s'"),

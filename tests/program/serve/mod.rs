@@ -147,7 +147,7 @@ fn a_replica_takes_over_at_the_address_that_it_announces() {
 }
 
 #[test]
-fn nonsense_is_refused_with_a_mend_and_the_service_goes_on() {
+fn nonsense_is_refused_with_advice_and_the_service_goes_on() {
     let served = Served::new(&["--nodes", "3", "--topology", "independent"]);
     for (line, refusal) in [
         ("FAULT PAUS n1 15s", "-ERR no fault 'paus': did you mean 'PAUSE'?\r\n"),
@@ -160,7 +160,7 @@ fn nonsense_is_refused_with_a_mend_and_the_service_goes_on() {
         ("FALT PAUSE n1", "-ERR no order 'falt': did you mean 'FAULT'?\r\n"),
         ("CUT REPLY n1 NEXT STE", "-ERR no command 'STE': "),
         ("FAULT PAUSE clients 1s", "-ERR clients are not of this world"),
-        ("FAULT RESTART n1 5s", "-ERR restart acts in one instant: take '5s' out\r\n"),
+        ("FAULT RESTART n1 5s", "-ERR restart acts in one instant: remove '5s'\r\n"),
     ] {
         let answer = served.order(line);
         assert!(answer.starts_with(refusal), "{line}: {answer}");
