@@ -58,9 +58,6 @@ impl MachineState {
     }
 }
 
-/// Faults with the true times of their strikes.
-pub(crate) type Appointments = Vec<(Nanos, u32)>;
-
 /// See the head of this file.
 pub struct State {
     /// True time.
@@ -77,6 +74,9 @@ pub struct State {
     pub(crate) watches: Vec<Watch>,
     /// Faults whose anchor has come and that strike without delay.
     pub(crate) strikes: VecDeque<u32>,
+    /// Faults whose anchor has come and that strike later, with the true times of their strikes,
+    /// until the engine has scheduled them.
+    pub(crate) appointments: Vec<(Nanos, u32)>,
     /// The links.
     pub(crate) links: Links,
     machines: Vec<MachineState>,
@@ -94,6 +94,7 @@ impl State {
             names: HostNames::default(),
             watches: Vec::new(),
             strikes: VecDeque::new(),
+            appointments: Vec::new(),
             links: Links::new(latency),
             machines: Vec::new(),
             addresses: BTreeMap::new(),
@@ -198,35 +199,35 @@ impl State {
         self.trace.happen(self.now, kind, a, b, payload);
     }
 
-    /// Records an event of a machine in the trace; returns the faults that it triggers at a later
-    /// time.
-    pub(crate) fn record(&mut self, host: HostId, event: Event) -> (Stamp, Appointments) {
+    /// Records an event of a machine in the trace. The engine schedules the appointments that
+    /// follow from it.
+    pub(crate) fn record(&mut self, host: HostId, event: Event) -> Stamp {
         let readings = self.readings(host);
         let stamp = self.trace.record(self.now, readings, host, event);
-        // Most runs wait for nothing: then the record costs no allocation.
-        let later = if self.watches.is_empty() { Vec::new() } else { self.observe_last() };
-        (stamp, later)
+        if !self.watches.is_empty() {
+            self.observe_last();
+        }
+        stamp
     }
 
     /// As [`State::record`], for an event of the world itself.
-    pub(crate) fn record_world(&mut self, event: Event) -> (Stamp, Appointments) {
+    pub(crate) fn record_world(&mut self, event: Event) -> Stamp {
         let stamp = self.trace.record(self.now, Readings::default(), WORLD, event);
-        (stamp, self.observe_last())
+        self.observe_last();
+        stamp
     }
 
-    fn observe_last(&mut self) -> Appointments {
-        let State { watches, names, trace, strikes, now, .. } = self;
+    fn observe_last(&mut self) {
+        let State { watches, names, trace, strikes, appointments, now, .. } = self;
         let entry: &Entry = trace.entries().last().expect("an entry was just recorded");
-        let mut later = Vec::new();
         // A fault without a delay strikes before any other task runs: it does not enter the queue,
         // where an event of the same time could come first.
         for (fault, plus) in watches.iter_mut().filter_map(|watch| watch.observe(entry, names)) {
             if plus == 0 {
                 strikes.push_back(fault);
             } else {
-                later.push((now.saturating_add(plus), fault));
+                appointments.push((now.saturating_add(plus), fault));
             }
         }
-        later
     }
 }

@@ -82,15 +82,15 @@ impl Tasks {
     /// Records an event of a machine, or of the world itself, in the trace.
     pub(crate) fn record(&self, host: Option<HostId>, event: Event) -> Stamp {
         let mut state = self.state();
-        let (stamp, later) = match host {
+        let stamp = match host {
             Some(host) => state.record(host, event),
             None => state.record_world(event),
         };
         // The driver sleeps until the next entry of the agenda; this record may be due earlier.
-        if !later.is_empty() || !state.strikes.is_empty() {
+        if !state.appointments.is_empty() || !state.strikes.is_empty() {
             self.wake_driver();
         }
-        for (at, fault) in later {
+        for (at, fault) in std::mem::take(&mut state.appointments) {
             let at = state.on_grain(at);
             self.agenda.borrow_mut().push(at, Stop::Strike(fault));
         }

@@ -12,7 +12,7 @@ use lockstorm_platform::trace::{Event, Happening, HostId};
 use crate::engine::event::connection::{Connections, Listening};
 use crate::engine::event::queue::{Due, Queue};
 use crate::engine::event::waker::TaskId;
-use crate::engine::state::{Appointments, State};
+use crate::engine::state::State;
 
 /// The first port of a connecting socket; the next socket gets the next port. After the last,
 /// numbering restarts.
@@ -94,19 +94,24 @@ impl Kernel {
     }
 
     pub fn record(&mut self, host: HostId, event: Event) -> Stamp {
-        let (stamp, later) = self.state.record(host, event);
-        self.keep(later);
+        let stamp = self.state.record(host, event);
+        self.schedule_strikes();
         stamp
     }
 
     pub fn record_world(&mut self, event: Event) -> Stamp {
-        let (stamp, later) = self.state.record_world(event);
-        self.keep(later);
+        let stamp = self.state.record_world(event);
+        self.schedule_strikes();
         stamp
     }
 
-    fn keep(&mut self, appointments: Appointments) {
-        for (at, fault) in appointments {
+    /// Puts the strikes that the last record has determined into the queue.
+    fn schedule_strikes(&mut self) {
+        if self.state.appointments.is_empty() {
+            return;
+        }
+        // In order: of two strikes of one time the fault that was anchored first comes first.
+        for (at, fault) in std::mem::take(&mut self.state.appointments) {
             self.strike_at(at, fault);
         }
     }
