@@ -6,55 +6,27 @@ use lockstorm_platform::time::Nanos;
 
 use crate::explain::cause::subject;
 use crate::explain::finding::{BrokenAssumption, Finding};
+use crate::explain::witness::Witness;
 use crate::history::FaultInterval;
 use crate::ledger::part::Part;
 use crate::promise::Bounded;
 use crate::quantity::{count, figure, length, list, rate, signed};
-use crate::reading::history::Reading;
-use crate::reading::index::HistoryIndex;
 use crate::reading::leaders;
 use crate::workload::{first_request, usual_message, work};
 
 /// The faults that breached an assumption.
-pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
-    let index = HistoryIndex::of(&finding.history, &finding.plan.lock.key);
-    let interval = |id: &u32| finding.history.fault_intervals.iter().find(|c| c.fault == *id);
-    let faults = broken.faults.iter().filter_map(interval);
-    let mut faults: Vec<&FaultInterval> = faults.collect();
-    let breached_by = breached_by(finding, broken.what);
-    let caused = |interval: &&FaultInterval| {
-        breached_by.as_ref().is_none_or(|faults| faults.contains(&interval.fault))
-    };
-    // What breached nothing in this run comes last.
-    faults.sort_by_key(|interval| !caused(interval));
-    let each = faults.iter().map(|interval| {
-        let on_it = || faults.iter().filter(|other| other.target == interval.target);
-        let word = interval.verb.word();
-        let which = match on_it().filter(|other| other.verb.word() == word).count() {
-            1 => String::new(),
-            _ => format!(" (fault {})", interval.fault),
-        };
-        let over = index.is_over_at(interval);
-        let lasted = interval.to.map(|_| over.at.saturating_sub(interval.from.at));
-        if !caused(interval) {
-            return format!("{word}{which} of {} (only without the others)", interval.target);
-        }
-        deed(broken, (interval, lasted), (&which, on_it().count()))
-    });
-    let mut deeds: Vec<String> = each.collect();
-    if broken.what == Bounded::AmnesiacRestart {
-        deeds = outages(deeds);
-    }
+pub fn deeds(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
+    let mut deeds = by_faults(witness, broken);
     match (broken.what, broken.bound) {
         // A lease without time for work is stated once, whichever settings would change that.
-        (Bounded::Work, 0) => deeds.push(no_time(finding, broken)),
+        (Bounded::Work, 0) => deeds.push(no_time(witness.finding, broken)),
         _ => deeds.extend(broken.initial.iter().filter_map(|part| match part {
             Part::Clocks => Some("clocks ran at a wrong rate from the start".to_owned()),
             Part::Loss => Some("links lost messages from the start".to_owned()),
             Part::Work(_) if broken.what != Bounded::Work => None,
             Part::Work(_) => Some(format!("a caller works for {}", length(broken.actual))),
             Part::Fault(_) => None,
-            other => Some(subject(&finding.plan, *other)),
+            other => Some(subject(&witness.finding.plan, *other)),
         })),
     }
     if broken.what == Bounded::Leaderless && !deeds.is_empty() {
@@ -74,9 +46,39 @@ pub fn deeds(finding: &Finding, broken: &BrokenAssumption) -> String {
     }
 }
 
+/// What each fault did. Those that breached nothing in this run come last.
+fn by_faults(witness: &Witness<'_>, broken: &BrokenAssumption) -> Vec<String> {
+    let breached_by = breached_by(witness, broken.what);
+    let is_cause = |interval: &&FaultInterval| {
+        breached_by.as_ref().is_none_or(|faults| faults.contains(&interval.fault))
+    };
+    let struck = broken.faults.iter().filter_map(|fault| interval(witness, *fault));
+    let (causes, others): (Vec<_>, Vec<_>) = struck.partition(is_cause);
+    let all = || causes.iter().chain(&others);
+    let which = |interval: &FaultInterval| {
+        let word = interval.verb.word();
+        let mut like = all().filter(|o| o.target == interval.target && o.verb.word() == word);
+        let is_alone = like.nth(1).is_none();
+        if is_alone { String::new() } else { format!(" (fault {})", interval.fault) }
+    };
+    let caused = causes.iter().map(|interval| {
+        let over = witness.reading.is_over_at(interval);
+        let lasted = interval.to.map(|_| over.at.saturating_sub(interval.from.at));
+        let strikes = all().filter(|other| other.target == interval.target).count();
+        deed(broken, (interval, lasted), (&which(interval), strikes))
+    });
+    let without = others.iter().map(|interval| {
+        let word = interval.verb.word();
+        format!("{word}{} of {} (only without the others)", which(interval), interval.target)
+    });
+    let deeds: Vec<String> = caused.chain(without).collect();
+    if broken.what == Bounded::AmnesiacRestart { outages(deeds) } else { deeds }
+}
+
 /// The faults that breached an assumption in the run itself; `None` if the run kept it. Trials
 /// without other faults may blame one that breached nothing here.
-pub fn breached_by(finding: &Finding, what: Bounded) -> Option<Vec<u32>> {
+pub fn breached_by(witness: &Witness<'_>, what: Bounded) -> Option<Vec<u32>> {
+    let finding = witness.finding;
     let own = || finding.breaches.iter().filter(|breach| breach.what == what);
     own().next()?;
     let seen: Vec<u32> =
@@ -88,23 +90,21 @@ pub fn breached_by(finding: &Finding, what: Bounded) -> Option<Vec<u32>> {
     let broken = finding.class.iter().flat_map(|class| &class.broken);
     let blamed = broken.filter(|broken| broken.what == what).flat_map(|broken| &broken.faults);
     let until = match what {
-        Bounded::Failover => last_promotion(finding).unwrap_or(0),
+        Bounded::Failover => last_promotion(witness),
         _ => Nanos::MAX,
     };
-    Some(blamed.copied().filter(|fault| began(finding, *fault) <= until).collect())
+    let began = |fault: u32| interval(witness, fault).map_or(Nanos::MAX, |found| found.from.at);
+    Some(blamed.copied().filter(|fault| began(*fault) <= until).collect())
 }
 
-/// When a replica last became master.
-fn last_promotion(finding: &Finding) -> Option<Nanos> {
-    let holders = (finding.promise.holders, finding.plan.workload.reenter);
-    let reading = Reading::of(&finding.history, &finding.plan.lock.key, holders);
-    leaders::promoted(&reading).last().map(|led| led.at.at)
+/// The interval of a fault; `None` if it never struck.
+fn interval<'a>(witness: &Witness<'a>, fault: u32) -> Option<&'a FaultInterval> {
+    witness.finding.history.fault_intervals.iter().find(|interval| interval.fault == fault)
 }
 
-/// When a fault struck; the end of time if it never did.
-fn began(finding: &Finding, fault: u32) -> Nanos {
-    let mut intervals = finding.history.fault_intervals.iter();
-    intervals.find(|interval| interval.fault == fault).map_or(Nanos::MAX, |found| found.from.at)
+/// When a replica last became master; 0 if none did.
+fn last_promotion(witness: &Witness<'_>) -> Nanos {
+    leaders::promoted(&witness.reading).last().map_or(0, |led| led.at.at)
 }
 
 /// Merges the equal texts of overlapping outages into one, with the number of faults.
@@ -239,6 +239,7 @@ mod tests {
     use super::{deeds, outages};
     use crate::explain::finding::BrokenAssumption;
     use crate::explain::fixture;
+    use crate::explain::witness::Witness;
     use crate::history::FaultInterval;
     use crate::ledger::part::Part;
     use crate::promise::Bounded;
@@ -272,7 +273,7 @@ mod tests {
                 goes: Vec::new(),
                 stays: Vec::new(),
             };
-            assert_eq!(deeds(&finding, &broken), said);
+            assert_eq!(deeds(&Witness::of(&finding), &broken), said);
         };
         check(&[failover(1, &[5])], "n2 was made master");
         let two =
@@ -294,7 +295,7 @@ mod tests {
                 goes: Vec::new(),
                 stays: Vec::new(),
             };
-            assert_eq!(deeds(&finding, &broken), said);
+            assert_eq!(deeds(&Witness::of(&finding), &broken), said);
         };
         let slow = Latency::Constant(3 * MILLISECOND);
         let first = "a first reply takes 12 ms (4 messages of 3 ms), and the time-out is 10 ms";

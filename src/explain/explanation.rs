@@ -3,11 +3,12 @@
 use serde::Serialize;
 
 use crate::explain::finding::Finding;
+use crate::explain::headline::headline;
 use crate::explain::mechanism::by_kind;
 use crate::explain::mechanism::how::Mechanism;
 use crate::explain::story::Story;
 use crate::explain::witness::Witness;
-use crate::explain::{argument, cause, selection, sentence};
+use crate::explain::{argument, assumption, cause, selection};
 
 /// The explanation of a run in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,16 +33,16 @@ pub struct Explanation {
 pub fn explain(finding: &Finding) -> Explanation {
     let witness = Witness::of(finding);
     let mechanism = by_kind::mechanism(&witness);
-    let mut assumptions = sentence::assumptions(finding);
-    assumptions.extend(mechanism.as_ref().and_then(|m| sentence::other_way(finding, m.how)));
+    let mut assumptions = assumption::assumptions(&witness);
+    assumptions.extend(mechanism.as_ref().and_then(|m| assumption::other_way(&witness, m.how)));
     let proof = mechanism.as_ref().map_or(&[][..], |found| &found.evidence);
     let story = selection::select(&witness, proof);
     Explanation {
-        verdict: sentence::verdict(&witness),
+        verdict: headline(&witness),
         assumptions,
         mechanism,
         causes: cause::sentences(finding),
-        ledger: sentence::ledger(finding),
+        ledger: assumption::ledger(finding),
         arguments: argument::arguments(&witness),
         story,
     }

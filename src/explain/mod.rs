@@ -5,17 +5,19 @@
 //! Explain runs nothing: the finding contains the reruns.
 
 pub mod argument;
+pub mod assumption;
 pub mod cause;
-pub(crate) mod chapter;
 mod deed;
+pub mod evidence;
 pub mod experiment;
 pub mod explanation;
 pub mod finding;
+pub mod headline;
 pub(crate) mod hold;
 pub(crate) mod life;
 pub mod mechanism;
+pub mod naming;
 mod selection;
-pub mod sentence;
 pub mod story;
 mod trial;
 pub mod witness;

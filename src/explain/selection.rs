@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::Verdict;
-use crate::explain::chapter::{
+use crate::explain::evidence::Evidence;
+use crate::explain::story::{Beat, Story, StoryLine, Weight};
+use crate::explain::story::{
     access, answer, breach, calm, grant, liveness, lost, renewal, role, strike, theft, torn,
 };
-use crate::explain::story::{Beat, Evidence, Story, StoryLine, Weight};
 use crate::explain::witness::Witness;
 
 /// The maximum number of lines of a story.

@@ -1,9 +1,25 @@
-//! A story: five to nine lines, each a sentence about events of the history.
+//! A story: five to nine lines, each a sentence about events of the history. Each file of the
+//! folder writes the lines of one side of the evidence.
+
+pub(crate) mod access;
+pub(crate) mod answer;
+pub(crate) mod breach;
+pub(crate) mod calm;
+pub(crate) mod grant;
+pub(crate) mod liveness;
+pub(crate) mod lost;
+mod margin;
+pub(crate) mod order;
+pub(crate) mod renewal;
+pub(crate) mod role;
+pub(crate) mod strike;
+pub(crate) mod theft;
+pub(crate) mod torn;
 
 use lockstorm_platform::time::Instant;
 use serde::Serialize;
 
-use crate::history::OpId;
+use crate::explain::evidence::Evidence;
 
 /// What happened, line by line, in order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -23,24 +39,6 @@ pub struct StoryLine {
     pub text: String,
     /// The events from which it was rendered: without one of them it changes or disappears.
     pub evidence: Vec<Evidence>,
-}
-
-/// An event of a history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Evidence {
-    /// An operation, by its number.
-    Op(OpId),
-    /// A change of a key, by its index.
-    Key(usize),
-    /// An access at the resource, by its index.
-    Access(usize),
-    /// A fault interval, by its index.
-    FaultInterval(usize),
-    /// A request, by its index.
-    Request(usize),
-    /// A role change or an observation, by its index.
-    Sighting(usize),
 }
 
 /// The importance of a line, the most important first. Less important lines are folded away first.

@@ -1,12 +1,12 @@
 //! Every sentence depends on the events that it names: if one is removed, the sentence disappears.
 
 use crate::check::verdict::{Verdict, Violation};
+use crate::explain::evidence::Evidence;
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::explain::fixture;
 use crate::explain::fixture::sketch::{self, Sketch, granted};
 use crate::explain::selection::MAX_LINES;
-use crate::explain::story::Evidence;
 use crate::history::{OpKind, Outcome};
 
 /// The finding as if the event had not been recorded.

@@ -14,7 +14,7 @@ use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_platform::trace::Leg;
 
 use crate::explain::finding::Finding;
-use crate::explain::sentence::verdict_words;
+use crate::explain::naming::verdict_words;
 use crate::explore::examine::word;
 use crate::history::{History, Op, Request};
 

@@ -7,9 +7,10 @@ use lockstorm_platform::fault::{Anchor, Fault, Pattern, Verb};
 
 use crate::check::idle;
 use crate::check::verdict::{Kind, Verdict, Violation};
-use crate::explain::chapter::order;
 use crate::explain::finding::Finding;
-use crate::explain::sentence::{callers, cause};
+use crate::explain::headline::callers;
+use crate::explain::naming::cause;
+use crate::explain::story::order;
 use crate::explain::witness::{Witness, kinds};
 use crate::explore::strategy::{self, Lack};
 use crate::history::{Access, AccessKind, Missed};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::check::verdict::Verdict;
 use crate::explain::finding::{Class, Finding};
-use crate::explain::sentence::verdict_words;
+use crate::explain::naming::verdict_words;
 use crate::quantity::count;
 use crate::report::content::Table;
 use crate::report::markdown;

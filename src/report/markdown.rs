@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::explain::explanation::Explanation;
 use crate::explain::finding::{Expected, Finding};
-use crate::explain::sentence::{class_words, verdict_words};
+use crate::explain::naming::{class_words, verdict_words};
 use crate::quantity::moment;
 use crate::report::causes;
 use crate::report::content::{self, Table};

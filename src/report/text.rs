@@ -5,10 +5,11 @@ use std::fmt::Write;
 use lockstorm_platform::time::{Nanos, SECOND};
 
 use crate::check::verdict::{Kind, Verdict};
+use crate::explain::assumption::beyond;
 use crate::explain::experiment::{Remedied, ServiceLevel};
 use crate::explain::explanation::Explanation;
 use crate::explain::finding::Finding;
-use crate::explain::sentence::{beyond, class_words, verdict_words};
+use crate::explain::naming::{class_words, verdict_words};
 use crate::quantity::{length, list, moment, rounded};
 use crate::report::causes;
 use crate::report::content::{self, Table};

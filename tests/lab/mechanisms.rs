@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use lockstorm::cli::act;
 use lockstorm::explain::cause::sentences;
+use lockstorm::explain::evidence::Evidence;
 use lockstorm::explain::finding::{Class, Finding};
 use lockstorm::explain::mechanism::by_kind::mechanism;
 use lockstorm::explain::mechanism::how::{How, Mechanism};
-use lockstorm::explain::story::Evidence;
 use lockstorm::explain::witness::Witness;
 use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::examine;

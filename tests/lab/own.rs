@@ -5,8 +5,8 @@ use std::path::Path;
 use async_trait::async_trait;
 use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::Kind;
+use lockstorm::explain::headline::headline;
 use lockstorm::explain::mechanism::by_kind::mechanism;
-use lockstorm::explain::sentence::verdict;
 use lockstorm::explain::witness::Witness;
 use lockstorm::explore::base_plan::{base_plan, base_plan_of};
 use lockstorm::explore::examine;
@@ -262,7 +262,7 @@ fn why(lock: Algorithm, rest: &str) -> (String, String) {
     let finding = examine::classified(&lab, &scenario.plan(1));
     let witness = Witness::of(&finding);
     let how = mechanism(&witness).expect("it is violated").sentence;
-    (verdict(&witness), how)
+    (headline(&witness), how)
 }
 
 /// The acquire that takes the key over is right to do so: the pause is the reason.

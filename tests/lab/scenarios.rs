@@ -57,7 +57,7 @@ fn all() -> Vec<(Scenario, u64)> {
 /// The recorded line of a finding.
 fn line(finding: &Finding) -> String {
     let name = format!("{}@{}", finding.scenario, finding.seed);
-    let words = lockstorm::explain::sentence::verdict_words(&finding.judgement.verdict);
+    let words = lockstorm::explain::naming::verdict_words(&finding.judgement.verdict);
     let head = format!("{name} {} {}", finding.trace_hash, finding.records);
     let Some(signature) = &finding.signature else { return format!("{head} - {words}") };
     let class = signature.class.as_deref().expect("it was run again");

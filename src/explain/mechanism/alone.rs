@@ -3,6 +3,7 @@
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::{Cause, Kind, Violation};
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::{grant_of, op};
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::belief::belief;
@@ -11,7 +12,6 @@ use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::overlap;
 use crate::explain::mechanism::stuck;
 use crate::explain::mechanism::theft::stolen;
-use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, OpKind, Outcome};
 use crate::quantity::moment;

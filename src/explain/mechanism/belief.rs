@@ -4,12 +4,12 @@ use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, grant_of};
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::clock::{KnownDeadline, deadlines, disturbed, known, ops};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::{became_master, took_over};
-use crate::explain::story::Evidence;
 use crate::explain::trial;
 use crate::explain::witness::Witness;
 use crate::history::{FaultInterval, Key, Op, OpId, OpKind, Outcome};

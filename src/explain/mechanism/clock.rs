@@ -2,8 +2,8 @@
 
 use lockstorm_platform::time::{Clock, Line, Nanos};
 
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::StoryHold;
-use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{FaultInterval, Op, Outcome};
 use crate::reading::moment::Moment;

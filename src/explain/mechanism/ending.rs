@@ -4,13 +4,13 @@ use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::{grant_of, op};
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::belief::lied;
 use crate::explain::mechanism::clock::{Known, disturbed, known};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::theft::stolen;
-use crate::explain::story::Evidence;
 use crate::explain::trial::is_clock_idle;
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, OpKind, Request, Seen};

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::Violation;
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
 use crate::explain::mechanism::how::{How, Mechanism};
-use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId};
 use crate::quantity::moment;

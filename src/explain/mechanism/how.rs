@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::explain::story::Evidence;
+use crate::explain::evidence::Evidence;
 use crate::promise::Bounded;
 
 /// How a violation became possible.

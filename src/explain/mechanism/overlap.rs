@@ -6,13 +6,13 @@ use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::{Kind, Violation};
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::StoryHold;
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::belief::{belief, lied};
 use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::{became_master, took_over};
-use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId};
 use crate::plan::TopologyKind;

@@ -6,11 +6,11 @@ use lockstorm_platform::time::{Instant, SECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::{Kind, Violation};
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::ending::last_set;
 use crate::explain::mechanism::how::{How, Mechanism};
-use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{History, Op, OpId, OpKind, Outcome, PROBE, PROBE_MARGIN, Request, Seen};
 use crate::ledger::node::SERVES_NOBODY;

@@ -2,7 +2,7 @@
 
 use lockstorm_platform::time::Instant;
 
-use crate::explain::story::Evidence;
+use crate::explain::evidence::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::Seen;
 use crate::reading::leaders;

@@ -2,9 +2,9 @@
 
 use lockstorm_platform::trace::{KeyChange, Leg};
 
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::{grant_of, op};
 use crate::explain::mechanism::how::{How, Mechanism};
-use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{OpId, OpKind, Request};
 use crate::quantity::length;

@@ -1,8 +1,8 @@
 //! The lane of the guarded resource: a dot for each access, filled if it was accepted.
 
-use crate::explain::chapter::access::{is_corrupt, is_of_actor};
 use crate::explain::hold::op;
-use crate::explain::sentence::damage;
+use crate::explain::naming::damage;
+use crate::explain::story::access::{is_corrupt, is_of_actor};
 use crate::explain::witness::Witness;
 use crate::history::{Access, AccessKind};
 use crate::quantity::moment;

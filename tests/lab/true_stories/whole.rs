@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use lockstorm::check::verdict::Verdict;
-use lockstorm::explain::story::{Evidence, Story};
+use lockstorm::explain::evidence::Evidence;
+use lockstorm::explain::story::Story;
 use lockstorm::history::OpId;
 
 use lockstorm_platform::time::{Instant, MILLISECOND};

@@ -3,9 +3,9 @@
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
 
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, op};
 use crate::explain::life::StoryLife;
-use crate::explain::story::Evidence;
 use crate::explain::witness::Witness;
 use crate::history::{FaultInterval, Op};
 use crate::plan::TopologyKind;

@@ -4,9 +4,10 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::nearest_miss::NearestMiss;
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::StoryHold;
 use crate::explain::life::StoryLife;
-use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Access, Seen, Sighting};
 use crate::quantity::{moment, rounded};

@@ -1,6 +1,7 @@
 //! The breaches of the contract: what the lock did that no lock may do.
 
-use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::evidence::Evidence;
+use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 
 /// The first breaches of the contract, one of each kind.

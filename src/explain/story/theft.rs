@@ -6,10 +6,11 @@ use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
-use crate::explain::chapter::{grant, lost, order};
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, grant_of, op};
 use crate::explain::life::StoryLife;
-use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::story::{Beat, Weight};
+use crate::explain::story::{grant, lost, order};
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId, OpKind, Seen};
 use crate::quantity::{length, list};

@@ -5,10 +5,11 @@ use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Instant;
 
 use crate::check::verdict::{Kind, Violation};
-use crate::explain::chapter::order;
+use crate::explain::evidence::Evidence;
 use crate::explain::experiment::OtherEffect;
 use crate::explain::life::StoryLife;
-use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::story::order;
+use crate::explain::story::{Beat, Weight};
 use crate::explain::trial::acts;
 use crate::explain::witness::Witness;
 use crate::history::{FaultInterval, Op, OpKind};

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
-use crate::explain::chapter::strike::{acted_at, described, outages};
-use crate::explain::chapter::{access, margin, role, theft};
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::StoryHold;
 use crate::explain::life::StoryLife;
-use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::story::strike::{acted_at, described, outages};
+use crate::explain::story::{Beat, Weight};
+use crate::explain::story::{access, margin, role, theft};
 use crate::explain::witness::Witness;
 use crate::history::{FaultInterval, Op, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};

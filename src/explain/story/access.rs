@@ -1,8 +1,9 @@
 //! What the grants of the headline violation did to the guarded resource.
 
 use crate::check::verdict::Kind;
-use crate::explain::sentence::damage;
-use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::evidence::Evidence;
+use crate::explain::naming::damage;
+use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Access, AccessKind};
 use crate::plan::WorkloadKind;

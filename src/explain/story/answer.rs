@@ -6,8 +6,9 @@ use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::Leg;
 
 use crate::check::verdict::Kind;
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, grant_of};
-use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::{Answers, Witness};
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use crate::quantity::{count, list, moment};

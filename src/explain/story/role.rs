@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use lockstorm_platform::time::{Instant, Nanos, SECOND};
 use lockstorm_platform::trace::Sight;
 
-use crate::explain::chapter::{order, strike};
-use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::evidence::Evidence;
+use crate::explain::story::{Beat, Weight};
+use crate::explain::story::{order, strike};
 use crate::explain::witness::Witness;
 use crate::history::{Seen, Sighting};
 use crate::quantity::{length, list};

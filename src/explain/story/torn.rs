@@ -3,8 +3,9 @@
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{KeyChange, Leg};
 
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::{grant_of, op};
-use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{OpId, Request};
 use crate::reading::tries::{KEYLESS, tries};

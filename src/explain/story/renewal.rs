@@ -3,8 +3,9 @@
 use lockstorm_platform::trace::Leg;
 
 use crate::check::verdict::{Kind, Violation};
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
-use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{OpKind, Outcome};
 use crate::quantity::{list, moment};

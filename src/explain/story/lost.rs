@@ -3,9 +3,10 @@
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::Kind;
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
-use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::quantity::moment;
 use crate::reading::leaders;

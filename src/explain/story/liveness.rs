@@ -6,11 +6,12 @@ use lockstorm_platform::time::Stamp;
 use lockstorm_platform::trace::Leg;
 
 use crate::check::verdict::Kind;
-use crate::explain::chapter::grant::{early_key, granted};
-use crate::explain::chapter::theft::comes_back;
+use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
-use crate::explain::story::{Beat, Evidence, Weight};
+use crate::explain::story::grant::{early_key, granted};
+use crate::explain::story::theft::comes_back;
+use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};

@@ -1,0 +1,58 @@
+//! Verdicts, classes, kinds and damages as words.
+
+use crate::check::verdict::{Cause, Kind, Verdict};
+use crate::explain::finding::Finding;
+use crate::explain::witness::kinds;
+use crate::plan::WorkloadKind;
+
+/// The kinds of a verdict as words, or the verdict itself.
+pub fn verdict_words(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Holds => "holds".to_owned(),
+        Verdict::Unknown(_) => "unknown".to_owned(),
+        Verdict::Violated(_) => {
+            kinds(verdict).iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// The class of a finding, in words.
+pub fn class_words(finding: &Finding) -> String {
+    let Some(class) = &finding.class else { return String::new() };
+    let own = kinds(&finding.judgement.verdict);
+    let is_here = class.in_model.iter().any(|kind| own.contains(kind));
+    match (class.in_model.is_empty(), class.out_of_model.is_empty()) {
+        (true, _) => "out of the lock's model".to_owned(),
+        (false, true) => "in the lock's model: a bug".to_owned(),
+        (false, false) => format!(
+            "in the lock's model: a bug ({}{}); out of it: {}",
+            words(&class.in_model),
+            if is_here { "" } else { ", not in this run, but without what broke here" },
+            words(&class.out_of_model)
+        ),
+    }
+}
+
+/// Kinds as words.
+pub fn words(kinds: &[Kind]) -> String {
+    kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
+}
+
+/// The name of a corruption under the plan's workload.
+pub fn damage(workload: WorkloadKind) -> &'static str {
+    match workload {
+        WorkloadKind::Counter => "an update was lost",
+        WorkloadKind::Stock => "an item was sold twice",
+        WorkloadKind::AppendLog => "a stale entry was accepted",
+    }
+}
+
+/// The cause of a corruption, for a table.
+pub fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Overlap => "two holds overlapped",
+        Cause::InFlight => "a write arrived after its hold",
+        Cause::Caller => "a caller without a grant",
+        Cause::None => "no cause was found",
+    }
+}
