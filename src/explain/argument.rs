@@ -42,7 +42,7 @@ fn name(op: &Op) -> String {
         OpKind::Write { .. } => "write",
         OpKind::Append { .. } => "append",
     };
-    format!("{}'s {what} of {}", op.caller, moment(op.call.at))
+    format!("{}'s {what} at {}", op.caller, moment(op.call.at))
 }
 
 /// Whether the first turn can end only after the second must have begun.

@@ -124,7 +124,7 @@ fn broken_contract(witness: &Witness<'_>, violation: &Violation) -> String {
             let op = breach.op.and_then(|id| op(witness.history(), id));
             let op = op.filter(|op| op.ret.is_none_or(|ret| ret.instant() >= breach.at));
             let call = op.map_or_else(String::new, |op| {
-                format!(" in its {} of {}", op.kind.noun(), moment(op.call.at))
+                format!(" in its {} at {}", op.kind.noun(), moment(op.call.at))
             });
             format!("The lock of {} broke its contract{call}: {}", breach.process, breach.text())
         },

@@ -224,16 +224,16 @@ pub fn renewal(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
     let given_back = witness.reading.releases(grant).filter_map(done).min();
     let text = match given_back.filter(|back| *back < extend.call.instant()) {
         Some(back) => format!(
-            "{who}'s renewal of {} began after its release had returned at {}.",
+            "{who}'s renewal at {} began after its release had returned at {}.",
             moment(extend.call.at),
             moment(back.at)
         ),
         None if witness.release(violation).is_none() => {
             let at = moment(extend.call.at);
-            format!("{who}'s renewal of {at} set the key again after it had ended.")
+            format!("{who}'s renewal at {at} set the key again after it had ended.")
         }
         None => format!(
-            "{who}'s renewal of {} was under way when its release returned, and was applied \
+            "{who}'s renewal at {} was under way when its release returned, and was applied \
              afterwards.",
             moment(extend.call.at)
         ),
@@ -370,8 +370,8 @@ fn of_older(witness: &Witness<'_>, release: &Op) -> Option<Mechanism> {
         (key.by == Some(release.id) && is_older).then_some((index, key, owner))
     })?;
     let text = format!(
-        "{}'s release of {} deleted the key of its acquire of {} on {}, as if it were that of its \
-         acquire of {}.",
+        "{}'s release at {} deleted the key of its acquire at {} on {}, as if it were that of its \
+         acquire at {}.",
         release.caller,
         moment(release.call.at),
         moment(older.call.at),
@@ -413,7 +413,7 @@ fn denied(witness: &Witness<'_>, mut ops: impl Iterator<Item = OpId>) -> Option<
         Some((release, index))
     })?;
     let text = format!(
-        "{}'s release of {} deleted its key, and reported that nothing was its own.",
+        "{}'s release at {} deleted its key, and reported that nothing was its own.",
         release.caller,
         moment(release.call.at)
     );
@@ -433,7 +433,7 @@ fn undone(witness: &Witness<'_>, mut ops: impl Iterator<Item = OpId>) -> Option<
         lied.then_some(release)
     })?;
     let text = format!(
-        "{}'s release of {} returned as done, and left the lock's key as it was.",
+        "{}'s release at {} returned as done, and left the lock's key as it was.",
         release.caller,
         moment(release.call.at)
     );

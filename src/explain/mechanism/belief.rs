@@ -121,7 +121,7 @@ fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Opti
     let became =
         if key.at < led { became.to_owned() } else { became.replacen("was", "had been", 1) };
     let text = format!(
-        "{}'s renewal of {} on {} never reached {}, which {became} at {}.",
+        "{}'s renewal at {} on {} never reached {}, which {became} at {}.",
         hold.grant.caller,
         moment(last.call.at),
         key.node,
@@ -180,7 +180,7 @@ fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<
         OpKind::Extend { .. } => ("renewal", moment(own.call.at)),
         _ => (own.kind.noun(), moment(own.call.at)),
     };
-    let text = format!("{node} was started again without {who}'s {what} of {at}.");
+    let text = format!("{node} was started again without {who}'s {what} at {at}.");
     let evidence = vec![Evidence::Op(own.id), Evidence::Key(renewed), Evidence::Key(back)];
     Some(Mechanism::new(How::Forgotten, text, evidence))
 }
@@ -400,11 +400,11 @@ fn unsent(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Optio
     let (last, next) = (before.last(), after.first());
     let since = match (last, next) {
         (_, Some(op)) => format!(
-            "the next renewal of it, of {}, began only after the end of the lease",
+            "the next renewal of it, at {}, began only after the end of the lease",
             moment(op.call.at)
         ),
         (Some(op), None) => {
-            format!("after that of {} no renewal of it was sent", moment(op.call.at))
+            format!("after the one at {} no renewal of it was sent", moment(op.call.at))
         }
         (None, None) => "no renewal of it was sent".to_owned(),
     };
@@ -437,7 +437,7 @@ fn renewal(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Me
     if let Some((index, request)) = refused {
         let what = request.answer.as_deref().unwrap_or("an error");
         let text = format!(
-            "{} answered the {} of {who}'s {extend} of {} with {what}, and its lease ran out.",
+            "{} answered the {} of {who}'s {extend} at {} with {what}, and its lease ran out.",
             request.to,
             request.command,
             moment(last.call.at)
@@ -452,7 +452,7 @@ fn renewal(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Me
         _ => return None,
     };
     let text =
-        format!("{who}'s {extend} of {} {what}, and its lease ran out.", moment(last.call.at));
+        format!("{who}'s {extend} at {} {what}, and its lease ran out.", moment(last.call.at));
     Some(Mechanism::new(How::RenewalFailed, text, vec![Evidence::Op(last.id)]))
 }
 
@@ -472,7 +472,7 @@ fn waiting(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Opti
     let is_meanwhile = op.call.at <= ran_out && ran_out <= end(op);
     let while_it = if is_meanwhile { "meanwhile" } else { "under its work" };
     let text = format!(
-        "{}'s {} of {} took {}, and its {what} ran out {while_it}.",
+        "{}'s {} at {} took {}, and its {what} ran out {while_it}.",
         hold.grant.caller,
         op.kind.noun(),
         moment(op.call.at),

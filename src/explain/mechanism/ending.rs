@@ -64,7 +64,7 @@ pub fn ending(witness: &Witness<'_>, life: &StoryLife, owner: OpId, by: Moment) 
         (_, Some(by)) if takes_over(witness, owner, key, by) => KeyEnding::RanOut,
         (KeyChange::Changed, Some(by)) => {
             let text = format!(
-                "{}'s {} of {} took over {whose}'s key on {node}, whose lease was not over.",
+                "{}'s {} at {} took over {whose}'s key on {node}, whose lease was not over.",
                 by.caller,
                 by.kind.noun(),
                 moment(by.call.at)
@@ -193,7 +193,7 @@ fn hand(
     whose: &str,
 ) -> (How, String) {
     let node = &life.node;
-    let request = format!("{}'s {} of {}", by.caller, by.kind.noun(), moment(by.call.at));
+    let request = format!("{}'s {} at {}", by.caller, by.kind.noun(), moment(by.call.at));
     match change {
         KeyChange::Set => {
             (How::Overwritten, format!("{request} set the key on {node}, over {whose}'s."))
@@ -211,7 +211,7 @@ fn hand(
 /// The same for a key that an older release of its owner had counted down before.
 fn twice(old: &Op, by: &Op, life: &StoryLife) -> (How, String) {
     let text = format!(
-        "{}'s release of {} counted down its own newer key on {}, and its {} of {} deleted it.",
+        "{}'s release at {} counted down its own newer key on {}, and its {} at {} deleted it.",
         old.caller,
         moment(old.call.at),
         life.node,

@@ -109,7 +109,7 @@ fn stayed_late(witness: &Witness<'_>) -> Option<Mechanism> {
         return Some(found);
     }
     let text = format!(
-        "{}'s release of {} failed, and its key stayed on {} {until}.",
+        "{}'s release at {} failed, and its key stayed on {} {until}.",
         release.caller,
         moment(release.call.at),
         life.node,
@@ -204,7 +204,7 @@ fn own_key(witness: &Witness<'_>) -> Option<Mechanism> {
         Some((life, owner))
     })?;
     let text = format!(
-        "The probe's own acquire of {} had set the key on {} and returned as unknown: its acquire \
+        "The probe's own acquire at {} had set the key on {} and returned as unknown: its acquire \
          of {} met that key.",
         moment(first.call.at),
         life.node,
@@ -259,7 +259,7 @@ fn never_back(witness: &Witness<'_>) -> Option<Mechanism> {
     // The probe's own operation explains its failure; that of another caller may be unrelated.
     let op = ops().filter(|op| op.process == PROBE).find(lives).or_else(|| ops().find(lives))?;
     let text =
-        format!("{}'s {} of {} never returned.", op.caller, op.kind.noun(), moment(op.call.at));
+        format!("{}'s {} at {} never returned.", op.caller, op.kind.noun(), moment(op.call.at));
     Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(op.id)]))
 }
 
@@ -294,7 +294,7 @@ fn unreached(witness: &Witness<'_>) -> Option<Mechanism> {
     let text = match probes.any(|op| is_answered_in_time(witness, op)) {
         true => {
             let at = moment(last.call.at);
-            format!("No request of the probe's last acquire, of {at}, was answered in time.")
+            format!("No request of the probe's last acquire, at {at}, was answered in time.")
         }
         false => "No request of the probe was answered in time.".to_owned(),
     };
@@ -309,7 +309,7 @@ fn long_unreached(witness: &Witness<'_>) -> Option<Mechanism> {
     let is_unanswered = |op: &&&Op| !is_answered_in_time(witness, op);
     let unanswered: Vec<&&Op> = earlier.iter().filter(is_unanswered).collect();
     let text = format!(
-        "Of {} of the probe before that of {}, {} had no request answered in time.",
+        "Of {} of the probe before the one at {}, {} had no request answered in time.",
         count(earlier.len() as u64, "acquire"),
         moment(last.call.at),
         unanswered.len(),
@@ -358,7 +358,7 @@ fn too_short(witness: &Witness<'_>) -> Option<Mechanism> {
         return None;
     }
     let text = format!(
-        "The probe's acquire of {} set the key on {} and gave it back itself: too little was left \
+        "The probe's acquire at {} set the key on {} and gave it back itself: too little was left \
          of its lease for what is to be done under it.",
         moment(last.call.at),
         list(&nodes.into_iter().map(str::to_owned).collect::<Vec<_>>())
@@ -394,7 +394,7 @@ fn short_of_votes(witness: &Witness<'_>) -> Option<Mechanism> {
         return None;
     }
     let text = format!(
-        "The probe's acquire of {} got replies to {in_time} of its {} in time, and never knew of \
+        "The probe's acquire at {} got replies to {in_time} of its {} in time, and never knew of \
          {} nodes at once that had let it in.",
         moment(last.call.at),
         count(own.len() as u64, "request"),

@@ -46,7 +46,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         }
         _ => match by {
             Some(op) => {
-                let hand = format!("{}'s {} of {}", op.caller, op.kind.noun(), moment(op.call.at));
+                let hand = format!("{}'s {} at {}", op.caller, op.kind.noun(), moment(op.call.at));
                 let does = match key.change {
                     KeyChange::Deleted => "deletes",
                     KeyChange::Changed => "takes over",

@@ -54,7 +54,7 @@ pub fn beat(witness: &Witness<'_>) -> Option<Beat> {
         }
         false => {
             let (end, under) = (over.after_the_write(node), moment(hold.from.at));
-            format!("The nearest miss: {who} writes {by} before {end}, under its grant of {under}.")
+            format!("The nearest miss: {who} writes {by} before {end}, under its grant at {under}.")
         }
     };
     Some(Beat::new(Weight::Crux, access.at, text, evidence))

@@ -4,7 +4,7 @@ use lockstorm_platform::fault::{Fault, MAX_LENGTH, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::ledger::part::Strikes;
-use crate::lock::catalogue::ALGORITHMS;
+use crate::lock::catalogue::{self, ALGORITHMS};
 use crate::lock::config::{LockConfig, WaitShape};
 use crate::plan::extend::Extend;
 use crate::plan::{FenceMode, FenceOn, MinReplicas, Plan, TopologyKind};
@@ -174,7 +174,7 @@ pub fn min_replicas(plan: &Plan) -> Option<Plan> {
 /// One vote more than a majority, or than the plan requires. `None` if there are fewer nodes than
 /// votes.
 pub fn more_votes(plan: &Plan) -> Option<Plan> {
-    let is_quorum = plan.lock.algorithm.starts_with("redlock");
+    let is_quorum = catalogue::find(&plan.lock.algorithm).is_some_and(|lock| lock.queries_all);
     let nodes = plan.topology.masters();
     let quorum = plan.lock.quorum.unwrap_or(nodes / 2 + 1).max(nodes / 2) + 1;
     let fits = is_quorum && quorum <= nodes;

@@ -335,13 +335,13 @@ const NEAREST: [(&str, States); 15] = [
         States::Older,
     ),
     (
-        "{who} writes {length} before an older key on {node} is removed, under its grant of \
+        "{who} writes {length} before an older key on {node} is removed, under its grant at \
          {moment}",
         States::Older,
     ),
     ("{who} writes {length} after its key on {node} was gone; nobody else was let in", States::Own),
     (
-        "{who} writes {length} before {node} leads again without its key, under its grant of \
+        "{who} writes {length} before {node} leads again without its key, under its grant at \
          {moment}",
         States::Own,
     ),
@@ -350,7 +350,7 @@ const NEAREST: [(&str, States); 15] = [
         States::Older,
     ),
     (
-        "{who} writes {length} before an older key on {node} is over, under its grant of {moment}",
+        "{who} writes {length} before an older key on {node} is over, under its grant at {moment}",
         States::Older,
     ),
     ("{who} writes {length} after its key on {node} was over; nobody else was let in", States::Own),
@@ -363,26 +363,26 @@ const NEAREST: [(&str, States); 15] = [
         States::Lacking,
     ),
     (
-        "{who} writes {length} before {node} runs again without its key, under its grant of \
+        "{who} writes {length} before {node} runs again without its key, under its grant at \
          {moment}",
         States::Lacking,
     ),
     (
-        "{who} writes {length} before its key on {node} would have been over, under its grant of \
+        "{who} writes {length} before its key on {node} would have been over, under its grant at \
          {moment}",
         States::Own,
     ),
     (
-        "{who} writes {length} before its key on {node} is removed, under its grant of {moment}",
+        "{who} writes {length} before its key on {node} is removed, under its grant at {moment}",
         States::Own,
     ),
     (
-        "{who} writes {length} before its key on {node} is taken over, under its grant of \
+        "{who} writes {length} before its key on {node} is taken over, under its grant at \
          {moment}",
         States::Own,
     ),
     (
-        "{who} writes {length} before {node} leads without its key, under its grant of {moment}",
+        "{who} writes {length} before {node} leads without its key, under its grant at {moment}",
         States::Lacking,
     ),
     (

@@ -349,9 +349,9 @@ fn lost_early(facts: &Facts, sentence: &Sentence) -> Truth {
             .filter(|names| runs(facts, names[0], sentence.at))
             .is_some_and(|names| is_over_now(facts, sentence.at, names[0], names[1]));
     let hands = [
-        ("{who}'s {word} of {moment} deletes {who}'s key on {node}", KeyChange::Deleted),
-        ("{who}'s {word} of {moment} overwrites {who}'s key on {node}", KeyChange::Set),
-        ("{who}'s {word} of {moment} takes over {who}'s key on {node}", KeyChange::Changed),
+        ("{who}'s {word} at {moment} deletes {who}'s key on {node}", KeyChange::Deleted),
+        ("{who}'s {word} at {moment} overwrites {who}'s key on {node}", KeyChange::Set),
+        ("{who}'s {word} at {moment} takes over {who}'s key on {node}", KeyChange::Changed),
     ];
     let is_by = |names: &[&str], key: &Key, change| {
         let op = key.by.and_then(|by| facts.op(by)).ok_or("nobody ends it")?;
