@@ -1,9 +1,10 @@
-//! The assumptions of a lock in words: which were breached, by what, and what went away without
-//! that.
+//! The assumptions of a lock in words: which ones were breached, by what, and which violations
+//! disappear without that.
 
 use crate::check::verdict::{Kind, Verdict};
+use crate::explain::blame::also_broken;
 use crate::explain::cause::{leaves_time, replaced_words};
-use crate::explain::deed::{amount, breached_by, deeds};
+use crate::explain::deed::{amount, deeds};
 use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::mechanism::how::How;
 use crate::explain::naming::words;
@@ -35,9 +36,9 @@ pub fn other_way(witness: &Witness<'_>, how: How) -> Option<String> {
     let finding = witness.finding;
     let class = finding.class.as_ref().filter(|class| class.in_model.is_empty())?;
     let strained = how.strains();
-    let is_notified = class.broken.iter().any(|broken| strained.contains(&broken.what));
+    let is_stated = class.broken.iter().any(|broken| strained.contains(&broken.what));
     let mut breaches = finding.breaches.iter().filter(|breach| strained.contains(&breach.what));
-    let broken = BrokenAssumption::from(breaches.next().filter(|_| !is_notified)?);
+    let broken = BrokenAssumption::from(breaches.next().filter(|_| !is_stated)?);
     let (bound, deeds) = (bound(broken.what, broken.bound), deeds(witness, &broken));
     Some(format!(
         "{bound}: {deeds}; the violation came about in this way here, and without it arises in \
@@ -86,7 +87,7 @@ pub fn ledger(finding: &Finding) -> Vec<String> {
         let said = bound(assumption.what, assumption.bound);
         let is_broken = finding.breaches.iter().any(|breach| breach.what == assumption.what);
         match holds && is_broken {
-            true => format!("{said}: this run exceeded it without harm."),
+            true => format!("{said}: this run broke it, without harm."),
             false => format!("{said}."),
         }
     };
@@ -103,7 +104,7 @@ pub fn beyond(finding: &Finding) -> Vec<String> {
     let holds = finding.judgement.verdict == Verdict::Holds;
     let beyond = finding.breaches.iter().filter(|_| holds).map(|breach| {
         let said = bound(breach.what, breach.bound);
-        format!("{said}: this run exceeded it without harm.")
+        format!("{said}: this run broke it, without harm.")
     });
     let mut sentences: Vec<String> = beyond.collect();
     sentences.dedup();
@@ -124,24 +125,19 @@ fn broken_sentence(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
         (false, true) => format!("; {away} nothing is violated"),
         (false, false) => format!("; {away} there is no {}", all_of(&broken.goes, "or")),
     };
-    let beside = match (without.as_str(), &broken.faults[..]) {
-        ("", _) => "",
-        _ if !breaks_another(witness, broken) => "",
-        (_, [_]) => " (the same fault broke another assumption as well)",
-        _ => " (at least one of these faults broke another assumption as well)",
-    };
+    let beside = if without.is_empty() { String::new() } else { beside(witness, broken) };
     format!("{}: {}{without}{beside}.", bound(broken.what, broken.bound), deeds(witness, broken))
 }
 
-/// Whether a fault that broke this assumption broke another one in the run as well: the trial that
-/// removed it removed both breaches.
-fn breaks_another(witness: &Witness<'_>, broken: &BrokenAssumption) -> bool {
-    let own = breached_by(witness, broken.what).unwrap_or_default();
-    let mut others = witness.finding.breaches.iter().filter(|breach| breach.what != broken.what);
-    others.any(|other| {
-        let faults = breached_by(witness, other.what).unwrap_or_default();
-        faults.iter().any(|fault| own.contains(fault))
-    })
+/// What else the faults of a broken assumption broke in the run: a trial removes both at once.
+fn beside(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
+    let also = also_broken(witness, broken);
+    let bounds: Vec<String> = also.iter().map(|(what, most)| bound(*what, *most)).collect();
+    match (&bounds[..], &broken.faults[..]) {
+        ([], _) => String::new(),
+        (_, [_]) => format!(" (the same fault also broke: {})", bounds.join("; ")),
+        _ => format!(" (at least one of these faults also broke: {})", bounds.join("; ")),
+    }
 }
 
 /// A list of kinds.
@@ -168,8 +164,8 @@ fn either_sentence(witness: &Witness<'_>, class: &Class, either: &Either) -> Str
         };
         let each: Vec<String> = each.collect();
         return format!(
-            "{head}{}; take all of these away, and {what}; no single one of them makes the \
-             difference.",
+            "{head}{}; take all of these away, and {what}; preventing one of these breaches alone \
+             is not enough.",
             list(&each)
         );
     }

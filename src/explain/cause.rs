@@ -377,15 +377,15 @@ pub fn threshold_words(threshold: &Threshold) -> String {
     let more = again("holds", &threshold.holds_again, high)
         + &again("breaks", &threshold.breaks_again, low);
     let is_least = threshold.holds.abs() > threshold.breaks.abs();
-    let bound = match threshold.bound.filter(|bound| *bound != threshold.holds) {
-        Some(bound) => format!(
-            "; the lock promises {} {} at any moment with the slowest messages; this figure is for \
-             this run",
-            if is_least { "at least" } else { "at most" },
+    let bound = threshold.bound.filter(|bound| *bound != threshold.holds);
+    let bound = bound.map_or_else(String::new, |bound| {
+        format!(
+            "; these figures are of this run, and the lock promises to hold {} {} at any moment \
+             with the slowest messages",
+            if is_least { "from" } else { "up to" },
             amount(bound)
-        ),
-        None => String::new(),
-    };
+        )
+    });
     // A reader quotes the first figure, so it is the farthest one tried that breaks.
     let sooner = match (threshold.breaks_again.iter(), is_least) {
         (again, true) => again.max_by_key(|value| value.abs()).map(|value| (value, "still")),
@@ -402,8 +402,7 @@ pub fn threshold_words(threshold: &Threshold) -> String {
     format!("{sooner}{holds} {tests}, {breaks} breaks{way}{later}{more}{bound}")
 }
 
-/// The result that all tried values of a figure have in common: `something is violated with every
-/// value tried from 100 ms to 60 s`. A single value is not called a range.
+/// The result that all tried values of a figure share. A single value is not called a range.
 pub fn range_words(steady: &Steady) -> String {
     let (what, each) = match steady.is_violated {
         true => ("something", "every"),
@@ -456,9 +455,12 @@ mod tests {
             threshold_words(&Threshold { bound: Some(bound), ..threshold(holds, breaks) })
         };
         let pause = with(9_595 * MS, 9_596 * MS, 1_818 * MS);
-        assert!(pause.contains("; the lock promises at most 1.818 s at any moment"), "{pause}");
+        assert!(
+            pause.contains(", and the lock promises to hold up to 1.818 s at any moment"),
+            "{pause}"
+        );
         let down = with(5_021 * MS, 5_020 * MS, 30_000 * MS);
-        assert!(down.contains("; the lock promises at least 30 s at any moment"), "{down}");
+        assert!(down.contains(", and the lock promises to hold from 30 s at any moment"), "{down}");
     }
 
     #[test]

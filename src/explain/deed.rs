@@ -2,8 +2,10 @@
 
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Target, Verb};
+use lockstorm_platform::network::max_outage_delay;
 use lockstorm_platform::time::Nanos;
 
+use crate::explain::blame::causes;
 use crate::explain::cause::subject;
 use crate::explain::finding::{BrokenAssumption, Finding};
 use crate::explain::witness::Witness;
@@ -11,12 +13,24 @@ use crate::history::FaultInterval;
 use crate::ledger::part::Part;
 use crate::promise::Bounded;
 use crate::quantity::{count, figure, length, list, rate, signed};
-use crate::reading::leaders;
 use crate::workload::{first_request, usual_message, work};
 
-/// The faults that breached an assumption.
+/// What breached an assumption: faults and initial conditions, and what would have without those.
 pub fn deeds(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
-    let mut deeds = by_faults(witness, broken);
+    let causes = causes(witness, broken);
+    let breached = breached(witness, broken, &causes);
+    match others(witness, broken, &causes) {
+        None => breached,
+        Some(others) if causes.is_empty() && broken.initial.is_empty() => {
+            format!("{others}, without other faults")
+        }
+        Some(others) => format!("{breached} (without that, {others} would have)"),
+    }
+}
+
+/// What breached an assumption in this run.
+fn breached(witness: &Witness<'_>, broken: &BrokenAssumption, causes: &[&FaultInterval]) -> String {
+    let mut deeds = by_faults(witness, broken, causes);
     match (broken.what, broken.bound) {
         // A lease without time for work is stated once, whichever settings would change that.
         (Bounded::Work, 0) => deeds.push(no_time(witness.finding, broken)),
@@ -46,65 +60,46 @@ pub fn deeds(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
     }
 }
 
-/// What each fault did. Those that breached nothing in this run come last.
-fn by_faults(witness: &Witness<'_>, broken: &BrokenAssumption) -> Vec<String> {
-    let breached_by = breached_by(witness, broken.what);
-    let is_cause = |interval: &&FaultInterval| {
-        breached_by.as_ref().is_none_or(|faults| faults.contains(&interval.fault))
-    };
-    let struck = broken.faults.iter().filter_map(|fault| interval(witness, *fault));
-    let (causes, others): (Vec<_>, Vec<_>) = struck.partition(is_cause);
-    let all = || causes.iter().chain(&others);
-    let which = |interval: &FaultInterval| {
-        let word = interval.verb.word();
-        let mut like = all().filter(|o| o.target == interval.target && o.verb.word() == word);
-        let is_alone = like.nth(1).is_none();
-        if is_alone { String::new() } else { format!(" (fault {})", interval.fault) }
-    };
-    let caused = causes.iter().map(|interval| {
+/// What each fault did that breached the assumption in this run.
+fn by_faults(
+    witness: &Witness<'_>,
+    broken: &BrokenAssumption,
+    causes: &[&FaultInterval],
+) -> Vec<String> {
+    let deeds = causes.iter().map(|interval| {
         let over = witness.reading.is_over_at(interval);
         let lasted = interval.to.map(|_| over.at.saturating_sub(interval.from.at));
-        let strikes = all().filter(|other| other.target == interval.target).count();
-        deed(broken, (interval, lasted), (&which(interval), strikes))
+        let strikes = causes.iter().filter(|other| other.target == interval.target).count();
+        deed(broken, (interval, lasted), (&which(witness, interval), strikes))
     });
-    let without = others.iter().map(|interval| {
-        let word = interval.verb.word();
-        format!("{word}{} of {} (only without the others)", which(interval), interval.target)
-    });
-    let deeds: Vec<String> = caused.chain(without).collect();
+    let deeds: Vec<String> = deeds.collect();
     if broken.what == Bounded::AmnesiacRestart { outages(deeds) } else { deeds }
 }
 
-/// The faults that breached an assumption in the run itself; `None` if the run kept it. Trials
-/// without other faults may blame one that breached nothing here.
-pub fn breached_by(witness: &Witness<'_>, what: Bounded) -> Option<Vec<u32>> {
-    let finding = witness.finding;
-    let own = || finding.breaches.iter().filter(|breach| breach.what == what);
-    own().next()?;
-    let seen: Vec<u32> =
-        own().flat_map(|breach| &breach.parts).filter_map(|part| part.fault()).collect();
-    if !seen.is_empty() {
-        return Some(seen);
-    }
-    // The run shows that it was breached and not by which fault: then by those that trials blame.
-    let broken = finding.class.iter().flat_map(|class| &class.broken);
-    let blamed = broken.filter(|broken| broken.what == what).flat_map(|broken| &broken.faults);
-    let until = match what {
-        Bounded::Failover => last_promotion(witness),
-        _ => Nanos::MAX,
+/// The faults that breached nothing in this run, and would have without those that did.
+fn others(
+    witness: &Witness<'_>,
+    broken: &BrokenAssumption,
+    causes: &[&FaultInterval],
+) -> Option<String> {
+    let is_other = |interval: &&FaultInterval| {
+        let is_cause = causes.iter().any(|cause| cause.fault == interval.fault);
+        broken.faults.contains(&interval.fault) && !is_cause
     };
-    let began = |fault: u32| interval(witness, fault).map_or(Nanos::MAX, |found| found.from.at);
-    Some(blamed.copied().filter(|fault| began(*fault) <= until).collect())
+    let others = witness.finding.history.fault_intervals.iter().filter(is_other);
+    let others = others.map(|interval| {
+        format!("{}{} of {}", interval.verb.word(), which(witness, interval), interval.target)
+    });
+    let others: Vec<String> = others.collect();
+    (!others.is_empty()).then(|| list(&others))
 }
 
-/// The interval of a fault; `None` if it never struck.
-fn interval<'a>(witness: &Witness<'a>, fault: u32) -> Option<&'a FaultInterval> {
-    witness.finding.history.fault_intervals.iter().find(|interval| interval.fault == fault)
-}
-
-/// When a replica last became master; 0 if none did.
-fn last_promotion(witness: &Witness<'_>) -> Nanos {
-    leaders::promoted(&witness.reading).last().map_or(0, |led| led.at.at)
+/// The number of a fault, if several of its kind struck its target.
+fn which(witness: &Witness<'_>, interval: &FaultInterval) -> String {
+    let word = interval.verb.word();
+    let all = witness.finding.history.fault_intervals.iter();
+    let like = all.filter(|o| o.target == interval.target && o.verb.word() == word);
+    if like.count() == 1 { String::new() } else { format!(" (fault {})", interval.fault) }
 }
 
 /// Merges the equal texts of overlapping outages into one, with the number of faults.
@@ -157,7 +152,7 @@ fn deed(
     match broken.what {
         Bounded::ClientPause if matches!(who, Target::Links { .. }) => format!("{word} on {who}"),
         Bounded::ClientPause => {
-            let (lasted, most) = (lasted.unwrap_or(broken.actual), length(broken.actual));
+            let lasted = lasted.unwrap_or(broken.actual);
             // A pause also ends when its process dies, which may be before the interval ends.
             let lasted = match interval.verb {
                 Verb::Pause => lasted.min(broken.actual),
@@ -167,8 +162,9 @@ fn deed(
                 (false, _) => format!("{who} stood still for {}", length(lasted)),
                 (true, true) => format!("{who}'s machine slept for {}", length(lasted)),
                 (true, false) => format!(
-                    "{who}'s machine slept for {}, and what it missed comes up to {most} late",
-                    length(lasted)
+                    "{who}'s machine slept for {}, and what it missed comes up to {} late",
+                    length(lasted),
+                    length(max_outage_delay(lasted).min(broken.actual))
                 ),
             }
         }

@@ -1,6 +1,6 @@
 //! All that is known about one run, as one plain value from which a report is made.
 //!
-//! Nothing here is computed. Explore fills it in; [`crate::explain`] reads it.
+//! Explore fills it in; [`crate::explain`] reads it.
 
 use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ pub struct Finding {
     pub trace_hash: String,
     /// Records that the trace hash covers.
     pub records: u64,
-    /// The engine that drove the world: `event`.
+    /// The engine that drove the world, as `--engine` names it.
     pub engine: String,
     /// What happened.
     pub history: History,

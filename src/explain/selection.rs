@@ -1,7 +1,8 @@
 //! The selection of the lines of a story.
 //!
-//! The chapters offer beats, each with a weight. The nine most important appear in order of time,
-//! the others are folded away. If two beats show the same event, the more important one is kept.
+//! Each file of `story/` offers beats, each with a weight. The nine most important appear in order
+//! of time, the others are folded away. If two beats show the same event, the more important one is
+//! kept.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use crate::check::verdict::Verdict;
 use crate::explain::evidence::Evidence;
 use crate::explain::story::{Beat, Story, StoryLine, Weight};
 use crate::explain::story::{
-    access, answer, breach, calm, grant, liveness, lost, renewal, role, strike, theft, torn,
+    access, answer, calm, contract, grant, liveness, lost, renewal, role, strike, theft, torn,
 };
 use crate::explain::witness::Witness;
 
@@ -75,7 +76,7 @@ fn is_shown_once(witness: &Witness<'_>, event: Evidence) -> bool {
 
 fn violated(witness: &Witness<'_>) -> Vec<Beat> {
     let horizon = witness.horizon();
-    let mut beats = breach::beats(witness);
+    let mut beats = contract::beats(witness);
     beats.extend(grant::beats(witness));
     beats.extend(strike::beats(witness));
     beats.extend(theft::beats(witness));

@@ -1,10 +1,11 @@
-//! A story: five to nine lines, each a sentence about events of the history. Each file of the
-//! folder writes the lines of one side of the evidence.
+//! A story: at most nine lines, each a sentence about events of the history. The files of the
+//! folder write them, each for one side of the evidence; `order` has what several of them need for
+//! faults that act by command.
 
 pub(crate) mod access;
 pub(crate) mod answer;
-pub(crate) mod breach;
 pub(crate) mod calm;
+pub(crate) mod contract;
 pub(crate) mod grant;
 pub(crate) mod liveness;
 pub(crate) mod lost;

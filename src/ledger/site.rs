@@ -3,9 +3,7 @@
 use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::promise::Bounded;
-
-use crate::promise::Assumption;
+use crate::promise::{Assumption, Bounded};
 
 /// The figures of a plan against which the ledger compares a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -105,7 +105,7 @@ impl<'a> Section<'a> {
             };
             let fits = integer(number).and_then(|number| N::try_from(number).ok());
             let what = format!("'{key}' cannot be {number}");
-            fits.ok_or_else(|| Refusal::at(value.span(), what, "out of range"))
+            fits.ok_or_else(|| Refusal::at(value.span(), what, bound_of::<N>(number)))
         };
         self.get(key).map(read).transpose()
     }
@@ -239,6 +239,15 @@ fn id_of(entry: &DeValue) -> Option<usize> {
     let DeValue::Table(entry) = entry else { return None };
     let DeValue::Integer(id) = entry.get("id")?.get_ref() else { return None };
     integer(id)?.try_into().ok()
+}
+
+/// What a number that does not fit its type should be.
+fn bound_of<N: TryFrom<i128>>(number: &DeInteger) -> String {
+    let fits = |most: &i128| N::try_from(*most).is_ok();
+    let most = (0..i128::BITS - 1).rev().map(|bits| (1 << bits) - 1).find(fits).unwrap_or(0);
+    let least = if fits(&-1) { -most - 1 } else { 0 };
+    let is_negative = number.as_str().starts_with('-');
+    if is_negative { format!("at least {least}") } else { format!("at most {most}") }
 }
 
 /// The place of every field of a table; list entries count from 1, unless they have an `id`.

@@ -173,11 +173,11 @@ fn obeyed<'a>(
     owner: OpId,
     end: &Key,
 ) -> Option<&'a StoryLife> {
-    let is_notified = end.by.is_none()
+    let is_from_master = end.by.is_none()
         && end.change == KeyChange::Deleted
         && witness.reading.follows(&life.node, end.at);
     let sightings = witness.history().sightings.iter();
-    let mut followed = sightings.filter(|seen| is_notified && seen.by == life.node);
+    let mut followed = sightings.filter(|seen| is_from_master && seen.by == life.node);
     let master = followed.rfind(|seen| seen.at <= end.at && seen.what == Seen::Follows)?;
     let mut lives = witness.lives.iter();
     lives.rfind(|first| {

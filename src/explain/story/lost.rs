@@ -11,7 +11,7 @@ use crate::explain::witness::Witness;
 use crate::quantity::moment;
 use crate::reading::leaders;
 
-/// Whether this chapter covers the end of a life.
+/// Whether this file's lines cover the end of a life.
 pub fn covers(witness: &Witness<'_>, life: &StoryLife) -> bool {
     let lost = witness.primary.filter(|violation| violation.kind == Kind::LostEarly);
     lost.is_some_and(|lost| lost.keys.first().copied() == life.end && life.end.is_some())

@@ -10,6 +10,7 @@
 //!
 //! `LOCKSTORM_PLANS` sets how many violated plans are drawn.
 
+mod blame;
 mod built;
 mod ledger;
 mod leeway;
