@@ -2,7 +2,6 @@
 //! disappear without that.
 
 use crate::check::verdict::{Kind, Verdict};
-use crate::explain::blame::also_broken;
 use crate::explain::cause::{leaves_time, replaced_words};
 use crate::explain::deed::{amount, deeds};
 use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
@@ -125,18 +124,17 @@ fn broken_sentence(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
         (false, true) => format!("; {away} nothing is violated"),
         (false, false) => format!("; {away} there is no {}", all_of(&broken.goes, "or")),
     };
-    let beside = if without.is_empty() { String::new() } else { beside(witness, broken) };
-    format!("{}: {}{without}{beside}.", bound(broken.what, broken.bound), deeds(witness, broken))
+    let keeps = if without.is_empty() { String::new() } else { keeps(&broken.keeps) };
+    format!("{}: {}{without}{keeps}.", bound(broken.what, broken.bound), deeds(witness, broken))
 }
 
-/// What else the faults of a broken assumption broke in the run: a trial removes both at once.
-fn beside(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
-    let also = also_broken(witness, broken);
-    let bounds: Vec<String> = also.iter().map(|(what, most)| bound(*what, *most)).collect();
-    match (&bounds[..], &broken.faults[..]) {
-        ([], _) => String::new(),
-        (_, [_]) => format!(" (the same fault also broke: {})", bounds.join("; ")),
-        _ => format!(" (at least one of these faults also broke: {})", bounds.join("; ")),
+/// The other broken assumptions that the same trial kept.
+fn keeps(others: &[Assumption]) -> String {
+    let bounds: Vec<String> = others.iter().map(|other| bound(other.what, other.bound)).collect();
+    match bounds.len() {
+        0 => String::new(),
+        1 => format!(" (then this is kept as well: {})", bounds[0]),
+        _ => format!(" (then these are kept as well: {})", bounds.join("; ")),
     }
 }
 

@@ -5,32 +5,22 @@ use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::network::max_outage_delay;
 use lockstorm_platform::time::Nanos;
 
-use crate::explain::blame::causes;
 use crate::explain::cause::subject;
 use crate::explain::finding::{BrokenAssumption, Finding};
 use crate::explain::witness::Witness;
 use crate::history::FaultInterval;
 use crate::ledger::part::Part;
 use crate::promise::Bounded;
-use crate::quantity::{count, figure, length, list, rate, signed};
+use crate::quantity::{count, figure, length, list, moment, rate, signed};
+use crate::reading::leaders;
 use crate::workload::{first_request, usual_message, work};
 
-/// What breached an assumption: faults and initial conditions, and what would have without those.
+/// What breached an assumption: the faults, and the initial conditions.
 pub fn deeds(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
-    let causes = causes(witness, broken);
-    let breached = breached(witness, broken, &causes);
-    match others(witness, broken, &causes) {
-        None => breached,
-        Some(others) if causes.is_empty() && broken.initial.is_empty() => {
-            format!("{others}, without other faults")
-        }
-        Some(others) => format!("{breached} (without that, {others} would have)"),
+    if let Some(effect) = shown_by_trials(witness, broken) {
+        return effect;
     }
-}
-
-/// What breached an assumption in this run.
-fn breached(witness: &Witness<'_>, broken: &BrokenAssumption, causes: &[&FaultInterval]) -> String {
-    let mut deeds = by_faults(witness, broken, causes);
+    let mut deeds = by_faults(witness, broken);
     match (broken.what, broken.bound) {
         // A lease without time for work is stated once, whichever settings would change that.
         (Bounded::Work, 0) => deeds.push(no_time(witness.finding, broken)),
@@ -42,10 +32,6 @@ fn breached(witness: &Witness<'_>, broken: &BrokenAssumption, causes: &[&FaultIn
             Part::Fault(_) => None,
             other => Some(subject(&witness.finding.plan, *other)),
         })),
-    }
-    if broken.what == Bounded::Leaderless && !deeds.is_empty() {
-        let what = list(&deeds);
-        return format!("{what} left clients too few masters for {}", length(broken.actual));
     }
     let adds_up = matches!(broken.what, Bounded::ClientPause | Bounded::AccessDelay);
     match deeds.len() {
@@ -60,38 +46,64 @@ fn breached(witness: &Witness<'_>, broken: &BrokenAssumption, causes: &[&FaultIn
     }
 }
 
-/// What each fault did that breached the assumption in this run.
-fn by_faults(
-    witness: &Witness<'_>,
-    broken: &BrokenAssumption,
-    causes: &[&FaultInterval],
-) -> Vec<String> {
-    let deeds = causes.iter().map(|interval| {
+/// A breach whose faults no record names: what happened, and the faults and conditions after whose
+/// removal it does not happen, by trials. `None` if the run's own records name the faults.
+fn shown_by_trials(witness: &Witness<'_>, broken: &BrokenAssumption) -> Option<String> {
+    let mut own = witness.finding.breaches.iter().filter(|breach| breach.what == broken.what);
+    let is_named = own.clone().any(|breach| !breach.parts.is_empty());
+    if is_named || broken.faults.is_empty() {
+        return None;
+    }
+    let is_of_run = own.next().is_some();
+    let most = length(broken.actual);
+    let effect = match broken.what {
+        Bounded::Failover if is_of_run => promotions(witness),
+        Bounded::Failover => "a replica is made master".to_owned(),
+        Bounded::Leaderless => format!("clients found too few masters for {most}"),
+        Bounded::Unreplicated => {
+            format!("a master had too few replicas for at least {most} after the heal")
+        }
+        _ => return None,
+    };
+    let faults = broken.faults.iter().filter_map(|fault| {
+        let mut all = witness.finding.history.fault_intervals.iter();
+        let interval = all.find(|interval| interval.fault == *fault)?;
+        let word = interval.verb.word();
+        Some(format!("the {word}{} of {}", which(witness, interval), interval.target))
+    });
+    let initial = broken.initial.iter().map(|part| subject(&witness.finding.plan, *part));
+    let parts: Vec<String> = faults.chain(initial).collect();
+    let (is, parts) = (if parts.len() == 1 { "is" } else { "are" }, list(&parts));
+    Some(match is_of_run {
+        true => format!("{effect}, which does not happen once {parts} {is} removed"),
+        false => format!("{effect} through {parts} once other parts of the plan are removed"),
+    })
+}
+
+/// Which replicas became masters.
+fn promotions(witness: &Witness<'_>) -> String {
+    let promoted = leaders::promoted(&witness.reading);
+    let each = promoted.iter().map(|led| format!("{} (at {})", led.by, moment(led.at.at)));
+    match &each.collect::<Vec<_>>()[..] {
+        [] => "a replica was made master".to_owned(),
+        [one] => format!("{one} was made master"),
+        several => format!("{} were made master", list(several)),
+    }
+}
+
+/// What each fault did.
+fn by_faults(witness: &Witness<'_>, broken: &BrokenAssumption) -> Vec<String> {
+    let intervals = &witness.finding.history.fault_intervals;
+    let interval = |fault: &u32| intervals.iter().find(|interval| interval.fault == *fault);
+    let faults: Vec<&FaultInterval> = broken.faults.iter().filter_map(interval).collect();
+    let deeds = faults.iter().map(|interval| {
         let over = witness.reading.is_over_at(interval);
         let lasted = interval.to.map(|_| over.at.saturating_sub(interval.from.at));
-        let strikes = causes.iter().filter(|other| other.target == interval.target).count();
+        let strikes = faults.iter().filter(|other| other.target == interval.target).count();
         deed(broken, (interval, lasted), (&which(witness, interval), strikes))
     });
     let deeds: Vec<String> = deeds.collect();
     if broken.what == Bounded::AmnesiacRestart { outages(deeds) } else { deeds }
-}
-
-/// The faults that breached nothing in this run, and would have without those that did.
-fn others(
-    witness: &Witness<'_>,
-    broken: &BrokenAssumption,
-    causes: &[&FaultInterval],
-) -> Option<String> {
-    let is_other = |interval: &&FaultInterval| {
-        let is_cause = causes.iter().any(|cause| cause.fault == interval.fault);
-        broken.faults.contains(&interval.fault) && !is_cause
-    };
-    let others = witness.finding.history.fault_intervals.iter().filter(is_other);
-    let others = others.map(|interval| {
-        format!("{}{} of {}", interval.verb.word(), which(witness, interval), interval.target)
-    });
-    let others: Vec<String> = others.collect();
-    (!others.is_empty()).then(|| list(&others))
 }
 
 /// The number of a fault, if several of its kind struck its target.
@@ -192,14 +204,9 @@ fn deed(
         Bounded::Failover if interval.verb == Verb::Failover => {
             format!("{who} was made master{which}")
         }
-        Bounded::Failover => format!("{word} of {who} led to a failover"),
-        Bounded::Leaderless => {
+        Bounded::Failover | Bounded::Leaderless | Bounded::Unreplicated => {
             format!("{word} of {who}")
         }
-        Bounded::Unreplicated => format!(
-            "{word} of {who} kept replicas from their master for at least {} after the heal",
-            length(broken.actual)
-        ),
         Bounded::KeyRemoval if interval.met == Some(0) => {
             format!("{word} struck {who}, which then had no key")
         }
@@ -237,6 +244,7 @@ mod tests {
     use crate::explain::fixture;
     use crate::explain::witness::Witness;
     use crate::history::FaultInterval;
+    use crate::ledger::breach::Breach;
     use crate::ledger::part::Part;
     use crate::promise::Bounded;
 
@@ -249,6 +257,8 @@ mod tests {
     #[test]
     fn of_several_failovers_each_says_which_and_whether_it_promoted() {
         let mut finding = fixture::gc_pause::finding();
+        let parts = vec![Part::Fault(1)];
+        finding.breaches = vec![Breach { what: Bounded::Failover, parts, bound: 0, actual: 1 }];
         let failover = |fault, done: &[u64]| FaultInterval {
             fault,
             verb: Verb::Failover,
@@ -268,6 +278,7 @@ mod tests {
                 initial: Vec::new(),
                 goes: Vec::new(),
                 stays: Vec::new(),
+                keeps: Vec::new(),
             };
             assert_eq!(deeds(&Witness::of(&finding), &broken), said);
         };
@@ -290,6 +301,7 @@ mod tests {
                 initial: vec![Part::Work(0)],
                 goes: Vec::new(),
                 stays: Vec::new(),
+                keeps: Vec::new(),
             };
             assert_eq!(deeds(&Witness::of(&finding), &broken), said);
         };

@@ -13,7 +13,7 @@ use crate::history::History;
 use crate::ledger::breach::Breach;
 use crate::ledger::part::Part;
 use crate::plan::Plan;
-use crate::promise::{Bounded, Promise};
+use crate::promise::{Assumption, Bounded, Promise};
 
 /// One run with its verdict and the evidence behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +130,9 @@ pub struct BrokenAssumption {
     /// What is still violated then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stays: Vec<Kind>,
+    /// Other assumptions that the run broke and that are kept then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keeps: Vec<Assumption>,
 }
 
 /// A breach without trials.
@@ -144,6 +147,7 @@ impl From<&Breach> for BrokenAssumption {
             initial: initial.collect(),
             goes: Vec::new(),
             stays: Vec::new(),
+            keeps: Vec::new(),
         }
     }
 }

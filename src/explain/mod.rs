@@ -6,7 +6,6 @@
 
 pub mod argument;
 pub mod assumption;
-mod blame;
 pub mod cause;
 mod deed;
 pub mod evidence;

@@ -28,26 +28,24 @@
 //! If there are few parts, all sub-plans are tried. Otherwise: those without parts that some run
 //! blames, the largest first, and those from which such parts are removed one by one.
 
+mod forgetting;
 mod subplans;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::Nanos;
 
 use crate::check::case::Case;
 use crate::check::verdict::Kind;
 use crate::explain::finding::{BrokenAssumption, Class, Either};
 use crate::explain::witness::violations;
-use crate::explore::knob::{Knob, turned};
 use crate::explore::leeway::{leeway, with_leeway};
 use crate::explore::rerun::{Reruns, RunOutcome};
 use crate::explore::trial::Trial;
 use crate::ledger::breach::Breach;
-use crate::ledger::part::{
-    Part, Parts, Strikes, every_part_of, lasts, parts_of, strikes, subsets, without,
-};
+use crate::ledger::part::{Part, Parts, Strikes, every_part_of, lasts, parts_of, strikes, subsets};
 use crate::plan::{Persistence, Plan};
-use crate::promise::Bounded;
+use crate::promise::{Assumption, Bounded};
 use crate::reading::leaders;
 use crate::run::Lab;
 
@@ -191,20 +189,23 @@ impl Search<'_, '_> {
         breaches
     }
 
-    /// The parts of a sub-plan without which a breach does not occur: those of the smallest sets.
-    /// None if the breach occurs without any part, or if no set of the tried sizes prevents it.
+    /// The parts of a sub-plan without which a breach does not occur: those of the smallest sets,
+    /// or of the first one if it occurs without all of them. None if the breach occurs without any
+    /// part, or if no set of the tried sizes prevents it.
     fn responsible(&mut self, out: &Parts, breach: &Breach) -> Vec<Part> {
         let parts: Vec<Part> = self.parts.iter().copied().filter(|p| !out.contains(p)).collect();
         for size in 1..=parts.len().min(MAX_TOGETHER) {
-            let mut found = Parts::new();
-            for set in subsets(&parts, size) {
-                let outcome = self.outcome(&out.union(&set).copied().collect());
-                if outcome.breaches.iter().all(|other| other.what != breach.what) {
-                    found.extend(set);
-                }
-            }
-            if !found.is_empty() {
-                return found.into_iter().collect();
+            let mut prevents = |set: &Parts| {
+                let outcome = self.outcome(&out.union(set).copied().collect());
+                outcome.breaches.iter().all(|other| other.what != breach.what)
+            };
+            let mut found = subsets(&parts, size);
+            found.retain(|set| prevents(set));
+            let all: Parts = found.iter().flatten().copied().collect();
+            match found.first() {
+                Some(_) if prevents(&all) => return all.into_iter().collect(),
+                Some(first) => return first.iter().copied().collect(),
+                None => {}
             }
         }
         Vec::new()
@@ -230,12 +231,9 @@ impl Search<'_, '_> {
             }
         }
         let named: BTreeSet<Kind> = sets.values().flatten().copied().collect();
-        let lasting = self.lasting(&mut breaches, class, &named);
-        // A kind that remains when every breach is removed and no node forgets anything.
+        let mut lasting = self.lasting(&mut breaches, class, &named);
         if lasting.is_empty() {
-            let stays = class.out_of_model.extract_if(.., |kind| !named.contains(kind));
-            class.in_model.extend(stays.collect::<Vec<_>>());
-            class.in_model.sort_unstable();
+            lasting = self.move_shown(&breaches, class, &named);
         }
         let listed: BTreeSet<usize> = sets.keys().flatten().copied().chain(lasting).collect();
         let place = |index: &usize| listed.iter().position(|listed| listed == index);
@@ -257,6 +255,23 @@ impl Search<'_, '_> {
         let goes = |index: usize| sets.get(&vec![index]).cloned().unwrap_or_default();
         class.broken =
             listed.iter().map(|index| self.broken(&breaches[*index], goes(*index))).collect();
+    }
+
+    /// Moves to the in-model kinds those that remain when every breach is removed and no node
+    /// forgets anything. Returns all breaches, by index, if no such run shows one that remains.
+    fn move_shown(
+        &mut self,
+        breaches: &[Breach],
+        class: &mut Class,
+        named: &BTreeSet<Kind>,
+    ) -> Vec<usize> {
+        let stays = class.out_of_model.iter().copied().filter(|kind| !named.contains(kind));
+        let (shown, others): (Vec<Kind>, Vec<Kind>) =
+            stays.partition(|kind| self.is_shown_without(breaches, *kind));
+        class.out_of_model.retain(|kind| !shown.contains(kind));
+        class.in_model.extend(shown);
+        class.in_model.sort_unstable();
+        if others.is_empty() { Vec::new() } else { (0..breaches.len()).collect() }
     }
 
     /// The breaches, by index, that remain without any part. None if every kind has another cause.
@@ -283,11 +298,19 @@ impl Search<'_, '_> {
 
     fn broken(&mut self, breach: &Breach, goes: Vec<Kind>) -> BrokenAssumption {
         let breach = &self.without_idle_parts(breach, &goes);
-        let stays = match goes.is_empty() {
-            true => Vec::new(),
-            false => self.outcome(&breach.parts.iter().copied().collect()).kinds.clone(),
+        let broken = BrokenAssumption { goes, ..BrokenAssumption::from(breach) };
+        if broken.goes.is_empty() {
+            return broken;
+        }
+        let left = self.outcome(&breach.parts.iter().copied().collect()).clone();
+        let is_kept = |own: &&Breach| {
+            own.what != breach.what && left.breaches.iter().all(|left| left.what != own.what)
         };
-        BrokenAssumption { goes, stays, ..BrokenAssumption::from(breach) }
+        let kept = self.breaches.iter().filter(is_kept);
+        let mut keeps: Vec<Assumption> =
+            kept.map(|own| Assumption { what: own.what, bound: own.bound }).collect();
+        keeps.dedup();
+        BrokenAssumption { stays: left.kinds, keeps, ..broken }
     }
 
     /// A breach by clock steps, without the steps that made no difference to these kinds: the kinds
@@ -399,7 +422,7 @@ impl Search<'_, '_> {
             })
             .collect();
         let out: Parts = others.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
-        let later = self.outcome_without_forgetting(&others, Instead::Late(SECOND));
+        let later = self.outcome_with_late_returns(&others);
         let later = later.map(|later| later.kinds);
         let left = self.outcome(&out).kinds.clone();
         let has_all = |left: &[Kind]| kinds.iter().all(|kind| left.contains(kind));
@@ -412,85 +435,4 @@ impl Search<'_, '_> {
         let out: Parts = parts.collect();
         self.outcome(&out).grants > 0 || self.outcome(&Parts::new()).grants == 0
     }
-
-    /// Whether a kind disappears without these breaches.
-    fn goes(&mut self, breaches: &[Breach], set: &[usize], kind: Kind) -> bool {
-        let set: Vec<Breach> = set.iter().map(|index| breaches[*index].clone()).collect();
-        let out: Parts = set.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
-        // A downtime just beyond the bound is tried too: a longer one may prevent something else.
-        let ways = [Instead::Late(MILLISECOND), Instead::Late(SECOND), Instead::Synced];
-        // All must agree: a node that is down for long may have nothing left that can be violated.
-        let goes_so = ways.into_iter().all(|instead| {
-            let outcome = self.outcome_without_forgetting(&set, instead);
-            outcome.is_none_or(|outcome| !outcome.kinds.contains(&kind))
-        });
-        goes_so && !self.outcome(&out).kinds.contains(&kind)
-    }
-
-    /// The outcome without these breaches, in which nodes forget nothing but do go down: `None` if
-    /// none of them forgot, if that is impossible, or if it breaches what the plan does not, with
-    /// or without the plan's other breaches.
-    fn outcome_without_forgetting(
-        &mut self,
-        breaches: &[Breach],
-        instead: Instead,
-    ) -> Option<RunOutcome> {
-        let is_early = |breach: &&Breach| breach.what == Bounded::AmnesiacRestart;
-        let (early, others): (Vec<&Breach>, Vec<&Breach>) = breaches.iter().partition(is_early);
-        let mine = parts_in(&early);
-        let is_shared = |breach: &&Breach| breach.parts.iter().any(|part| mine.contains(part));
-        let own = self.breaches.clone();
-        let (shared, beside): (Vec<&Breach>, Vec<&Breach>) = own.iter().partition(is_shared);
-        let alone = self.remembering(&early, &parts_in(&beside), instead)?;
-        let outcome = self.remembering(&early, &parts_in(&others), instead)?;
-        let counts = !outcome.is_unknown && adds_nothing(&outcome, &own.iter().collect::<Vec<_>>());
-        (counts && adds_nothing(&alone, &shared)).then_some(outcome)
-    }
-
-    /// The outcome without some parts, in which nodes do not come back early without their keys.
-    fn remembering(
-        &mut self,
-        early: &[&Breach],
-        out: &Parts,
-        instead: Instead,
-    ) -> Option<RunOutcome> {
-        let Instead::Late(more) = instead else {
-            let is_other = !early.is_empty() && self.forgets;
-            return is_other.then(|| self.outcome(&(out | &[Part::Persistence].into())).clone());
-        };
-        let mut plan = without(self.plan, out, &self.struck);
-        let mut is_later = false;
-        for breach in early {
-            for part in breach.parts.iter().filter(|part| !out.contains(part)) {
-                let to = breach.bound.saturating_add(more).try_into().ok()?;
-                let fault = plan.faults.iter().find(|fault| Some(fault.id) == part.fault())?;
-                let (true, Some(_)) = (fault.verb.kills(), fault.length) else { return None };
-                let knob = Knob::Lasts(fault.id);
-                plan = turned(self.reruns.lab(), (&plan, &self.struck), &knob, to)?;
-                is_later = true;
-            }
-        }
-        is_later.then(|| self.reruns.outcome(&plan).clone())
-    }
-}
-
-/// What replaces a node that came back early without its keys.
-#[derive(Clone, Copy)]
-enum Instead {
-    /// Its disk is written before each reply.
-    Synced,
-    /// It stays down for this much longer than the bound.
-    Late(Nanos),
-}
-
-fn parts_in(breaches: &[&Breach]) -> Parts {
-    breaches.iter().flat_map(|breach| breach.parts.iter().copied()).collect()
-}
-
-/// Whether in a run no node forgets keys and no breach is new.
-fn adds_nothing(outcome: &RunOutcome, known: &[&Breach]) -> bool {
-    outcome.breaches.iter().all(|breach| {
-        let is_known = known.iter().any(|known| known.what == breach.what);
-        breach.what != Bounded::AmnesiacRestart && is_known
-    })
 }

@@ -244,15 +244,3 @@ pub fn promoted<'a>(reading: &Reading<'a>) -> Vec<&'a Sighting> {
     }
     promoted
 }
-
-/// The report of the master that a promoted node replaced, from when it last became master. `None`
-/// if its group had no other master before.
-pub fn replaced<'a>(history: &'a History, promotion: &Sighting) -> Option<&'a Sighting> {
-    let group_of = names(history);
-    let group = group_of.get(promotion.by.as_str())?;
-    history.sightings.iter().rev().find(|seen| {
-        let is_earlier = Moment::from(seen.at) < Moment::from(promotion.at);
-        let is_of_group = group_of.get(seen.by.as_str()) == Some(group);
-        is_earlier && is_of_group && seen.what == Seen::Leads && seen.by != promotion.by
-    })
-}
