@@ -21,7 +21,9 @@ enum Instead {
 }
 
 /// A downtime just beyond the bound is tried too: a longer one may prevent something else.
-const WAYS: [Instead; 3] = [Instead::Late(MILLISECOND), Instead::Late(SECOND), Instead::Synced];
+fn ways() -> [Instead; 3] {
+    [Instead::Late(MILLISECOND), Instead::Late(SECOND), Instead::Synced]
+}
 
 impl Search<'_, '_> {
     /// Whether a kind disappears without these breaches.
@@ -29,7 +31,7 @@ impl Search<'_, '_> {
         let set: Vec<Breach> = set.iter().map(|index| breaches[*index].clone()).collect();
         let out: Parts = set.iter().flat_map(|breach| breach.parts.iter().copied()).collect();
         // All must agree: a node that is down for long may have nothing left that can be violated.
-        let goes_so = WAYS.into_iter().all(|instead| {
+        let goes_so = ways().into_iter().all(|instead| {
             let outcome = self.outcome_without_forgetting(&set, instead);
             outcome.is_none_or(|outcome| !outcome.kinds.contains(&kind))
         });
@@ -104,7 +106,7 @@ impl Search<'_, '_> {
         let is_so = |search: &mut Self, instead| {
             search.outcome_without_forgetting(breaches, instead).is_some_and(|found| shows(&found))
         };
-        shows(self.outcome(&out)) || WAYS.into_iter().any(|instead| is_so(self, instead))
+        shows(self.outcome(&out)) || ways().into_iter().any(|instead| is_so(self, instead))
     }
 }
 
