@@ -133,8 +133,8 @@ fn keeps(others: &[Assumption]) -> String {
     let bounds: Vec<String> = others.iter().map(|other| bound(other.what, other.bound)).collect();
     match bounds.len() {
         0 => String::new(),
-        1 => format!(" (then this is kept as well: {})", bounds[0]),
-        _ => format!(" (then these are kept as well: {})", bounds.join("; ")),
+        1 => format!(" (then this is kept: {})", bounds[0]),
+        _ => format!(" (then these are kept: {})", bounds.join("; ")),
     }
 }
 

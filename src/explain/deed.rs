@@ -17,9 +17,15 @@ use crate::workload::{first_request, usual_message, work};
 
 /// What breached an assumption: the faults, and the initial conditions.
 pub fn deeds(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
-    if let Some(effect) = shown_by_trials(witness, broken) {
-        return effect;
+    let deeds = shown_by_trials(witness, broken).unwrap_or_else(|| recorded(witness, broken));
+    match broken.in_run {
+        true => deeds,
+        false => format!("{deeds}, once other parts of the plan are removed"),
     }
+}
+
+/// What records name.
+fn recorded(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
     let mut deeds = by_faults(witness, broken);
     match (broken.what, broken.bound) {
         // A lease without time for work is stated once, whichever settings would change that.
@@ -50,14 +56,12 @@ pub fn deeds(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
 /// removal it does not happen, by trials. `None` if the run's own records name the faults.
 fn shown_by_trials(witness: &Witness<'_>, broken: &BrokenAssumption) -> Option<String> {
     let mut own = witness.finding.breaches.iter().filter(|breach| breach.what == broken.what);
-    let is_named = own.clone().any(|breach| !breach.parts.is_empty());
-    if is_named || broken.faults.is_empty() {
+    if broken.faults.is_empty() || broken.in_run && own.any(|breach| !breach.parts.is_empty()) {
         return None;
     }
-    let is_of_run = own.next().is_some();
     let most = length(broken.actual);
     let effect = match broken.what {
-        Bounded::Failover if is_of_run => promotions(witness),
+        Bounded::Failover if broken.in_run => promotions(witness),
         Bounded::Failover => "a replica is made master".to_owned(),
         Bounded::Leaderless => format!("clients found too few masters for {most}"),
         Bounded::Unreplicated => {
@@ -74,9 +78,9 @@ fn shown_by_trials(witness: &Witness<'_>, broken: &BrokenAssumption) -> Option<S
     let initial = broken.initial.iter().map(|part| subject(&witness.finding.plan, *part));
     let parts: Vec<String> = faults.chain(initial).collect();
     let (is, parts) = (if parts.len() == 1 { "is" } else { "are" }, list(&parts));
-    Some(match is_of_run {
+    Some(match broken.in_run {
         true => format!("{effect}, which does not happen once {parts} {is} removed"),
-        false => format!("{effect} through {parts} once other parts of the plan are removed"),
+        false => format!("{effect} through {parts}"),
     })
 }
 
@@ -278,6 +282,7 @@ mod tests {
                 initial: Vec::new(),
                 goes: Vec::new(),
                 stays: Vec::new(),
+                in_run: true,
                 keeps: Vec::new(),
             };
             assert_eq!(deeds(&Witness::of(&finding), &broken), said);
@@ -301,6 +306,7 @@ mod tests {
                 initial: vec![Part::Work(0)],
                 goes: Vec::new(),
                 stays: Vec::new(),
+                in_run: true,
                 keeps: Vec::new(),
             };
             assert_eq!(deeds(&Witness::of(&finding), &broken), said);

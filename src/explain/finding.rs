@@ -130,9 +130,17 @@ pub struct BrokenAssumption {
     /// What is still violated then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stays: Vec<Kind>,
+    /// Whether the run itself broke it through these parts, and not only a run without other parts.
+    #[serde(default = "in_run")]
+    pub in_run: bool,
     /// Other assumptions that the run broke and that are kept then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keeps: Vec<Assumption>,
+}
+
+/// The default of [`BrokenAssumption::in_run`].
+fn in_run() -> bool {
+    true
 }
 
 /// A breach without trials.
@@ -147,6 +155,7 @@ impl From<&Breach> for BrokenAssumption {
             initial: initial.collect(),
             goes: Vec::new(),
             stays: Vec::new(),
+            in_run: in_run(),
             keeps: Vec::new(),
         }
     }

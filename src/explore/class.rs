@@ -297,8 +297,10 @@ impl Search<'_, '_> {
     }
 
     fn broken(&mut self, breach: &Breach, goes: Vec<Kind>) -> BrokenAssumption {
+        let is_it = |own: &Breach| own.what == breach.what && own.parts == breach.parts;
+        let in_run = breach.parts.is_empty() || self.breaches.iter().any(is_it);
         let breach = &self.without_idle_parts(breach, &goes);
-        let broken = BrokenAssumption { goes, ..BrokenAssumption::from(breach) };
+        let broken = BrokenAssumption { goes, in_run, ..BrokenAssumption::from(breach) };
         if broken.goes.is_empty() {
             return broken;
         }

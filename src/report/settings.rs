@@ -143,6 +143,7 @@ mod tests {
             initial: Vec::new(),
             goes: Vec::new(),
             stays: Vec::new(),
+            in_run: true,
             keeps: Vec::new(),
         };
         finding.class = Some(Class { broken: vec![broken], ..Class::default() });
