@@ -17,10 +17,14 @@ use crate::workload::{first_request, usual_message, work};
 
 /// What breached an assumption: the faults, and the initial conditions.
 pub fn deeds(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
-    let deeds = shown_by_trials(witness, broken).unwrap_or_else(|| recorded(witness, broken));
-    match broken.in_run {
-        true => deeds,
-        false => format!("{deeds}, once other parts of the plan are removed"),
+    match shown_by_trials(witness, broken) {
+        Some(effect) if broken.in_run => effect,
+        Some(effect) => format!("{effect}, once other parts of the plan are removed"),
+        None if broken.in_run => recorded(witness, broken),
+        None => format!(
+            "{}, which breaks this only once other parts of the plan are removed",
+            recorded(witness, broken)
+        ),
     }
 }
 

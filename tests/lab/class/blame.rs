@@ -126,7 +126,8 @@ fn what_breaks_an_assumption_in_a_smaller_plan_is_not_told_as_of_the_run() {
             "no replica is made master: n2 (at 3.854 s) was made master, which does not happen \
              once the crash (fault 2) of n1 is removed; take this away, and nothing is violated.",
             "no node that forgets keys is back before 10 s have passed: n1 was back after 4 s, \
-             once other parts of the plan are removed; take this away, and there is no stuck.",
+             which breaks this only once other parts of the plan are removed; take this away, and \
+             there is no stuck.",
             "no replica is made master: a replica is made master through the crash (fault 4) of \
              n1, once other parts of the plan are removed; take this away, and there is no stuck.",
         ],
