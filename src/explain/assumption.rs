@@ -85,10 +85,7 @@ pub fn ledger(finding: &Finding) -> Vec<String> {
     let sentence = |assumption: &Assumption| {
         let said = bound(assumption.what, assumption.bound);
         let is_broken = finding.breaches.iter().any(|breach| breach.what == assumption.what);
-        match holds && is_broken {
-            true => format!("{said}: this run broke it, without harm."),
-            false => format!("{said}."),
-        }
+        if holds && is_broken { harmless(&said) } else { format!("{said}.") }
     };
     let mut sentences: Vec<String> = assumes.map(sentence).collect();
     // Assumptions of every lock about its topology are listed only if the run exceeded them.
@@ -101,13 +98,16 @@ pub fn ledger(finding: &Finding) -> Vec<String> {
 /// The assumptions that a run exceeded although it held, one sentence each.
 pub fn beyond(finding: &Finding) -> Vec<String> {
     let holds = finding.judgement.verdict == Verdict::Holds;
-    let beyond = finding.breaches.iter().filter(|_| holds).map(|breach| {
-        let said = bound(breach.what, breach.bound);
-        format!("{said}: this run broke it, without harm.")
-    });
-    let mut sentences: Vec<String> = beyond.collect();
+    let beyond = finding.breaches.iter().filter(|_| holds);
+    let mut sentences: Vec<String> =
+        beyond.map(|breach| harmless(&bound(breach.what, breach.bound))).collect();
     sentences.dedup();
     sentences
+}
+
+/// An assumption that a run exceeded although it held.
+fn harmless(assumption: &str) -> String {
+    format!("{assumption}: this run broke it, without harm.")
 }
 
 fn broken_sentence(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {

@@ -73,11 +73,9 @@ fn shown_by_trials(witness: &Witness<'_>, broken: &BrokenAssumption) -> Option<S
         }
         _ => return None,
     };
-    let faults = broken.faults.iter().filter_map(|fault| {
-        let mut all = witness.finding.history.fault_intervals.iter();
-        let interval = all.find(|interval| interval.fault == *fault)?;
+    let faults = struck(witness, broken).map(|interval| {
         let word = interval.verb.word();
-        Some(format!("the {word}{} of {}", which(witness, interval), interval.target))
+        format!("the {word}{} of {}", which(witness, interval), interval.target)
     });
     let initial = broken.initial.iter().map(|part| subject(&witness.finding.plan, *part));
     let parts: Vec<String> = faults.chain(initial).collect();
@@ -101,9 +99,7 @@ fn promotions(witness: &Witness<'_>) -> String {
 
 /// What each fault did.
 fn by_faults(witness: &Witness<'_>, broken: &BrokenAssumption) -> Vec<String> {
-    let intervals = &witness.finding.history.fault_intervals;
-    let interval = |fault: &u32| intervals.iter().find(|interval| interval.fault == *fault);
-    let faults: Vec<&FaultInterval> = broken.faults.iter().filter_map(interval).collect();
+    let faults: Vec<&FaultInterval> = struck(witness, broken).collect();
     let deeds = faults.iter().map(|interval| {
         let over = witness.reading.is_over_at(interval);
         let lasted = interval.to.map(|_| over.at.saturating_sub(interval.from.at));
@@ -112,6 +108,16 @@ fn by_faults(witness: &Witness<'_>, broken: &BrokenAssumption) -> Vec<String> {
     });
     let deeds: Vec<String> = deeds.collect();
     if broken.what == Bounded::AmnesiacRestart { outages(deeds) } else { deeds }
+}
+
+/// The intervals of the faults that are blamed, as far as they struck.
+fn struck<'a>(
+    witness: &'a Witness<'_>,
+    broken: &'a BrokenAssumption,
+) -> impl Iterator<Item = &'a FaultInterval> {
+    let intervals = &witness.finding.history.fault_intervals;
+    let interval = |fault: &u32| intervals.iter().find(|interval| interval.fault == *fault);
+    broken.faults.iter().filter_map(interval)
 }
 
 /// The number of a fault, if several of its kind struck its target.
