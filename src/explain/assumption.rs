@@ -216,7 +216,7 @@ pub fn bound(what: Bounded, bound: u64) -> String {
                 .to_owned()
         }
         (Bounded::Work, _) => {
-            format!("no caller works for longer than {most} under one grant")
+            format!("no caller works for longer than {most} without extending its grant")
         }
         (Bounded::Leaderless, _) => {
             format!("for at most {most} after the heal clients find too few masters")

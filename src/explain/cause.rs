@@ -328,13 +328,13 @@ fn words_of(plan: &Plan, change: PlanChange) -> String {
 
 /// The result of a change, in words.
 pub fn outcome_words(changed: &Changed) -> String {
-    if changed.is_untested {
-        return "nothing is tested: nobody is granted the lock".to_owned();
+    let kinds: Vec<&str> = changed.kinds.iter().map(|kind: &Kind| kind.word()).collect();
+    match (changed.is_untested, changed.is_unknown, kinds.is_empty()) {
+        (true, ..) => "nothing is tested: nobody is granted the lock".to_owned(),
+        (_, true, _) => "nothing is violated, and the verdict is unknown".to_owned(),
+        (_, _, true) => "nothing is violated".to_owned(),
+        _ => kinds.join(", "),
     }
-    if changed.kinds.is_empty() {
-        return "nothing is violated".to_owned();
-    }
-    changed.kinds.iter().map(|kind: &Kind| kind.word()).collect::<Vec<_>>().join(", ")
 }
 
 /// A figure in its unit.

@@ -125,6 +125,9 @@ pub struct Changed {
     /// Whether that run tested nothing, because nobody was granted the lock.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_untested: bool,
+    /// Whether the verdict on that run is unknown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unknown: bool,
 }
 
 /// One change of a plan.

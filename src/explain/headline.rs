@@ -94,12 +94,13 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
             None => format!("{first} learned of its loss too late"),
         },
         Kind::LostEarly => format!("{first} lost its key before its lease had ended"),
-        Kind::FenceRegress => {
-            let named = witness.regress(violation);
-            let named = named.map(|[larger, smaller]| [larger.0, smaller.0].map(|op| &*op.caller));
-            let [first, second] = named.unwrap_or([first, second]);
-            format!("{second} got a fence that was not above {first}'s")
-        }
+        Kind::FenceRegress => match witness.regress(violation) {
+            Some([(before, larger), (after, smaller)]) => format!(
+                "{} got the fence {smaller} though {} had got {larger} before",
+                after.caller, before.caller
+            ),
+            None => format!("{second} got a fence that was not above {first}'s"),
+        },
         Kind::NotLinearizable => "No order of the operations is legal for this lock".to_owned(),
     }
 }

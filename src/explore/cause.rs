@@ -209,6 +209,7 @@ impl Trials<'_, '_> {
             stays: outcome.kinds.contains(&self.kind),
             later: LaterHeal::of(self.plan, &plan),
             is_untested: self.is_untested(&outcome),
+            is_unknown: outcome.is_unknown,
             kinds: outcome.kinds,
         };
         tried.into_iter().zip(outcomes).map(come_to).collect()

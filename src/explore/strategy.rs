@@ -134,7 +134,8 @@ pub fn beyond(base: &Plan, alphabet: &Alphabet) -> Option<String> {
     }
     let (actual, bound) = (length::write(actual), length::write(bound));
     Some(format!(
-        "clients work for {actual} under one grant, and '{lock}' counts on at most {bound}"
+        "clients work for {actual} without extending their grant, and '{lock}' counts on at most \
+         {bound}"
     ))
 }
 

@@ -5,7 +5,8 @@ use lockstorm_platform::time::SECOND;
 
 use crate::check::signature::Signature;
 use crate::check::verdict::{Kind, Verdict};
-use crate::explain::experiment::{Experiments, Fresh, Remedied, ServiceLevel};
+use crate::explain::cause::outcome_words;
+use crate::explain::experiment::{Changed, Experiments, Fresh, PlanChange, Remedied, ServiceLevel};
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::explain::fixture;
@@ -106,6 +107,18 @@ fn a_run_without_events_is_reported_all_the_same() {
     let page = markdown::page(&finding, &explanation);
     assert!(page.starts_with("# Unknown: nothing was tested.\n"), "{page}");
     assert!(svg::picture(&finding, &explanation).ends_with("</svg>\n"));
+}
+
+#[test]
+fn a_change_after_which_nothing_was_tested_is_not_told_as_a_pass() {
+    let check = |is_unknown, is_untested, said: &str| {
+        let (change, kinds) = (PlanChange::Halved(1), Vec::new());
+        let changed = Changed { change, kinds, stays: false, later: None, is_untested, is_unknown };
+        assert_eq!(outcome_words(&changed), said);
+    };
+    check(false, false, "nothing is violated");
+    check(true, false, "nothing is violated, and the verdict is unknown");
+    check(true, true, "nothing is tested: nobody is granted the lock");
 }
 
 #[test]
