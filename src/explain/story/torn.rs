@@ -24,9 +24,12 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 fn torn(witness: &Witness<'_>, id: OpId) -> Option<Beat> {
     let op = op(witness.history(), id)?;
     let requests = witness.history().requests.iter().enumerate();
+    let own: Vec<(usize, &Request)> = requests.filter(|(_, request)| request.op == id).collect();
     let named = |request: &Request| !KEYLESS.contains(&&*request.command);
-    let mut steps: Vec<(Instant, usize, &Request)> = requests
-        .filter(|(_, request)| request.op == id && named(request))
+    let mut steps: Vec<(Instant, usize, &Request)> = own
+        .iter()
+        .copied()
+        .filter(|(_, request)| named(request) && !is_queued(request, &own))
         .filter_map(|(index, request)| Some((request.at(Leg::Applied)?, index, request)))
         .collect();
     steps.sort_by_key(|(at, ..)| *at);
@@ -53,6 +56,17 @@ fn torn(witness: &Witness<'_>, id: OpId) -> Option<Beat> {
         ];
         Some(Beat::new(Weight::Crux, *before, text, evidence))
     })
+}
+
+/// Whether a MULTI queues a request of an operation: it looks at no key when it comes to its node,
+/// but at the EXEC. <https://redis.io/docs/latest/develop/using-commands/transactions/>
+fn is_queued(request: &Request, own: &[(usize, &Request)]) -> bool {
+    let ends = |other: &Request| matches!(&*other.command, "MULTI" | "EXEC" | "DISCARD");
+    let until = request.at(Leg::Applied);
+    let there = own.iter().map(|(_, other)| *other).filter(|other| other.to == request.to);
+    let before = there.filter(|other| ends(other) && other.at(Leg::Applied).is_some());
+    let before = before.filter(|other| other.at(Leg::Applied) <= until);
+    before.max_by_key(|other| other.at(Leg::Applied)).is_some_and(|last| last.command == "MULTI")
 }
 
 /// Whether two requests to one node belong to one try of their operation.
@@ -83,4 +97,33 @@ fn set_between(
         let by = op(witness.history(), key.by?).filter(|by| grant_of(by) != Some(own))?;
         lasts(index).then_some((index, by.id))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_platform::time::Instant;
+    use lockstorm_platform::trace::Leg;
+
+    use super::is_queued;
+    use crate::history::{OpId, Request};
+
+    #[test]
+    fn what_comes_between_multi_and_exec_is_queued() {
+        let words = ["WATCH", "GET", "MULTI", "ZADD", "ZRANK", "EXEC", "GET", "MULTI", "DISCARD"];
+        let sent = (1..).zip(words).map(|(seq, command)| Request {
+            op: OpId::default(),
+            from: "c1".to_owned(),
+            to: "n1".to_owned(),
+            command: command.to_owned(),
+            legs: vec![(Leg::Applied, Instant { seq, at: 7 })],
+            declined: false,
+            answer: None,
+            other_keys: false,
+        });
+        let sent: Vec<Request> = sent.collect();
+        let own: Vec<(usize, &Request)> = sent.iter().enumerate().collect();
+        let queued = own.iter().filter(|(_, request)| is_queued(request, &own));
+        let queued: Vec<&str> = queued.map(|(_, request)| &*request.command).collect();
+        assert_eq!(queued, ["MULTI", "ZADD", "ZRANK", "MULTI"]);
+    }
 }

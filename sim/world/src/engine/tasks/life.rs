@@ -2,6 +2,7 @@
 //! a dead process leaves a live machine that refuses connections.
 
 use std::cell::{Cell, RefCell};
+#[cfg(feature = "turmoil")]
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -20,6 +21,7 @@ pub struct Life {
     /// Notified whenever one of its clocks is changed.
     pub clock_changed: Rc<Notify>,
     /// Listening ports.
+    #[cfg(feature = "turmoil")]
     pub ports: BTreeSet<u16>,
     incarnation: Rc<Incarnation>,
     dying: Vec<Rc<Incarnation>>,
@@ -79,6 +81,7 @@ impl Job {
     }
 
     /// Drops the task, if it runs.
+    #[cfg(feature = "turmoil")]
     pub fn cancel(&self) {
         self.cancelled.set(true);
         if let Some(handle) = self.handle.borrow().as_ref() {
