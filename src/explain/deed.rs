@@ -185,10 +185,10 @@ fn deed(
                 _ => lasted,
             };
             match (interval.verb == Verb::Suspend, lasted > broken.bound) {
-                (false, _) => format!("{who} stood still for {}", length(lasted)),
-                (true, true) => format!("{who}'s machine slept for {}", length(lasted)),
+                (false, _) => format!("{who} stood still for {}{which}", length(lasted)),
+                (true, true) => format!("{who}'s machine slept for {}{which}", length(lasted)),
                 (true, false) => format!(
-                    "{who}'s machine slept for {}, and what it missed comes up to {} late",
+                    "{who}'s machine slept for {}{which}, and what it missed comes up to {} late",
                     length(lasted),
                     length(max_outage_delay(lasted).min(broken.actual))
                 ),
@@ -196,9 +196,10 @@ fn deed(
         }
         Bounded::ClientCrash => format!("{who} died ({word})"),
         Bounded::NodeClockStep | Bounded::ClientClockStep => match interval.verb.figure() {
-            Figure::Shift(by) => format!("{who}'s clock stepped by {}", signed(by)),
+            Figure::Shift(by) => format!("{who}'s clock stepped by {}{which}", signed(by)),
             _ => {
-                format!("{who}'s clock stood still for {}", length(lasted.unwrap_or(broken.actual)))
+                let lasted = length(lasted.unwrap_or(broken.actual));
+                format!("{who}'s clock stood still for {lasted}{which}")
             }
         },
         Bounded::Drift => {
@@ -209,7 +210,9 @@ fn deed(
         }
         Bounded::AmnesiacRestart => {
             let lasted = lasted.filter(|_| strikes == 1).unwrap_or(broken.actual);
-            format!("{who} was back after {}", length(lasted))
+            // Of one outage by several faults, none is told apart from the others.
+            let which = if strikes == 1 { which } else { "" };
+            format!("{who} was back after {}{which}", length(lasted))
         }
         // It promoted nobody in this run, but it may in a trial without other faults.
         Bounded::Failover if interval.verb == Verb::Failover && interval.done.is_empty() => {

@@ -1,9 +1,10 @@
 //! Holds for presentation: with their acquires, in trace positions and true times. The reading
 //! defines what holds are and what covers them.
 
-use lockstorm_platform::time::{Clock, Instant, Nanos};
+use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos};
+use lockstorm_platform::trace::Leg;
 
-use crate::history::{History, Op, OpId, OpKind, Outcome};
+use crate::history::{History, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::history::Reading;
 use crate::reading::hold::{self, HoldEnd};
 
@@ -30,6 +31,15 @@ impl StoryHold<'_> {
         let last = self.covered.last().map_or(self.from.at, |(_, end)| *end);
         (last < self.until.at).then_some(last)
     }
+}
+
+/// A command that takes at least this long to reach its node is called late.
+const LATE: Nanos = 100 * MILLISECOND;
+
+/// How long a command was on its way to its node, if it was late.
+pub fn late_by(request: &Request) -> Option<Nanos> {
+    let (sent, applied) = (request.at(Leg::Sent)?, request.at(Leg::Applied)?);
+    Some(applied.at.saturating_sub(sent.at)).filter(|took| *took >= LATE)
 }
 
 /// Every hold, in order of its beginning.

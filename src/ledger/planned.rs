@@ -66,7 +66,26 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
         {
             (Bounded::AccessDelay, max_outage_delay(length))
         }
-        _ => return None,
+        // Every verb is named, so that a new one has to be thought of.
+        Verb::Partition
+        | Verb::Delay { .. }
+        | Verb::Jitter { .. }
+        | Verb::Loss { .. }
+        | Verb::CutReply
+        | Verb::Reset
+        | Verb::Pause
+        | Verb::Suspend
+        | Verb::Crash
+        | Verb::PowerLoss
+        | Verb::Restart
+        | Verb::ClockStep { .. }
+        | Verb::ClockFreeze
+        | Verb::SlowNode { .. }
+        | Verb::SlowScript { .. }
+        | Verb::ReplicaLag { .. }
+        | Verb::LyingDisk
+        | Verb::TearingDisk
+        | Verb::FullDisk => return None,
     };
     Some(Strain { what, size })
 }

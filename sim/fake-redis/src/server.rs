@@ -280,7 +280,7 @@ impl FakeRedis {
     /// Promotes a replica, as an operator does with REPLICAOF. Writes that the master had not yet
     /// replicated are lost, because replication is asynchronous. From then on [`FakeRedis::url`] is
     /// the new master's, and faults strike the new master. The others follow it as soon as they are
-    /// reachable. Until it does, for some milliseconds, the old master takes writes, which are lost.
+    /// reachable. Until then, for milliseconds, the old master still takes writes, which are lost.
     ///
     /// # Panics
     /// If no replica can be promoted.

@@ -3,10 +3,10 @@
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::explain::evidence::Evidence;
-use crate::explain::hold::{grant_of, op};
+use crate::explain::hold::{grant_of, late_by, op};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::witness::Witness;
-use crate::history::{OpId, OpKind, Request};
+use crate::history::{OpId, OpKind};
 use crate::quantity::length;
 
 /// Commands by which a caller may read the owner of a key.
@@ -36,9 +36,6 @@ const LOOKS: [&str; 20] = [
 /// Commands that delete or change a key only if it has a certain value.
 const COMPARES: [&str; 2] = ["DELEX", "DELIFEQ"];
 
-/// A command that takes at least this long to reach its node is called late, ns.
-const LATE: u64 = 100_000_000;
-
 /// Why a command could change a key although the key was the victim's.
 pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mechanism> {
     let history = witness.history();
@@ -62,8 +59,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
             request.at(Leg::Applied).is_some_and(|at| born.is_none_or(|born| at < born));
         LOOKS.contains(&request.command.as_str()) && is_before
     });
-    let late = took(last).filter(|ns| *ns >= LATE);
-    let late = late.map(|ns| format!("{} on its way", length(ns)));
+    let late = late_by(last).map(|ns| format!("{} on its way", length(ns)));
     // A reader expects a release to free a key, so the sentence names any other operation.
     let by = match thief.kind {
         OpKind::Acquire if key.change != KeyChange::Set => Some("sent by its acquire".to_owned()),
@@ -112,10 +108,4 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
         ),
     };
     Some(Mechanism::new(how, text, evidence))
-}
-
-fn took(request: &Request) -> Option<u64> {
-    let sent = request.at(Leg::Sent)?;
-    let applied = request.at(Leg::Applied)?;
-    Some(applied.at.saturating_sub(sent.at))
 }

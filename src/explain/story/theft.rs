@@ -7,7 +7,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
-use crate::explain::hold::{StoryHold, grant_of, op};
+use crate::explain::hold::{StoryHold, grant_of, late_by, op};
 use crate::explain::life::StoryLife;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::story::{grant, lost, order};
@@ -18,9 +18,6 @@ use crate::reading::moment::Moment;
 
 /// Keys that end in the same way within this time are stated in one sentence.
 const TOGETHER: Nanos = SECOND;
-/// A command that takes at least this long to reach its node is called late.
-const LATE: Nanos = 100 * MILLISECOND;
-
 /// How the keys of the story's grants ended, which keys an operation of another grant ended, and
 /// which keys were extended, changed or restored.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -306,10 +303,9 @@ fn hand<'k>(
         let requests = witness.history().requests.iter().enumerate();
         let mut theirs = requests.filter(|(_, r)| r.op == id && r.to == key.node && !r.other_keys);
         theirs.find_map(|(index, request)| {
-            let (sent, applied) = (request.at(Leg::Sent)?, request.at(Leg::Applied)?);
-            let took = applied.at.saturating_sub(sent.at);
-            let is_late = applied.at == key.at.at && took >= LATE;
-            is_late.then_some((index, &request.command, took))
+            let is_there = request.at(Leg::Applied)?.at == key.at.at;
+            let late = late_by(request).filter(|_| is_there)?;
+            Some((index, &request.command, late))
         })
     });
     match late {

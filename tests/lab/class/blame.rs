@@ -61,6 +61,15 @@ fn a_crash_of_a_former_master_is_not_said_to_have_led_to_the_next_failover() {
     );
 }
 
+#[test]
+fn of_two_restarts_that_each_suffice_the_sentence_says_which() {
+    check(
+        include_str!("../../mechanisms/two-restarts-that-each-suffice.toml"),
+        &["no node that forgets keys is back before 10 s have passed: either n1 was back after \
+             0 s (fault 1), or n1 was back after 0 s (fault 2); one of these alone is enough."],
+    );
+}
+
 /// Two crashes broke one assumption each by itself, and only the second broke another one.
 #[test]
 fn a_fault_is_not_said_to_have_broken_what_only_another_fault_of_its_kind_broke() {
@@ -68,7 +77,7 @@ fn a_fault_is_not_said_to_have_broken_what_only_another_fault_of_its_kind_broke(
         include_str!("../../mechanisms/a-restart-before-a-failover.toml"),
         &[
             "no node that forgets keys is back before 10 s have passed: n1 was back after 200 \
-             ms; take this away, and there is no double-grant, corruption or not-linearizable.",
+             ms (fault 1); take this away, and there is no double-grant, corruption or not-linearizable.",
             "no replica is made master: n2 (at 10.188 s) was made master, which does not happen \
              once the crash (fault 3) of n1 is removed; take this away, and there is no leak.",
         ],
@@ -112,8 +121,8 @@ fn an_outage_of_two_crashes_that_leads_to_a_failover_is_not_the_fault_of_the_loc
 fn a_restart_is_enough_though_a_longer_outage_leads_to_a_failover_like_a_later_one() {
     check(
         include_str!("../../mechanisms/a-restart-that-would-fail-over-if-longer.toml"),
-        &["no node that forgets keys is back before 10 s have passed: n1 was back after 200 ms; \
-           take this away, and nothing is violated."],
+        &["no node that forgets keys is back before 10 s have passed: n1 was back after 200 ms \
+           (fault 1); take this away, and nothing is violated."],
     );
 }
 
@@ -125,8 +134,8 @@ fn what_breaks_an_assumption_in_a_smaller_plan_is_not_told_as_of_the_run() {
         &[
             "no replica is made master: n2 (at 3.854 s) was made master, which does not happen \
              once the crash (fault 2) of n1 is removed; take this away, and nothing is violated.",
-            "no node that forgets keys is back before 10 s have passed: n1 was back after 4 s, \
-             which breaks this only once other parts of the plan are removed; take this away, and \
+            "no node that forgets keys is back before 10 s have passed: n1 was back after 4 s \
+             (fault 4), which breaks this only once other parts of the plan are removed; take this away, and \
              there is no stuck.",
             "no replica is made master: a replica is made master through the crash (fault 4) of \
              n1, once other parts of the plan are removed; take this away, and there is no stuck.",

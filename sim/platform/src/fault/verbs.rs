@@ -1,12 +1,14 @@
 //! The verbs of faults, one row each of one table: the word, the figure, the targets, what the verb
-//! needs, what it strains, and its sentence. Code that distinguishes verbs reads the row.
+//! needs, what it strains, and its sentence. What a verb is called, takes and may strike is read
+//! from its row.
 //!
-//! CONTRIBUTING lists what a new verb touches besides its row here.
+//! What it does, which assumption that disturbs and how a story tells it is code that matches
+//! verbs: CONTRIBUTING lists where.
 
 use crate::fault::Verb;
 use crate::time::Nanos;
 
-/// Everything about a verb except its effect.
+/// What a verb is called, what it takes, and what it may strike.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The verb with an empty figure: zero, or no name.
