@@ -1,5 +1,5 @@
 //! A setting that a person writes: its key, and the values that it takes. Code that reads or writes
-//! a table iterates over its rows, which have this type.
+//! the options of a lock iterates over its rows, which have this type.
 
 /// A key of a table.
 #[derive(Clone, Copy, Debug)]
