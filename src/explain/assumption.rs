@@ -34,9 +34,9 @@ pub fn assumptions(witness: &Witness<'_>) -> Vec<String> {
 pub fn other_way(witness: &Witness<'_>, how: How) -> Option<String> {
     let finding = witness.finding;
     let class = finding.class.as_ref().filter(|class| class.in_model.is_empty())?;
-    let strained = how.strains();
-    let is_stated = class.broken.iter().any(|broken| strained.contains(&broken.what));
-    let mut breaches = finding.breaches.iter().filter(|breach| strained.contains(&breach.what));
+    let possible = how.may_breach();
+    let is_stated = class.broken.iter().any(|broken| possible.contains(&broken.what));
+    let mut breaches = finding.breaches.iter().filter(|breach| possible.contains(&breach.what));
     let broken = BrokenAssumption::from(breaches.next().filter(|_| !is_stated)?);
     let (bound, deeds) = (bound(broken.what, broken.bound), deeds(witness, &broken));
     Some(format!(

@@ -19,23 +19,23 @@ use crate::promise::{Bounded, Promise};
 /// another request.
 const MESSAGES: u64 = 3;
 
-/// The strain of a fault on one assumption.
+/// The load of a fault on one assumption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Strain {
+pub struct Load {
     /// The assumption.
     pub what: Bounded,
     /// How much the fault takes up, in the assumption's unit.
     pub size: u64,
 }
 
-/// The strain of a fault of the plan, if an assumption could apply to it.
-pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
+/// The load of a fault of the plan, if an assumption could apply to it.
+pub fn load(plan: &Plan, fault: &Fault) -> Option<Load> {
     let length = effective(plan, fault);
     let on_node = matches!(&fault.target, Target::Host(host) if plan.nodes().contains(host));
     let on_client = matches!(&fault.target, Target::Host(host) if plan.clients().contains(host));
     let on_resource = matches!(&fault.target, Target::Host(host) if host == RESOURCE);
     if lets_another_lead(plan, fault, length) {
-        return Some(Strain { what: Bounded::Failover, size: 1 });
+        return Some(Load { what: Bounded::Failover, size: 1 });
     }
     let (what, size) = match &fault.verb {
         Verb::Pause if on_client => (Bounded::ClientPause, length),
@@ -87,7 +87,7 @@ pub fn strain(plan: &Plan, fault: &Fault) -> Option<Strain> {
         | Verb::TearingDisk
         | Verb::FullDisk => return None,
     };
-    Some(Strain { what, size })
+    Some(Load { what, size })
 }
 
 /// How long a fault lasts: a fault that is scheduled at a time is cut short by the heal, and an
@@ -145,7 +145,7 @@ fn cuts_off(plan: &Plan, side: &[String], other: &[String]) -> bool {
 }
 
 /// A node that restarts without keys that it had acknowledged. The figure is its down time.
-fn amnesia(plan: &Plan, fault: &Fault, down: Nanos) -> Option<Strain> {
+fn amnesia(plan: &Plan, fault: &Fault, down: Nanos) -> Option<Load> {
     let persistence = plan.topology.persistence;
     let of_disk = |verb: Verb| {
         plan.faults.iter().any(|other| other.verb == verb && other.target == fault.target)
@@ -157,7 +157,7 @@ fn amnesia(plan: &Plan, fault: &Fault, down: Nanos) -> Option<Strain> {
         // Other nodes acknowledge writes even if a full disk rejects them.
         _ => matches!(persistence, Persistence::None | Persistence::Rdb) || of_disk(Verb::FullDisk),
     };
-    forgets.then_some(Strain { what: Bounded::AmnesiacRestart, size: down })
+    forgets.then_some(Load { what: Bounded::AmnesiacRestart, size: down })
 }
 
 fn reaches_resource(fault: &Fault) -> bool {
@@ -172,16 +172,16 @@ pub fn breaks(plan: &Plan, promise: &Promise) -> BTreeSet<Bounded> {
     let bound = |what| bound_of(&promise.assumes, what);
     let mut sums: BTreeMap<Bounded, u64> = BTreeMap::new();
     let mut found = BTreeSet::new();
-    for strain in plan.faults.iter().filter_map(|fault| strain(plan, fault)) {
-        let sum = sums.entry(strain.what).or_default();
-        *sum = match strain.what {
-            Bounded::ClientCrash | Bounded::Failover | Bounded::KeyRemoval => *sum + strain.size,
-            Bounded::NodeClockStep | Bounded::ClientClockStep => *sum + strain.size,
-            _ => (*sum).max(strain.size),
+    for load in plan.faults.iter().filter_map(|fault| load(plan, fault)) {
+        let sum = sums.entry(load.what).or_default();
+        *sum = match load.what {
+            Bounded::ClientCrash | Bounded::Failover | Bounded::KeyRemoval => *sum + load.size,
+            Bounded::NodeClockStep | Bounded::ClientClockStep => *sum + load.size,
+            _ => (*sum).max(load.size),
         };
-        let is_short = |bound| strain.what == Bounded::AmnesiacRestart && strain.size < bound;
-        if bound(strain.what).is_some_and(is_short) {
-            found.insert(strain.what);
+        let is_short = |bound| load.what == Bounded::AmnesiacRestart && load.size < bound;
+        if bound(load.what).is_some_and(is_short) {
+            found.insert(load.what);
         }
     }
     sums.remove(&Bounded::AmnesiacRestart);
@@ -203,10 +203,10 @@ fn taken_from(plan: &Plan, client: &str) -> (Nanos, Nanos) {
     for fault in &plan.faults {
         let hosts = fault.target.hosts();
         let is_met = hosts.contains(&client) || hosts == [RESOURCE];
-        let Some(strain) = strain(plan, fault).filter(|_| is_met) else { continue };
-        match strain.what {
-            Bounded::ClientPause => paused = paused.saturating_add(strain.size),
-            Bounded::AccessDelay => late = late.saturating_add(strain.size),
+        let Some(load) = load(plan, fault).filter(|_| is_met) else { continue };
+        match load.what {
+            Bounded::ClientPause => paused = paused.saturating_add(load.size),
+            Bounded::AccessDelay => late = late.saturating_add(load.size),
             _ => {}
         }
     }
@@ -240,7 +240,7 @@ mod tests {
     use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
     use lockstorm_platform::time::{MILLISECOND, SECOND};
 
-    use super::{Strain, strain};
+    use super::{Load, load};
     use crate::explore::base_plan::base_plan;
     use crate::plan::{Persistence, TopologyKind};
     use crate::promise::Bounded;
@@ -253,7 +253,7 @@ mod tests {
             let target = Target::try_from(target.to_owned()).expect("a target");
             let fault =
                 Fault { id: 1, verb, target, anchor: Anchor::At(SECOND), length: Some(length) };
-            strain(&plan, &fault) == Some(Strain { what: Bounded::Failover, size: 1 })
+            load(&plan, &fault) == Some(Load { what: Bounded::Failover, size: 1 })
         };
         let long = timeout + MILLISECOND;
         assert!(lets(Verb::Pause, "n2", long));
@@ -275,7 +275,7 @@ mod tests {
             };
             plan.faults = vec![on(1, Verb::FullDisk, SECOND), on(2, verb, MILLISECOND)];
             let size = MILLISECOND;
-            strain(&plan, &plan.faults[1]) == Some(Strain { what: Bounded::AmnesiacRestart, size })
+            load(&plan, &plan.faults[1]) == Some(Load { what: Bounded::AmnesiacRestart, size })
         };
         assert!(forgets(Persistence::AofEverysec, Verb::Crash));
         assert!(!forgets(Persistence::AofAlways, Verb::Crash), "it would have ended before");

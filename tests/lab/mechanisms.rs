@@ -223,9 +223,9 @@ fn doubt(finding: &Finding, how: &Mechanism) -> Option<String> {
     let class = finding.class.as_ref()?;
     let kind = Witness::of(finding).primary?.kind;
     let broken: Vec<_> = class.broken.iter().filter(|b| b.goes.contains(&kind)).collect();
-    let strains = how.how.strains();
-    let fits = finding.breaches.iter().any(|breach| strains.contains(&breach.what));
-    let is_sure = class.out_of_model.contains(&kind) && !broken.is_empty() && !strains.is_empty();
+    let possible = how.how.may_breach();
+    let fits = finding.breaches.iter().any(|breach| possible.contains(&breach.what));
+    let is_sure = class.out_of_model.contains(&kind) && !broken.is_empty() && !possible.is_empty();
     let names = broken.iter().map(|broken| format!("{:?}", broken.what)).collect::<Vec<_>>();
     (is_sure && !fits).then(|| format!("{} against {}", how.sentence, names.join(", ")))
 }

@@ -167,7 +167,7 @@ pub enum How {
 
 impl How {
     /// The assumptions of which this mechanism breaches at least one.
-    pub fn strains(self) -> &'static [Bounded] {
+    pub fn may_breach(self) -> &'static [Bounded] {
         match self {
             How::StoodStill => &[Bounded::ClientPause],
             How::Overworked | How::LeaseTooShort => &[Bounded::Work],

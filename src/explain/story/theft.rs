@@ -18,6 +18,7 @@ use crate::reading::moment::Moment;
 
 /// Keys that end in the same way within this time are stated in one sentence.
 const TOGETHER: Nanos = SECOND;
+
 /// How the keys of the story's grants ended, which keys an operation of another grant ended, and
 /// which keys were extended, changed or restored.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {

@@ -77,7 +77,8 @@ fn a_fault_is_not_said_to_have_broken_what_only_another_fault_of_its_kind_broke(
         include_str!("../../mechanisms/a-restart-before-a-failover.toml"),
         &[
             "no node that forgets keys is back before 10 s have passed: n1 was back after 200 \
-             ms (fault 1); take this away, and there is no double-grant, corruption or not-linearizable.",
+             ms (fault 1); take this away, and there is no double-grant, corruption or \
+             not-linearizable.",
             "no replica is made master: n2 (at 10.188 s) was made master, which does not happen \
              once the crash (fault 3) of n1 is removed; take this away, and there is no leak.",
         ],
@@ -135,8 +136,8 @@ fn what_breaks_an_assumption_in_a_smaller_plan_is_not_told_as_of_the_run() {
             "no replica is made master: n2 (at 3.854 s) was made master, which does not happen \
              once the crash (fault 2) of n1 is removed; take this away, and nothing is violated.",
             "no node that forgets keys is back before 10 s have passed: n1 was back after 4 s \
-             (fault 4), which breaks this only once other parts of the plan are removed; take this away, and \
-             there is no stuck.",
+             (fault 4), which breaks this only once other parts of the plan are removed; take this \
+             away, and there is no stuck.",
             "no replica is made master: a replica is made master through the crash (fault 4) of \
              n1, once other parts of the plan are removed; take this away, and there is no stuck.",
         ],
