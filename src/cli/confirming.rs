@@ -84,7 +84,7 @@ pub fn confirm(arguments: &ConfirmArguments) -> Result<Exit, Refusal> {
     Ok(worst(counted.map(|(_, ending)| *ending)))
 }
 
-/// Violated, then unknown, then held; unknown if empty.
+/// What could not be run comes first, then violated, unknown and held; unknown if empty.
 fn worst(endings: impl Iterator<Item = Exit>) -> Exit {
     let order = [Exit::Refused, Exit::Violated, Exit::Unknown, Exit::Held];
     let place = |ending: &Exit| order.iter().position(|known| known == ending);

@@ -285,9 +285,13 @@ fn only_what_lockstorm_wrote_is_replaced() {
 fn a_second_engine_is_chosen_by_its_name() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/none-counter-race.toml");
     let race = fs::read_to_string(file).unwrap();
-    let folder = Folder::new("engines").with("scenarios/race.toml", race);
-    let both = ["run", "scenarios/race.toml", "--engine", "both"];
-    check(&folder, &both, 0, &["double-grant", " agree ", "1 agree, 0 do not"]);
+    let expected = race.lines().find(|line| line.starts_with("expect")).unwrap().to_owned();
+    let other = race.replace(&expected, "expect = { holds = true }");
+    let folder = Folder::new("engines").with("scenarios/race.toml", race).with("other.toml", other);
+    let both = |file| ["run", file, "--engine", "both"];
+    let race = both("scenarios/race.toml");
+    check(&folder, &race, 0, &["double-grant", " agree ", "1 agree, 0 do not"]);
+    check(&folder, &both("other.toml"), 1, &["agree, NOT as expected", "1 agree"]);
     check(&folder, &["--engine", "turmoil"], 0, &["1 as expected", "double-grant"]);
     assert!(!folder.0.join("reports").exists(), "the reports are those of the event engine");
     check(&folder, &["run", "scenarios", "--engine", "clock"], 3, &["'clock'", "both"]);
