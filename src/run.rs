@@ -405,7 +405,7 @@ fn node_config(plan: &Plan, n: u32) -> NodeConfig {
     NodeConfig {
         replica_of: master_of(plan, n),
         cluster: topology.shards.map(|shards| cluster_of(&shards, &addresses)),
-        ..topology.node()
+        ..topology.node(n)
     }
 }
 

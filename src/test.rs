@@ -26,7 +26,7 @@ use crate::explore::{examine, hunt};
 use crate::lock::algorithm::Algorithm;
 use crate::lock::catalogue;
 use crate::plan::extend::Extend;
-use crate::plan::{Plan, TopologyKind};
+use crate::plan::{Persistence, Plan, TopologyKind};
 use crate::report::text;
 use crate::run::Lab;
 use crate::scenario::expectation::Fulfilled;
@@ -188,6 +188,12 @@ impl HuntTest {
     /// Fixes the number of nodes, including replicas.
     pub fn nodes(mut self, count: u32) -> HuntTest {
         self.quarry.nodes(count);
+        self
+    }
+
+    /// Fixes what the nodes write to their disks.
+    pub fn persistence(mut self, persistence: Persistence) -> HuntTest {
+        self.quarry.persistence(persistence);
         self
     }
 

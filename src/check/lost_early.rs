@@ -110,7 +110,10 @@ fn concerned<'a>(case: &Case<'a>, leaders: &Leaders<'a>, tenure: &Tenure) -> BTr
 
 /// Whether a breach of this assumption affects only clocks.
 fn is_of_clocks(what: Bounded) -> bool {
-    matches!(what, Bounded::NodeClockStep | Bounded::ClientClockStep | Bounded::Drift)
+    matches!(
+        what,
+        Bounded::NodeClockStep | Bounded::ClientClockStep | Bounded::Skew | Bounded::Drift
+    )
 }
 
 /// Whether enough keys to deny any other caller a quorum would have lived to the end of the lease,
@@ -207,6 +210,7 @@ fn ends_keys(what: Bounded) -> bool {
     match what {
         Bounded::NodeClockStep
         | Bounded::ClientClockStep
+        | Bounded::Skew
         | Bounded::Drift
         | Bounded::AmnesiacRestart
         | Bounded::Failover

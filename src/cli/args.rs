@@ -187,10 +187,9 @@ pub struct HuntArguments {
     #[arg(
         long,
         value_name = "WORD",
-        default_value = PERSISTENCES[0].0,
         value_parser = words(&PERSISTENCES.map(|(word, _)| word))
     )]
-    pub persistence: String,
+    pub persistence: Option<String>,
     /// Time to live of the lock's key: `3s`
     #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
     pub ttl: Option<Nanos>,

@@ -40,11 +40,14 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
 fn quarry(arguments: &HuntArguments) -> Quarry {
     let topology = TOPOLOGIES.iter().find(|(word, _)| *word == arguments.topology);
     let mut base = base_plan(&arguments.lock, topology.expect("the parser knows the words").1);
-    let persistence = PERSISTENCES.iter().find(|(word, _)| *word == arguments.persistence);
-    base.topology.persistence = persistence.expect("the parser knows the words").1;
     base.lock.needs = arguments.needs;
     base.lock.quorum = arguments.quorum;
     let mut quarry = Quarry::like(base);
+    let persistence = arguments.persistence.iter().map(|given| {
+        let known = PERSISTENCES.iter().find(|(word, _)| word == given);
+        known.expect("the parser knows the words").1
+    });
+    persistence.for_each(|persistence| quarry.persistence(persistence));
     arguments.ttl.into_iter().for_each(|length| quarry.ttl(length));
     arguments.timeout.into_iter().for_each(|length| quarry.timeout(length));
     arguments.nodes.into_iter().for_each(|count| quarry.nodes(count));

@@ -149,7 +149,7 @@ impl RealEnvironment {
         let setup = ProcessSetup {
             own: free_port(known)?,
             known,
-            config: plan.topology.node(),
+            config: plan.topology.node(nth.unwrap_or(1)),
             follows: follows.map(|master| self.place(master)),
             changes_role: plan.topology.replicas() > 0,
             has_clock: has_clock(plan, name),

@@ -1,7 +1,7 @@
 //! Which plans can run on real servers in real time. The reasons against a plan follow from rules,
 //! and no scenario is named here.
 
-use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 use lockstorm_redis::compat::Compat;
 
@@ -62,6 +62,9 @@ fn of_fault(fault: &Fault, plan: &Plan, means: Means) -> Option<String> {
     let of = format!("fault {}, {}", fault.id, fault.verb.word());
     if let Anchor::After { plus: 1..FINEST, .. } = fault.anchor {
         return Some(format!("{of}: it needs finer order than real time gives"));
+    }
+    if let Anchor::After { event: Pattern::Node { .. }, .. } = fault.anchor {
+        return Some(format!("{of}: what a real node becomes is only asked for now and then"));
     }
     let Target::Host(host) = &fault.target else { return None };
     if !is_server(plan, host) {

@@ -18,7 +18,7 @@ use lockstorm_redis::sentinel::known::Known;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::plan::Sentinels;
+use crate::plan::{PRIORITY, Sentinels};
 use crate::run::contacts::WATCHED;
 
 /// The program, searched for on the PATH.
@@ -115,6 +115,9 @@ impl ProcessSetup {
         if *min_replicas_to_write > 0 {
             lines.push(format!("min-replicas-to-write {min_replicas_to_write}"));
             lines.push(format!("min-replicas-max-lag {min_replicas_max_lag}"));
+        }
+        if self.config.replica_priority != PRIORITY {
+            lines.push(format!("replica-priority {}", self.config.replica_priority));
         }
         if let Some(Membership { bus, .. }) = &self.cluster {
             lines.extend([
@@ -312,7 +315,7 @@ mod tests {
         ProcessSetup {
             own: "127.1.0.2:9000".parse().expect("an address"),
             known: "127.1.0.2:7002".parse().expect("an address"),
-            config: topology.node(),
+            config: topology.node(1),
             follows: None,
             changes_role: true,
             has_clock: false,

@@ -199,6 +199,10 @@ pub fn bound(what: Bounded, bound: u64) -> String {
         (Bounded::NodeClockStep, _) => format!("no node's clock steps by more than {most}"),
         (Bounded::ClientClockStep, 0) => "no client's clock steps".to_owned(),
         (Bounded::ClientClockStep, _) => format!("no client's clock steps by more than {most}"),
+        (Bounded::Skew, 0) => "all clocks show the same time at the start".to_owned(),
+        (Bounded::Skew, _) => {
+            format!("all clocks are within {most} of each other and of true time at the start")
+        }
         (Bounded::Drift, 0) => "no clock runs fast or slow".to_owned(),
         (Bounded::Drift, _) => {
             format!("all clocks keep within {most} of each other and of true time")

@@ -228,7 +228,7 @@ fn deed(
             format!("{word} struck {who}, which then had no key")
         }
         Bounded::KeyRemoval => format!("{word} struck {who}"),
-        Bounded::Work | Bounded::AccessDelay => format!("{word} on {who}"),
+        Bounded::Work | Bounded::AccessDelay | Bounded::Skew => format!("{word} on {who}"),
     }
 }
 
@@ -238,6 +238,7 @@ pub fn amount(what: Bounded, amount: u64) -> String {
         Bounded::ClientPause
         | Bounded::NodeClockStep
         | Bounded::ClientClockStep
+        | Bounded::Skew
         | Bounded::AmnesiacRestart
         | Bounded::Work
         | Bounded::Leaderless

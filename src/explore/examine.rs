@@ -344,6 +344,7 @@ fn bound(class: &Class, knob: &Knob) -> Option<(i64, bool)> {
         (Knob::Lasts(id), Bounded::ClientPause | Bounded::AmnesiacRestart)
         | (Knob::Figure(id), Bounded::NodeClockStep | Bounded::ClientClockStep)
         | (Knob::Figure(id), Bounded::Drift) => broken.faults == [*id],
+        (Knob::Offset(_), Bounded::Skew) => broken.initial == [Part::Offsets],
         (Knob::Rate(_), Bounded::Drift) => broken.initial == [Part::Clocks],
         // A bound of zero means that requests leave nothing of the lease: no work has that length.
         (Knob::Set("workload.hold"), Bounded::Work) => broken.bound > 0,

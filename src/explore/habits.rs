@@ -9,39 +9,12 @@ use std::collections::BTreeSet;
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use proptest::prelude::{BoxedStrategy, Just, Strategy};
 
+use crate::explore::deployment::{Deployment, deployments};
+use crate::explore::parameter::{Parameter, maybe};
 use crate::lock::algorithm::Algorithm;
 use crate::plan::extend::Extend;
 use crate::plan::{Plan, TopologyKind};
 use crate::workload::{first_request, slowest_request, work};
-
-/// A parameter that may be drawn besides faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Parameter {
-    /// How long a client works.
-    Hold,
-    /// The length of a lease.
-    Ttl,
-    /// The number of nodes.
-    Nodes,
-    /// The number of clients.
-    Clients,
-    /// The timeout of the lock's requests.
-    Timeout,
-    /// Whether a client extends its grant.
-    Extend,
-    /// Whether a client re-enters the lock while it holds it.
-    Reenter,
-    /// Whether a client checks its deadline.
-    CheckValidity,
-}
-
-impl Parameter {
-    /// Every parameter.
-    pub fn all() -> BTreeSet<Parameter> {
-        use Parameter::{CheckValidity, Clients, Extend, Hold, Nodes, Reenter, Timeout, Ttl};
-        [Hold, Ttl, Nodes, Clients, Timeout, Extend, Reenter, CheckValidity].into()
-    }
-}
 
 /// The drawn values; `None` keeps the value of the base plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +30,7 @@ pub struct Habits {
     extend: Option<Extend>,
     reenter: bool,
     check_validity: bool,
+    deployment: Deployment,
 }
 
 /// The length that replaces the lease if there is none.
@@ -83,9 +57,10 @@ pub fn habits(
         // If several callers may hold the lock, a second acquire takes another permit.
         maybe(free(Parameter::Reenter) && is_exclusive, Just(())),
         maybe(free(Parameter::CheckValidity), Just(())),
+        deployments(base, varies),
     );
-    let habits =
-        drawn.prop_map(|(hold, ttl, nodes, clients, timeout, extend, reenter, check_validity)| {
+    let habits = drawn.prop_map(
+        |(hold, ttl, nodes, clients, timeout, extend, reenter, check_validity, deployment)| {
             Habits {
                 hold,
                 ttl,
@@ -95,23 +70,13 @@ pub fn habits(
                 extend,
                 reenter: reenter.is_some(),
                 check_validity: check_validity.is_some(),
+                deployment,
             }
-        });
+        },
+    );
     (proptest::bool::ANY, habits)
         .prop_map(|(vary, habits)| if vary { habits } else { Habits::default() })
         .boxed()
-}
-
-/// The value of the base plan, or another value in one of three cases.
-fn maybe<S>(free: bool, other: S) -> BoxedStrategy<Option<S::Value>>
-where
-    S: Strategy + 'static,
-    S::Value: Clone + 'static,
-{
-    if !free {
-        return Just(None).boxed();
-    }
-    proptest::prop_oneof![2 => Just(None), 1 => other.prop_map(Some)].boxed()
 }
 
 /// Whether another lease makes sense: no other setting may depend on its length.
@@ -170,5 +135,6 @@ impl Habits {
         plan.workload.extend = self.extend.unwrap_or(plan.workload.extend);
         plan.workload.reenter |= self.reenter;
         plan.workload.check_validity |= self.check_validity;
+        self.deployment.apply(plan);
     }
 }

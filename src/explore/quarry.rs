@@ -7,11 +7,13 @@ use std::ops::RangeInclusive;
 use lockstorm_platform::fault::verbs;
 use lockstorm_platform::time::Nanos;
 
-use crate::explore::habits::{Parameter, least_timeout};
+use crate::explore::habits::least_timeout;
 use crate::explore::hunt::Hunt;
-use crate::explore::strategy::{Alphabet, Lack, beyond, lack};
-use crate::plan::Plan;
+use crate::explore::parameter::Parameter;
+use crate::explore::strategy::{Alphabet, beyond};
 use crate::plan::extend::Extend;
+use crate::plan::lack::lack;
+use crate::plan::{Persistence, Plan};
 use crate::quantity::length;
 use crate::refusal::{Refusal, one_of};
 use crate::run::Lab;
@@ -60,6 +62,12 @@ impl Quarry {
     pub fn nodes(&mut self, count: u32) {
         self.base.topology.nodes = count;
         self.varies.remove(&Parameter::Nodes);
+    }
+
+    /// Sets what the nodes write to their disks.
+    pub fn persistence(&mut self, persistence: Persistence) {
+        self.base.topology.persistence = persistence;
+        self.varies.remove(&Parameter::Persistence);
     }
 
     /// Sets how long clients work, ns.
@@ -143,14 +151,10 @@ fn can_strike(base: &Plan, word: &str) -> Result<(), Refusal> {
         let known: Vec<&str> = verbs::words().collect();
         return Err(Refusal::new(format!("there is no fault '{word}'"), one_of(word, &known)));
     };
-    let (need, instead) = match lack(base, row) {
-        None => return Ok(()),
-        Some(Lack::Replica) => ("a replica", "--topology replicated"),
-        Some(Lack::Operator) => ("an operator who promotes replicas", "--topology replicated"),
-        Some(Lack::Persistence) => ("something written to a disk", "--persistence aof-always"),
-    };
-    let what = format!("'{word}' needs {need}, and there is none");
-    Err(Refusal::new(what, format!("remove it, or use {instead}")))
+    let Some(lack) = lack(&base.topology, row) else { return Ok(()) };
+    let other =
+        if lack.is_of_disk() { "--persistence aof-always" } else { "--topology replicated" };
+    Err(Refusal::new(lack.refusal(word), format!("remove it, or use {other}")))
 }
 
 #[cfg(test)]

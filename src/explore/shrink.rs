@@ -12,7 +12,7 @@ use crate::check::signature::Signature;
 use crate::explain::finding::Class;
 use crate::explore::class::classify;
 use crate::explore::examine;
-use crate::explore::habits::Parameter;
+use crate::explore::parameter::Parameter;
 use crate::explore::smaller::{smaller, without_fault};
 use crate::explore::trial::{Trial, attempt};
 use crate::ledger::part::{Part, strikes};

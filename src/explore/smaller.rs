@@ -10,11 +10,11 @@ use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Anchor, Fault, Target};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
-use crate::explore::habits::Parameter;
+use crate::explore::parameter::Parameter;
 use crate::explore::rerun::pinned;
 use crate::ledger::part::{Part, Strikes, without};
 use crate::plan::extend::Extend;
-use crate::plan::{Plan, TopologyKind};
+use crate::plan::{Persistence, Plan, TopologyKind};
 
 /// Every plan that is one step smaller, the largest steps first. Parameters that do not vary stay
 /// as they are. Some of the plans may be invalid.
@@ -64,6 +64,16 @@ fn removals(plan: &Plan, struck: &Strikes, varies: &dyn Fn(Parameter) -> bool) -
     }
     if workload.check_validity && varies(Parameter::CheckValidity) {
         plans.push(with(plan, |plan| plan.workload.check_validity = false));
+    }
+    let topology = &plan.topology;
+    if topology.persistence != Persistence::None && varies(Parameter::Persistence) {
+        plans.push(with(plan, |plan| plan.topology.persistence = Persistence::None));
+    }
+    if !topology.priorities.is_empty() && varies(Parameter::Priority) {
+        plans.push(with(plan, |plan| plan.topology.priorities.clear()));
+    }
+    if topology.min_replicas.is_some() && varies(Parameter::MinReplicas) {
+        plans.push(with(plan, |plan| plan.topology.min_replicas = None));
     }
     plans.extend(
         plan.clocks
@@ -122,7 +132,13 @@ fn counts(plan: &Plan, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
     );
     if varies(Parameter::Nodes) && can_go && plan.topology.replicas_each == 0 {
         let fewer = less(plan.topology.nodes, 1);
-        plans.extend(fewer.map(|count| with(plan, |plan| plan.topology.nodes = count)));
+        plans.extend(fewer.map(|count| {
+            with(plan, |plan| {
+                plan.topology.nodes = count;
+                let names = plan.nodes();
+                plan.topology.priorities.retain(|name, _| names.contains(name));
+            })
+        }));
     }
     for fault in &plan.faults {
         if let Anchor::After { nth, .. } = fault.anchor {

@@ -3,27 +3,32 @@
 //! Every drawn plan is valid. Plans shrink towards fewer faults, fewer clients and shorter, rounder
 //! numbers.
 
+mod anchor;
+mod target;
+
 use std::collections::BTreeSet;
 
-use lockstorm_platform::fault::verbs::{ActsOn, Figure, Needs, ROWS, Row};
+use lockstorm_platform::fault::verbs::{ActsOn, Figure, ROWS, Row};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
-use lockstorm_platform::trace::Leg;
+use lockstorm_platform::trace::Edge;
+use proptest::bool::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy};
 use proptest::strategy::Union;
-use proptest::{collection, sample};
+use proptest::{collection, prop_oneof};
 
-use crate::explore::habits::{Parameter, habits};
-use crate::history::RESOURCE;
+use crate::explore::habits::habits;
+use crate::explore::parameter::Parameter;
+use crate::explore::strategy::anchor::{anchor, chain, waits_for};
+use crate::explore::strategy::target::{can_strike, present, target};
 use crate::ledger::overwork::{Overwork, fit, overworked};
-use crate::ledger::planned::keep_within;
+use crate::ledger::planned::{breaks, keep_within};
 use crate::length;
 use crate::lock::algorithm::Algorithm;
-use crate::lock::catalogue;
-use crate::lock::client::slot_map::SlotMap;
+use crate::plan::Plan;
 use crate::plan::fault_contradiction::halts_clients;
-use crate::plan::{Persistence, Plan, TopologyKind};
-use crate::promise::Promise;
+use crate::plan::lack::lack;
+use crate::promise::{Bounded, Promise};
 use crate::workload::work;
 
 /// What a search may draw.
@@ -54,17 +59,6 @@ impl Alphabet {
     }
 }
 
-/// What a topology may lack for a verb.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lack {
-    /// A replica to promote or to delay.
-    Replica,
-    /// An operator: Sentinels or the cluster promote replicas themselves.
-    Operator,
-    /// A file on a disk that can lose, tear or reject writes.
-    Persistence,
-}
-
 /// The names of the verbs that a search draws by default.
 pub fn default_verbs() -> BTreeSet<String> {
     ROWS.iter().filter(|row| row.is_drawn).map(|row| row.word.to_owned()).collect()
@@ -73,7 +67,7 @@ pub fn default_verbs() -> BTreeSet<String> {
 /// Plans like `base` with other faults, and with the same number of clients or fewer.
 pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
     let (base, alphabet) = (base.clone(), alphabet.clone());
-    let faults = collection::vec(fault(&base, &alphabet), 0..=alphabet.most_faults);
+    let faults = collection::vec(burst(&base, &alphabet), 0..=alphabet.most_faults);
     let fewest = base.workload.clients.min(2);
     let free = alphabet.varies.contains(&Parameter::Clients);
     let clients = if free { fewest } else { base.workload.clients }..=base.workload.clients;
@@ -85,7 +79,13 @@ pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
             plain.workload.clients = clients;
             let mut plan = plain.clone();
             habits.apply(&mut plan, &alphabet.lock);
-            let plan = fitting(&plan, &alphabet).unwrap_or(plain);
+            let clocks = plain.clocks.clone();
+            let mut plan = fitting(&plan, &alphabet).unwrap_or(plain);
+            let broken = || breaks(&plan, &promise(&plan, &alphabet.lock));
+            let of_clocks = |what: &Bounded| matches!(what, Bounded::Drift | Bounded::Skew);
+            if alphabet.within && broken().iter().any(of_clocks) {
+                plan.clocks = clocks;
+            }
             assemble(plan, faults, &alphabet)
         })
         .boxed()
@@ -139,17 +139,20 @@ pub fn beyond(base: &Plan, alphabet: &Alphabet) -> Option<String> {
     ))
 }
 
-fn assemble(mut plan: Plan, faults: Vec<Fault>, alphabet: &Alphabet) -> Plan {
+fn assemble(mut plan: Plan, bursts: Vec<Burst>, alphabet: &Alphabet) -> Plan {
     plan.is_drawn = true;
-    let hosts = plan.hosts();
-    let there = |fault: &Fault| fault.target.hosts().iter().all(|host| known(&hosts, host));
-    let waits = |fault: &Fault| waits_for(&fault.anchor).iter().all(|host| known(&hosts, host));
-    let halts = |fault: &Fault| !alphabet.lock.runs_tokio || !halts_clients(&plan, fault);
-    let kept = |fault: &Fault| there(fault) && waits(fault) && halts(fault);
-    plan.faults = faults.into_iter().filter(kept).collect();
-    for (id, fault) in (1..).zip(&mut plan.faults) {
+    let mut faults: Vec<Fault> = Vec::new();
+    for burst in bursts {
+        let met = faults.last().map(|fault| fault.target.clone()).filter(|_| burst.follows);
+        let kept = burst.faults(met.as_ref(), &plan).into_iter();
+        faults.extend(kept.filter_map(|fault| can_be(&plan, fault, alphabet)));
+    }
+    faults.truncate(alphabet.most_faults);
+    for (id, fault) in (1..).zip(&mut faults) {
         fault.id = id;
     }
+    chain(&mut faults);
+    plan.faults = faults;
     if alphabet.within {
         let promise = promise(&plan, &alphabet.lock);
         keep_within(&mut plan, &promise);
@@ -157,52 +160,90 @@ fn assemble(mut plan: Plan, faults: Vec<Fault>, alphabet: &Alphabet) -> Plan {
     plan
 }
 
-fn known(hosts: &[String], host: &str) -> bool {
-    hosts.iter().any(|known| known == host)
+/// The fault against what there is in the plan, if it can strike there.
+fn can_be(plan: &Plan, fault: Fault, alphabet: &Alphabet) -> Option<Fault> {
+    let hosts = plan.hosts();
+    let fault = Fault { target: present(fault.target, plan)?, ..fault };
+    let is_known = |host: &str| hosts.iter().any(|known| known == host);
+    let halts = alphabet.lock.runs_tokio && halts_clients(plan, &fault);
+    let is_at_home = lack(&plan.topology, fault.verb.row()).is_none();
+    let strikes = waits_for(&fault.anchor).into_iter().all(is_known);
+    (is_at_home && strikes && !halts).then_some(fault)
 }
 
-fn waits_for(anchor: &Anchor) -> Vec<&str> {
-    match anchor {
-        Anchor::After { event: Pattern::Outcome { who, .. }, .. } => vec![who],
-        Anchor::After { event: Pattern::Message { from, to, .. }, .. } => vec![from, to],
-        _ => Vec::new(),
+/// One fault, or the same fault two or three times in a row.
+#[derive(Clone, Debug)]
+struct Burst {
+    fault: Fault,
+    /// How often it strikes again, each time so long after the begin of the one before.
+    more: usize,
+    gap: Nanos,
+    /// Whether it strikes what the fault before it in the plan strikes.
+    follows: bool,
+}
+
+impl Burst {
+    /// Its faults; `met` is what they strike, if their verb can.
+    fn faults(self, met: Option<&Target>, plan: &Plan) -> Vec<Fault> {
+        let suits = |target: &&Target| can_strike(plan, self.fault.verb.row(), target);
+        let target = met.filter(suits).unwrap_or(&self.fault.target).clone();
+        let fault = Fault { target, ..self.fault };
+        let event = Pattern::Fault { id: 1, edge: Edge::Start };
+        let anchor = Anchor::After { event, nth: 1, plus: self.gap };
+        let again = std::iter::repeat_n(Fault { anchor, ..fault.clone() }, self.more);
+        [fault].into_iter().chain(again).collect()
     }
 }
 
+/// Bugs often need faults that meet in one place: a replica that lags behind and is promoted.
+fn burst(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Burst> {
+    let gap = (1..=1_500_u64).prop_map(|ms| ms * MILLISECOND);
+    let more = prop_oneof![9 => Just(0), 1 => 1..=2_usize];
+    (fault(plan, alphabet), more, gap, weighted(0.4))
+        .prop_map(|(fault, more, gap, follows)| Burst { fault, more, gap, follows })
+        .boxed()
+}
+
 /// One fault against the hosts of `plan`. Its number is 0.
-pub fn fault(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Fault> {
+fn fault(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Fault> {
     let rows = ROWS.iter().filter(|row| alphabet.verbs.contains(row.word));
-    let rows: Vec<&'static Row> = rows.filter(|row| lack(plan, row).is_none()).collect();
+    let may_write = alphabet.varies.contains(&Parameter::Persistence);
+    let fits =
+        |row: &&Row| lack(&plan.topology, row).is_none_or(|lack| lack.is_of_disk() && may_write);
+    let rows: Vec<&'static Row> = rows.filter(fits).collect();
     assert!(!rows.is_empty(), "no verb of the alphabet fits this topology");
     Union::new(rows.into_iter().map(|row| fault_of(row, plan))).boxed()
 }
 
 /// A fault with this verb. There is one draw, since a dependent second draw does not shrink.
 fn fault_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Fault> {
-    let parts = (verb_of(row, plan), target(row, plan), length(plan), anchor(plan));
+    let when = (length(plan), anchor(plan)).boxed();
+    let whole = Just((plan.heal_at, Anchor::At(0)));
+    let when = if is_condition(row) { prop_oneof![2 => when, 1 => whole].boxed() } else { when };
+    let parts = (verb_of(row, plan), target(row, plan), when);
     parts
-        .prop_map(|(verb, target, length, anchor)| {
+        .prop_map(|(verb, target, (length, anchor))| {
             let length = (!verb.is_momentary()).then_some(length);
             Fault { id: 0, verb, target, anchor, length }
         })
         .boxed()
 }
 
-/// What the topology of `plan` lacks for this verb to have an effect, if anything.
-pub fn lack(plan: &Plan, row: &Row) -> Option<Lack> {
-    let topology = &plan.topology;
-    let by_itself = matches!(topology.kind, TopologyKind::Sentinel | TopologyKind::Cluster);
-    let (has_replicas, keeps) = (topology.replicas() > 0, topology.persistence);
-    match row.needs {
-        Needs::Replica if !has_replicas => Some(Lack::Replica),
-        Needs::FailoverByHand if !has_replicas => Some(Lack::Replica),
-        Needs::FailoverByHand if by_itself => Some(Lack::Operator),
-        Needs::File if keeps == Persistence::None => Some(Lack::Persistence),
-        Needs::AppendOnlyFile if matches!(keeps, Persistence::None | Persistence::Rdb) => {
-            Some(Lack::Persistence)
-        }
-        _ => None,
-    }
+/// Whether clients can work under a fault for a whole run. It often shows nothing until another
+/// fault strikes.
+fn is_condition(row: &Row) -> bool {
+    matches!(
+        (row.plain)(),
+        Verb::Delay { .. }
+            | Verb::Jitter { .. }
+            | Verb::Loss { .. }
+            | Verb::ReplicaLag { .. }
+            | Verb::SlowNode { .. }
+            | Verb::SlowScript { .. }
+            | Verb::ClockRate { .. }
+            | Verb::LyingDisk
+            | Verb::TearingDisk
+    )
 }
 
 /// A verb with its figure.
@@ -211,7 +252,7 @@ fn verb_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Verb> {
     let ttl_ms = i64::try_from(plan.longest_ttl().max(SECOND) / MILLISECOND).unwrap_or(i64::MAX);
     let figure = match (row.plain)().figure() {
         Figure::None => Just(Figure::None).boxed(),
-        Figure::Length(_) => (1..=500_u64).prop_map(|ms| Figure::Length(ms * MILLISECOND)).boxed(),
+        Figure::Length(_) => extra(plan, row).prop_map(Figure::Length).boxed(),
         Figure::Share(_) => {
             (1..=50_u32).prop_map(|percent| Figure::Share(percent * 10_000)).boxed()
         }
@@ -224,107 +265,25 @@ fn verb_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Verb> {
     figure.prop_map(|figure| row.verb(figure).expect("a figure of the verb's own kind")).boxed()
 }
 
-/// A target that makes sense for the verb.
-fn target(row: &Row, plan: &Plan) -> BoxedStrategy<Target> {
-    let (nodes, clients) = (plan.nodes(), plan.clients());
-    let host = |names: Vec<String>| sample::select(names).prop_map(Target::Host).boxed();
+/// By how much messages or commands are late. Messages may outlast a lease, commands may not: they
+/// would stop a node.
+fn extra(plan: &Plan, row: &Row) -> BoxedStrategy<Nanos> {
+    let short = (1..=500_u64).prop_map(|ms| ms * MILLISECOND);
+    let lease_ms = lease_ms(plan);
+    let long = (1..=lease_ms * 3 / 2).prop_map(|ms| ms * MILLISECOND);
     match row.acts_on {
-        ActsOn::Links => links(plan),
-        ActsOn::Node => host(nodes),
-        ActsOn::Replica => {
-            let masters = plan.topology.masters();
-            host(nodes.into_iter().skip(usize::try_from(masters).unwrap_or(1)).collect())
-        }
-        // Nodes and clients have equal weight: with many nodes, an even draw would rarely strike a
-        // client.
-        ActsOn::Host => proptest::prop_oneof![host(nodes), host(clients)].boxed(),
+        ActsOn::Links | ActsOn::Replica => prop_oneof![2 => short, 1 => long].boxed(),
+        ActsOn::Node | ActsOn::Host => short.boxed(),
     }
 }
 
-/// Links of one client or of all, to some of the nodes or to the guarded resource.
-fn links(plan: &Plan) -> BoxedStrategy<Target> {
-    let (nodes, clients) = (plan.nodes(), plan.clients());
-    let count = nodes.len();
-    let side = sample::subsequence(nodes, 1..=count);
-    let far = proptest::prop_oneof![9 => side, 1 => Just(vec![RESOURCE.to_owned()])];
-    let near = sample::subsequence(clients.clone(), 1..=clients.len());
-    (near, far, proptest::bool::ANY, proptest::bool::ANY)
-        .prop_map(|(near, far, both, back)| {
-            let (from, to) = if back { (far, near) } else { (near, far) };
-            Target::Links { from, to, both }
-        })
-        .boxed()
+fn lease_ms(plan: &Plan) -> u64 {
+    (plan.longest_ttl() / MILLISECOND).clamp(1_000, 30_000)
 }
 
 /// The length of a fault: short, about as long as a lease, or longer than one.
 fn length(plan: &Plan) -> BoxedStrategy<Nanos> {
-    let lease_ms = (plan.longest_ttl() / MILLISECOND).clamp(1_000, 30_000);
+    let lease_ms = lease_ms(plan);
     let ms = |range: std::ops::RangeInclusive<u64>| range.prop_map(|ms| ms * MILLISECOND);
-    proptest::prop_oneof![ms(1..=500), ms(1..=lease_ms), ms(lease_ms..=lease_ms * 3)].boxed()
-}
-
-/// When a fault strikes: at a time, after a grant or a release, or when a message has completed a
-/// leg.
-fn anchor(plan: &Plan) -> BoxedStrategy<Anchor> {
-    let clients = plan.clients();
-    let weighted =
-        queried_nodes(plan).into_iter().map(|(weight, node)| (weight, Just(node).boxed()));
-    let nodes = Union::new_weighted(weighted.collect());
-    let last_ms = plan.heal_at / MILLISECOND;
-    let outcomes = vec!["acquire", "acquired", "release", "released", "read"];
-    let legs = vec![Leg::Sent, Leg::Applied, Leg::Replied, Leg::Delivered];
-    let plus = || {
-        proptest::prop_oneof![
-            1 => Just(0),
-            1 => (1..=3_000_u64).prop_map(|ms| ms * MILLISECOND),
-        ]
-    };
-    let after = |event, nth, plus| Anchor::After { event, nth, plus };
-    let outcome = (sample::select(clients.clone()), sample::select(outcomes), 1..=4_u32, plus())
-        .prop_map(move |(who, what, nth, plus)| {
-            after(Pattern::Outcome { who, what: what.to_owned() }, nth, plus)
-        });
-    let message = (sample::select(clients), nodes, sample::select(legs), 1..=8_u32, plus())
-        .prop_map(move |(from, to, leg, nth, plus)| {
-            after(Pattern::Message { from, to, command: None, leg }, nth, plus)
-        });
-    proptest::prop_oneof![
-        (0..last_ms).prop_map(|ms| Anchor::At(ms * MILLISECOND)),
-        outcome,
-        message,
-    ]
-    .boxed()
-}
-
-/// The weight of a message to the master that clients query. A message to a replica, which they
-/// query only after a failover, has weight 1.
-const MASTER_BIAS: u32 = 40;
-
-/// The nodes that clients query, with their weights.
-fn queried_nodes(plan: &Plan) -> Vec<(u32, String)> {
-    let node = |nth: u32| format!("n{nth}");
-    let (topology, nodes) = (&plan.topology, plan.topology.nodes);
-    let queries_all = catalogue::find(&plan.lock.algorithm).is_none_or(|lock| lock.queries_all);
-    let master = match topology.kind {
-        TopologyKind::Independent if queries_all => {
-            return plan.nodes().into_iter().map(|n| (1, n)).collect();
-        }
-        // Replicas take over without a command of a fault.
-        TopologyKind::Sentinel | TopologyKind::Cluster => slot_master(plan),
-        _ => return vec![(1, node(1))],
-    };
-    let replicas = (1..=nodes).filter(|nth| topology.master_of(*nth) == Some(master));
-    let replicas = replicas.map(|nth| (1, node(nth)));
-    [(MASTER_BIAS, node(master))].into_iter().chain(replicas).collect()
-}
-
-/// The initial master of the lock's key.
-fn slot_master(plan: &Plan) -> u32 {
-    let slot = SlotMap::slot_of("GET", &[plan.lock.key.as_bytes()]);
-    let Some((shards, slot)) = plan.topology.shards.zip(slot) else { return 1 };
-    let serves = |nth: &u32| {
-        let (first, last) = shards.slots_of(*nth);
-        (first..=last).contains(&slot)
-    };
-    (1..=shards.masters).find(serves).unwrap_or(1)
+    prop_oneof![ms(1..=500), ms(1..=lease_ms), ms(lease_ms..=lease_ms * 3)].boxed()
 }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::fault::Verb;
-use lockstorm_platform::time::{Clock, Nanos};
+use lockstorm_platform::time::{Clock, EPOCH, Nanos};
 
 use crate::history::PROBE;
 use crate::ledger::breach::Breach;
@@ -29,8 +29,22 @@ pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
     for (hosts, what) in [(&nodes, Bounded::NodeClockStep), (&clients, Bounded::ClientClockStep)] {
         found.extend(hosts.iter().filter_map(|host| moved(ledger, host, what)));
     }
-    found.extend(drift(ledger, &nodes.union(&clients).copied().collect()));
+    let all = nodes.union(&clients).copied().collect();
+    found.extend(skew(ledger, &all));
+    found.extend(drift(ledger, &all));
     found
+}
+
+/// The maximum difference of the wall clocks of two hosts, or a host and true time, at the start.
+fn skew(ledger: &Ledger, hosts: &BTreeSet<&str>) -> Option<Breach> {
+    let clocks = &ledger.reading.clocks;
+    let start = Moment::default();
+    let reads = |host: &&str| Some(clocks.line(host, Clock::Wall, start)?.at(start.at));
+    let off = |reading: Nanos| i128::from(reading) - i128::from(EPOCH);
+    let all = hosts.iter().filter_map(reads).map(off);
+    let (least, most) = all.fold((0, 0), |(a, b), off| (a.min(off), b.max(off)));
+    let apart = Nanos::try_from(most - least).unwrap_or(Nanos::MAX);
+    above(ledger, Bounded::Skew, apart, vec![Part::Offsets])
 }
 
 /// The breach by a wall clock that moved off its course between any two moments. A step moves it at

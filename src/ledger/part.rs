@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::history::History;
 use crate::ledger::overwork::{fit, overworked, works};
 use crate::plan::{Files, Persistence, Plan};
-use crate::promise::Promise;
+use crate::promise::{Bounded, Promise};
 use crate::workload::{finds_node, first_request, work};
 
 /// A whole fault, or an initial condition of the run.
@@ -112,12 +112,20 @@ pub fn parts_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     if plan.clocks.values().any(|clock| clock.rate_ppm != 0) {
         parts.push(Part::Clocks);
     }
+    if is_off(plan) && promise.assumes.iter().any(|it| it.what == Bounded::Skew) {
+        parts.push(Part::Offsets);
+    }
     if plan.links.loss_per_million > 0 {
         parts.push(Part::Loss);
     }
     parts.extend(overworked(plan, promise).map(|overwork| Part::Work(overwork.bound)));
     parts.sort_unstable();
     parts
+}
+
+/// Whether some wall clock shows a wrong time at the start.
+fn is_off(plan: &Plan) -> bool {
+    plan.clocks.values().any(|clock| clock.wall_offset != 0)
 }
 
 /// The maximum median latency of links that are not slow, ns: machines of one site.
@@ -135,7 +143,7 @@ pub fn every_part_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     let forgets = topology.persistence != Persistence::AofAlways;
     let loses = |fault: &Fault| fault.verb.kills();
     let is_there = [
-        (Part::Offsets, plan.clocks.values().any(|clock| clock.wall_offset != 0)),
+        (Part::Offsets, is_off(plan) && !parts.contains(&Part::Offsets)),
         (Part::Jitter(links.latency.median()), links.latency.constant().is_none()),
         (Part::Links, !links.named.is_empty()),
         (Part::Latency, links.latency.median() > MAX_OF_ONE_SITE),

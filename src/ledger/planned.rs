@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::network::{MAX_LOSS_DELAY, max_outage_delay};
 use lockstorm_platform::time::Nanos;
 
@@ -186,6 +186,7 @@ pub fn breaks(plan: &Plan, promise: &Promise) -> BTreeSet<Bounded> {
     }
     sums.remove(&Bounded::AmnesiacRestart);
     sums.insert(Bounded::Drift, relative_drift(plan));
+    sums.insert(Bounded::Skew, skew(plan));
     for client in plan.clients() {
         let (paused, late) = taken_from(plan, &client);
         let known = sums.entry(Bounded::AccessDelay).or_default();
@@ -213,6 +214,13 @@ fn taken_from(plan: &Plan, client: &str) -> (Nanos, Nanos) {
     (paused, late)
 }
 
+/// The maximum difference of wall clocks at the start between any two hosts, ns.
+fn skew(plan: &Plan) -> Nanos {
+    let offsets = plan.clocks.values().map(|clock| clock.wall_offset);
+    let (least, most) = offsets.fold((0, 0), |(a, b), off| (a.min(off), b.max(off)));
+    most.abs_diff(least)
+}
+
 /// The maximum difference of rates between any two hosts, in parts per million.
 fn relative_drift(plan: &Plan) -> u64 {
     let faults = plan.faults.iter().filter_map(|fault| match fault.verb {
@@ -225,9 +233,18 @@ fn relative_drift(plan: &Plan) -> u64 {
 }
 
 /// Keeps as many of the plan's faults, from the first on, as are likely to breach nothing together.
+/// A fault that waits for one that is not kept is not kept either.
 pub fn keep_within(plan: &mut Plan, promise: &Promise) {
     let all = std::mem::take(&mut plan.faults);
     for fault in all {
+        let waits_for = match fault.anchor {
+            Anchor::After { event: Pattern::Fault { id, .. }, .. } => Some(id),
+            _ => None,
+        };
+        let is_kept = |id| plan.faults.iter().any(|fault| fault.id == id);
+        if waits_for.is_some_and(|id| !is_kept(id)) {
+            continue;
+        }
         plan.faults.push(fault);
         if !breaks(plan, promise).is_empty() {
             plan.faults.pop();

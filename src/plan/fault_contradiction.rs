@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_platform::fault::verbs::{ActsOn, Figure, Strains};
-use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::fault::verbs::{ActsOn, Figure};
+use lockstorm_platform::fault::{Anchor, Becomes, Fault, Pattern, Target, Verb};
 use lockstorm_platform::trace::Edge;
 
 use crate::history::{RESOURCE, WORDS};
 use crate::length;
 use crate::lock::algorithm::Algorithm;
 use crate::plan::contradiction::{Checked, MAX_LOSS, in_reach, known_host, rate, refuse_if};
-use crate::plan::{Persistence, Plan, Shards, TopologyKind};
+use crate::plan::lack::{Lack, lack};
+use crate::plan::{Plan, Shards, TopologyKind};
 use crate::refusal::one_of;
 
 /// Checks every fault, and that each anchor can occur.
@@ -68,8 +69,7 @@ fn target(plan: &Plan, fault: &Fault, place: &str) -> Checked {
             let shared = from.iter().find(|host| to.contains(host));
             let what = format!("'{}' is on both sides", shared.map_or("", String::as_str));
             refuse_if(shared.is_some(), &at, what, "name each host once")?;
-            let pairs = || from.iter().flat_map(|from| to.iter().map(move |to| (from, to)));
-            let silent = !pairs().any(|(from, to)| talks(plan, from, to));
+            let silent = is_silent(plan, from, to);
             let arrow = if *both { "between" } else { "along" };
             let what = format!("nothing ever travels {arrow} these links");
             refuse_if(silent, &at, what, "clients talk to nodes and to the resource")
@@ -83,6 +83,12 @@ fn a_link_of(host: &str) -> String {
 
 fn is_node(host: &str) -> bool {
     host.starts_with('n')
+}
+
+/// Whether nothing ever travels between the hosts of two sides.
+pub fn is_silent(plan: &Plan, from: &[String], to: &[String]) -> bool {
+    let mut pairs = from.iter().flat_map(|from| to.iter().map(move |to| (from, to)));
+    !pairs.any(|(from, to)| talks(plan, from, to))
 }
 
 /// Whether bytes can ever travel between two hosts.
@@ -101,24 +107,14 @@ fn suits(plan: &Plan, verb: &Verb, host: &str, at: &str) -> Checked {
     let of_nodes = matches!(row.acts_on, ActsOn::Node | ActsOn::Replica);
     let what = format!("{word} acts on Redis nodes, and '{host}' is not one");
     refuse_if(of_nodes && !is_node(host), at, what, "name a node: 'n1'")?;
-    let lies = row.strains == Strains::Disk && plan.topology.persistence == Persistence::None;
-    let what = "the nodes write nothing to their disks";
-    refuse_if(lies, at, what, "set persistence in [topology]")?;
-    if row.acts_on != ActsOn::Replica {
+    if let Some(lack) = lack(&plan.topology, row) {
+        return refuse_if(true, at, lack.refusal(word), mended_by(lack));
+    }
+    if row.acts_on != ActsOn::Replica || plan.topology.kind == TopologyKind::Sentinel {
         return Ok(());
     }
     if let Some(shards) = &plan.topology.shards {
         return in_cluster(shards, verb, host, at);
-    }
-    let what = format!("{word} needs a replica, and there is none");
-    let has = plan.topology.replicas() > 0;
-    refuse_if(!has, at, what, "kind = \"replicated\" in [topology]")?;
-    let watched = plan.topology.kind == TopologyKind::Sentinel;
-    let by_hand = watched && matches!(verb, Verb::Failover);
-    let what = "the Sentinels fail over by themselves";
-    refuse_if(by_hand, at, what, "pause or crash n1, or kind = \"replicated\"")?;
-    if watched {
-        return Ok(());
     }
     let moved = plan.faults.iter().any(|fault| {
         matches!(fault.verb, Verb::Failover) && fault.target != Target::Host("n1".to_owned())
@@ -129,11 +125,17 @@ fn suits(plan: &Plan, verb: &Verb, host: &str, at: &str) -> Checked {
     refuse_if(is_master && !moved, at, what, &replica)
 }
 
-/// Checks a verb in a cluster, which fails over on its own; only a replica can lag behind.
+/// What of `[topology]` mends a lack.
+fn mended_by(lack: Lack) -> &'static str {
+    match lack {
+        Lack::Replica => "kind = \"replicated\" in [topology]",
+        Lack::Operator => "pause or crash the master, or kind = \"replicated\"",
+        Lack::File | Lack::AppendOnlyFile => "persistence = \"aof-always\" in [topology]",
+    }
+}
+
+/// Checks a verb in a cluster: only a replica can lag behind.
 fn in_cluster(shards: &Shards, verb: &Verb, host: &str, at: &str) -> Checked {
-    let by_hand = matches!(verb, Verb::Failover);
-    let what = "the cluster fails over by itself";
-    refuse_if(by_hand, at, what, "pause or crash the master, or kind = \"replicated\"")?;
     let what = format!("{} happens to a replica, and '{host}' is a master", verb.word());
     let first = format!("name a replica: 'n{}' follows 'n1'", shards.masters + 1);
     refuse_if(shards.master_of(number(host)).is_none(), at, what, &first)
@@ -211,6 +213,29 @@ fn pattern(plan: &Plan, fault: &Fault, event: &Pattern, at: &str) -> Checked {
             refuse_if(!shouted, &format!("{at}.command"), what, "like \"SET\"")
         }
         Pattern::Fault { id, edge } => other_fault(plan, fault, *id, *edge, at),
+        Pattern::Node { who, becomes } => node(plan, who, *becomes, at),
+    }
+}
+
+/// Checks that a node can become what a fault waits for.
+fn node(plan: &Plan, who: &str, becomes: Becomes, at: &str) -> Checked {
+    let place = format!("{at}.node");
+    known_host(plan, &place, who)?;
+    let what = format!("'{who}' is no node");
+    refuse_if(!is_node(who), &place, what, "name a node: 'n1'")?;
+    let what = format!("'{who}' never becomes '{}' here", becomes.word());
+    let place = format!("{at}.event");
+    let instead = "kind = \"sentinel\" or \"cluster\" in [topology]";
+    refuse_if(!can_become(plan, becomes), &place, what, instead)
+}
+
+/// Whether a node of the plan can become this after the start.
+pub fn can_become(plan: &Plan, becomes: Becomes) -> bool {
+    let topology = &plan.topology;
+    match becomes {
+        Becomes::Suspected => topology.sentinels.is_some(),
+        Becomes::Down => topology.sentinels.is_some() || topology.shards.is_some(),
+        Becomes::Leads | Becomes::Follows | Becomes::Resynchronised => topology.replicas() > 0,
     }
 }
 

@@ -4,6 +4,7 @@ pub mod contradiction;
 pub mod extend;
 pub mod fault_contradiction;
 pub mod json;
+pub mod lack;
 pub mod lock_contradiction;
 pub mod validity;
 
@@ -125,6 +126,10 @@ pub struct Topology {
     /// When a master rejects writes for lack of replicas; `None` for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_replicas: Option<MinReplicas>,
+    /// `replica-priority` of nodes, by name, where it is not [`PRIORITY`]: only in a `sentinel`
+    /// topology.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub priorities: BTreeMap<String, u32>,
     /// The Sentinels that watch the master: only in a `sentinel` topology.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sentinels: Option<Sentinels>,
@@ -156,11 +161,16 @@ impl Topology {
             keep_down: false,
             compat: Compat::default(),
             min_replicas: None,
+            priorities: BTreeMap::new(),
             sentinels: None,
             shards: None,
         }
     }
 }
+
+/// Redis's default of `replica-priority`. A Sentinel promotes a replica with the smallest number,
+/// and none with 0.
+pub const PRIORITY: u32 = 100;
 
 /// Redis's default of `min-replicas-max-lag`, ns.
 pub const MAX_LAG: Nanos = 10 * SECOND;
@@ -259,8 +269,8 @@ impl Topology {
         in_turn(nth, self.masters())
     }
 
-    /// The setup of each of its nodes, apart from address, master and cluster.
-    pub fn node(&self) -> NodeConfig {
+    /// The setup of its nth node, apart from address, master and cluster.
+    pub fn node(&self, nth: u32) -> NodeConfig {
         let save = match (self.persistence, &self.files.save[..]) {
             (Persistence::Rdb, "") => DEFAULT_SAVE_POINTS,
             (_, save) => save,
@@ -277,6 +287,7 @@ impl Topology {
             load_time: self.files.load_time,
             truncates_torn_file: !self.files.refuse_torn,
             compat: self.compat,
+            replica_priority: self.priorities.get(&format!("n{nth}")).copied().unwrap_or(PRIORITY),
             min_replicas_to_write: self.min_replicas.map_or(0, |least| least.to_write),
             min_replicas_max_lag: self.min_replicas.map_or(MAX_LAG, |least| least.max_lag) / SECOND,
             ..NodeConfig::default()

@@ -39,6 +39,7 @@ impl Plan {
     pub fn validate_with(&self, locks: &Locks) -> Result<(), Refusal> {
         name(self)?;
         topology(self)?;
+        priorities(self)?;
         let algorithm = known_lock(self, locks)?;
         lock(self, algorithm)?;
         workload(self, algorithm)?;
@@ -95,6 +96,20 @@ fn min_replicas(plan: &Plan) -> Checked {
     in_reach(place, least.max_lag)?;
     let odd = least.max_lag == 0 || !least.max_lag.is_multiple_of(SECOND);
     refuse_if(odd, place, "Redis counts this lag in whole seconds", "a multiple of 1s")
+}
+
+/// Refuses priorities that nobody reads, or of nodes that do not exist.
+fn priorities(plan: &Plan) -> Checked {
+    let place = "topology.replica_priority";
+    let priorities = &plan.topology.priorities;
+    let unread = !priorities.is_empty() && plan.topology.kind != TopologyKind::Sentinel;
+    refuse_if(unread, place, "only Sentinels read priorities", "kind = \"sentinel\"")?;
+    let unknown = priorities.keys().find(|name| !plan.nodes().contains(name));
+    let what = format!("there is no node '{}'", unknown.map_or("", String::as_str));
+    refuse_if(unknown.is_some(), place, what, "name a node: 'n2'")?;
+    let most = i32::MAX.unsigned_abs();
+    let large = priorities.values().any(|number| *number > most);
+    refuse_if(large, place, "a priority that Redis does not take", &format!("0 to {most}"))
 }
 
 fn topology(plan: &Plan) -> Checked {

@@ -62,6 +62,9 @@ pub enum Bounded {
     NodeClockStep,
     /// The same for a client's wall clock, ns.
     ClientClockStep,
+    /// How far the wall clocks of any two nodes or clients, or one of them and true time, are apart
+    /// at the start, ns. What moves them later counts as a step or as drift.
+    Skew,
     /// Relative rate error between any two nodes or clients at one moment, or between one of them
     /// and true time, in which all other bounds are stated, ppm.
     Drift,

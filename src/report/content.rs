@@ -12,9 +12,9 @@ use crate::explain::headline::callers;
 use crate::explain::naming::cause;
 use crate::explain::story::order;
 use crate::explain::witness::{Witness, kinds};
-use crate::explore::strategy::{self, Lack};
 use crate::history::{Access, AccessKind, Missed};
 use crate::lock::catalogue;
+use crate::plan::lack::{Lack, lack};
 use crate::plan::{Persistence, TopologyKind};
 use crate::quantity::{count, length, list, mark, moment, three_digits};
 use crate::reading::history::Reading;
@@ -194,6 +194,7 @@ fn pattern(pattern: &Pattern, nth: u32) -> String {
         Pattern::Fault { id, edge } => {
             format!("fault {id} {} ({nth})", format!("{edge:?}").to_lowercase())
         }
+        Pattern::Node { who, becomes } => format!("{who} {} ({nth})", becomes.word()),
         Pattern::Message { from, to, command, leg } => {
             let command = command.as_deref().unwrap_or("message");
             let leg = format!("{leg:?}").to_lowercase();
@@ -318,18 +319,27 @@ pub fn untested(finding: &Finding) -> Vec<String> {
     }
     let had: BTreeSet<&str> = finding.plan.faults.iter().map(|fault| fault.verb.word()).collect();
     let missing = || ROWS.iter().filter(|row| !had.contains(row.word));
-    let lacking = |lack: Option<Lack>| -> Vec<String> {
-        let rows = missing().filter(|row| strategy::lack(&finding.plan, row) == lack);
+    let lacking = |is_it: fn(Option<Lack>) -> bool| -> Vec<String> {
+        let rows = missing().filter(|row| is_it(lack(&finding.plan.topology, row)));
         rows.map(|row| row.word.to_owned()).collect()
     };
     for (words, begins) in [
-        (lacking(None), "Faults that could have struck here and were not part of it"),
-        (lacking(Some(Lack::Replica)), "Faults that this topology has no replica for"),
         (
-            lacking(Some(Lack::Operator)),
+            lacking(|lack| lack.is_none()),
+            "Faults that could have struck here and were not part of it",
+        ),
+        (
+            lacking(|lack| lack == Some(Lack::Replica)),
+            "Faults that this topology has no replica for",
+        ),
+        (
+            lacking(|lack| lack == Some(Lack::Operator)),
             "Faults that only a command causes, and these nodes act on their own",
         ),
-        (lacking(Some(Lack::Persistence)), "Faults that these nodes keep too little on disk for"),
+        (
+            lacking(|lack| lack.is_some_and(Lack::is_of_disk)),
+            "Faults that these nodes keep too little on disk for",
+        ),
     ] {
         if !words.is_empty() {
             lines.push(format!("{begins}: {}.", list(&words)));

@@ -1,7 +1,7 @@
 //! Reads `[[fault]]`: verb, target, time and length of each fault.
 
 use lockstorm_platform::fault::verbs::{Figure, ROWS, Row};
-use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::fault::{Anchor, Becomes, Fault, Pattern, Target, Verb};
 use lockstorm_platform::trace::{Edge, Leg};
 use toml::de::DeValue;
 
@@ -89,7 +89,8 @@ fn figure(row: &Row, section: &Section) -> Result<Figure, Refusal> {
 }
 
 fn anchor(section: &Section) -> Result<Anchor, Refusal> {
-    let keys = ["event", "nth", "plus", "by", "label", "from", "to", "command", "id", "edge"];
+    let keys =
+        ["event", "nth", "plus", "by", "label", "from", "to", "command", "id", "edge", "node"];
     let (at, after) = (section.length("at")?, section.section("after", &keys)?);
     match (at, after) {
         (Some(at), None) => Ok(Anchor::At(at)),
@@ -114,6 +115,7 @@ fn pattern(after: &Section) -> Result<Pattern, Refusal> {
     let mut words: Vec<(&str, &str)> = WORDS.map(|word| (word, word)).to_vec();
     words.extend([("step", "step"), ("fault", "fault")]);
     words.extend(LEGS.map(|(word, _)| (word, word)));
+    words.extend(Becomes::WORDS.map(|(word, _)| (word, word)));
     let word = after.word("event", &words)?;
     let word = word.ok_or_else(|| after.lacks("event", "\"acquired\""))?;
     let named = |key, example| {
@@ -121,7 +123,9 @@ fn pattern(after: &Section) -> Result<Pattern, Refusal> {
         text.map(str::to_owned).ok_or_else(|| after.lacks(key, example))
     };
     let leg = LEGS.iter().find(|(leg, _)| *leg == word);
+    let becomes = Becomes::WORDS.iter().find(|(becomes, _)| *becomes == word);
     let own: &[&str] = match (word, leg) {
+        _ if becomes.is_some() => &["node"],
         ("step", _) => &["by", "label"],
         ("fault", _) => &["id", "edge"],
         (_, Some(_)) => &["from", "to", "command"],
@@ -132,6 +136,9 @@ fn pattern(after: &Section) -> Result<Pattern, Refusal> {
         let command = after.text("command")?.map(str::to_owned);
         let (from, to) = (named("from", "\"c1\"")?, named("to", "\"n1\"")?);
         return Ok(Pattern::Message { from, to, command, leg: *leg });
+    }
+    if let Some((_, becomes)) = becomes {
+        return Ok(Pattern::Node { who: named("node", "\"n1\"")?, becomes: *becomes });
     }
     match word {
         "step" => {

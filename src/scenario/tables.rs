@@ -60,6 +60,7 @@ pub fn topology(scenario: &Section) -> Result<Topology, Refusal> {
         "compat",
         "min_replicas",
         "min_replicas_lag",
+        "replica_priority",
         "sentinels",
         "quorum",
         "down_after",
@@ -94,9 +95,23 @@ pub fn topology(scenario: &Section) -> Result<Topology, Refusal> {
         keep_down: section.flag("keep_down")?.unwrap_or(false),
         compat: section.word("compat", &Compat::WORDS)?.unwrap_or_default(),
         min_replicas: min_replicas(&section)?,
+        priorities: priorities(&section, nodes)?,
         sentinels: sentinels(&section, kind)?,
         shards,
     })
+}
+
+/// `replica_priority = { n2 = 10 }`.
+fn priorities(section: &Section, nodes: u32) -> Result<BTreeMap<String, u32>, Refusal> {
+    // Too many nodes are refused later.
+    let names: Vec<String> = (1..=nodes.min(1_000)).map(|nth| format!("n{nth}")).collect();
+    let keys: Vec<&str> = names.iter().map(String::as_str).collect();
+    let Some(each) = section.section("replica_priority", &keys)? else {
+        return Ok(BTreeMap::new());
+    };
+    let named = keys.into_iter().map(|node| Ok((node.to_owned(), each.number(node)?)));
+    let named: Result<Vec<(String, Option<u32>)>, Refusal> = named.collect();
+    Ok(named?.into_iter().filter_map(|(node, number)| Some((node, number?))).collect())
 }
 
 /// The settings of `[topology]` for the replicas that a master needs.

@@ -168,6 +168,11 @@ fn topology(topology: &Topology) -> Vec<WrittenLine> {
         lines.push(bare(table, "min_replicas", &least.to_write.to_string()));
         lines.push(line(table, "min_replicas_lag", &length::write(least.max_lag)));
     }
+    if !topology.priorities.is_empty() {
+        let each = topology.priorities.iter().map(|(node, number)| format!("{node} = {number}"));
+        let each: Vec<String> = each.collect();
+        lines.push(bare(table, "replica_priority", &format!("{{ {} }}", each.join(", "))));
+    }
     if let Some(sentinels) = topology.sentinels {
         lines.push(bare(table, "sentinels", &sentinels.count.to_string()));
         lines.push(bare(table, "quorum", &sentinels.quorum.to_string()));
@@ -233,6 +238,9 @@ fn after(event: &Pattern, nth: u32, plus: Nanos) -> String {
         Pattern::Outcome { who, what } => vec![("event", quoted(what)), ("by", quoted(who))],
         Pattern::Fault { id, edge } => {
             vec![("event", quoted("fault")), ("id", id.to_string()), ("edge", quoted(&word(edge)))]
+        }
+        Pattern::Node { who, becomes } => {
+            vec![("event", quoted(becomes.word())), ("node", quoted(who))]
         }
         Pattern::Message { from, to, command, leg } => {
             let mut fields =

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use lockstorm_platform::fault::verbs::Strains;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::rng::Chance;
 use lockstorm_platform::time::ClockSetting;
@@ -13,7 +12,8 @@ use lockstorm_redis::process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 
-use crate::plan::{Persistence, Plan, Topology, TopologyKind};
+use crate::plan::lack::lack;
+use crate::plan::{Plan, Topology, TopologyKind};
 use crate::refusal::Refusal;
 use crate::run::sentinels::Surroundings;
 use crate::run::{self, process};
@@ -164,7 +164,7 @@ impl Setup {
             port: address.port(),
             replica_of: master.map(|master| addresses.nodes[master]),
             cluster,
-            ..self.topology.node()
+            ..self.topology.node(u32::try_from(node + 1).unwrap_or(1))
         };
         let clocks = self.clocks.get(&name).copied().unwrap_or_default();
         let run = process(move |host| process::serve(host, config.clone()));
@@ -197,7 +197,8 @@ fn fitted(fault: &Fault, plan: &Plan) -> Result<Fault, String> {
         }
     };
     match &fault.anchor {
-        Anchor::At(_) | Anchor::After { event: Pattern::Fault { .. }, .. } => {}
+        Anchor::At(_)
+        | Anchor::After { event: Pattern::Fault { .. } | Pattern::Node { .. }, .. } => {}
         Anchor::After { .. } => return Err("it waits for what a client does".to_owned()),
     }
     Ok(Fault { target, ..fault.clone() })
@@ -244,21 +245,8 @@ fn drop_orphans(setup: &mut Setup) {
 
 /// Refuses a verb that needs more than the topology offers.
 pub fn suits(topology: &Topology, verb: &Verb) -> Result<(), Refusal> {
-    let replicated = "start with --topology replicated";
-    let (what, instead) = match (verb, topology.kind) {
-        (Verb::Failover, TopologyKind::Sentinel | TopologyKind::Cluster) => {
-            ("Sentinels and cluster nodes fail over on their own", replicated)
-        }
-        (Verb::Failover, TopologyKind::Single | TopologyKind::Independent) => {
-            ("there is no replica", replicated)
-        }
-        (Verb::ReplicaLag { .. }, _) if topology.replicas() == 0 => {
-            ("there is no replica", replicated)
-        }
-        _ if verb.row().strains == Strains::Disk && topology.persistence == Persistence::None => {
-            ("the nodes write nothing to their disks", "start with --persistence aof-always")
-        }
-        _ => return Ok(()),
-    };
-    Err(Refusal::new(what, instead))
+    let Some(lack) = lack(topology, verb.row()) else { return Ok(()) };
+    let other =
+        if lack.is_of_disk() { "--persistence aof-always" } else { "--topology replicated" };
+    Err(Refusal::new(lack.refusal(verb.word()), format!("start with {other}")))
 }

@@ -25,6 +25,7 @@ mod met;
 mod own;
 mod provenance;
 mod queue;
+mod reach;
 mod readme;
 mod refusals;
 mod scenarios;

@@ -115,7 +115,7 @@ fn histories_are_explained_by_what_they_show() {
 
 #[test]
 fn drawn_violations_have_a_mechanism() {
-    let seeds = number("LOCKSTORM_MECHANISMS").unwrap_or(20) as u64;
+    let seeds = number("LOCKSTORM_MECHANISMS").unwrap_or(30) as u64;
     let topologies = [
         TopologyKind::Single,
         TopologyKind::Replicated,

@@ -3,10 +3,12 @@
 
 use lockstorm::check::verdict::Verdict;
 use lockstorm::explore::trial::{Trial, attempt};
+use lockstorm::history::{Seen, Sighting};
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
+use lockstorm::scenario::written::{self, Question};
 use lockstorm_platform::time::{MILLISECOND, SECOND};
-use lockstorm_platform::trace::KeyChange;
+use lockstorm_platform::trace::{KeyChange, Sight};
 
 /// While the clients work, and after they have finished.
 const EARLY: &str = "700ms";
@@ -53,6 +55,63 @@ fn check(topology: &str, fault: &str, meets_late: bool) {
 
 const SINGLE: &str = "kind = 'single'\npersistence = 'aof-always'";
 const REPLICATED: &str = "kind = 'replicated'\nnodes = 2";
+
+/// A fault strikes at the moment at which a node becomes what it waits for.
+#[test]
+fn faults_wait_for_what_nodes_become() {
+    let strikes = |word: &str, node: &str| {
+        let text = format!(
+            "name = 'x'\nask = 'x'\nheal_at = '30s'\n[topology]\nkind = 'sentinel'\nnodes = 2\n\
+             sentinels = 3\ndown_after = '1s'\n[lock]\nalgorithm = 'token-lua'\n\
+             ttl = '1s'\n[workload]\nkind = 'counter'\nclients = 2\nrounds = 3\nhold = '300ms'\n\
+             [[fault]]\nkind = 'pause'\ntarget = 'n1'\nat = '1s'\nfor = '6s'\n\
+             [[fault]]\nkind = 'clock-step'\ntarget = 'c1'\nby = '1ms'\n\
+             after = {{ event = '{word}', node = '{node}' }}\n"
+        );
+        let read = Scenario::parse("x", &text).unwrap_or_else(|no| panic!("{}", no.render(false)));
+        let history = Lab::default().run(&read.plan(1)).history;
+        let from = history.fault_intervals.iter().find(|it| it.fault == 2).map(|it| it.from.at);
+        (from, history.sightings)
+    };
+    let after_start = |what: Seen, of: &'static str| {
+        move |seen: &Sighting| seen.what == what && seen.master == of && seen.at.at > SECOND
+    };
+    let check = |word, node, is: &dyn Fn(&Sighting) -> bool| {
+        let (struck, sightings) = strikes(word, node);
+        let seen = sightings.iter().find(|seen| is(seen)).map(|seen| seen.at.at);
+        assert!(seen.is_some(), "{word} {node}: {sightings:?}");
+        assert_eq!(struck, seen, "{word} {node}");
+    };
+    check("suspected", "n1", &after_start(Seen::Watched(Sight::Suspected), "n1"));
+    check("down", "n1", &after_start(Seen::Watched(Sight::Down), "n1"));
+    check("leads", "n2", &after_start(Seen::Leads, "n2"));
+    check("follows", "n1", &|seen| {
+        seen.what == Seen::Follows && seen.by == "n1" && seen.at.at > SECOND
+    });
+    assert!(strikes("resynchronised", "n1").0.is_some_and(|at| at > 7 * SECOND));
+    assert_eq!(strikes("suspected", "n2").0, None, "n2 is no master while it is silent");
+}
+
+/// Sentinels promote the replica with the smallest number.
+#[test]
+fn sentinels_promote_by_priority() {
+    for (priorities, promoted) in [("n2 = 10", "n2"), ("n3 = 10", "n3"), ("n2 = 0", "n3")] {
+        let text = format!(
+            "name = 'x'\nask = 'x'\n[topology]\nkind = 'sentinel'\nnodes = 3\nsentinels = 3\n\
+             down_after = '1s'\nreplica_priority = {{ {priorities} }}\n[lock]\n\
+             algorithm = 'token-lua'\nttl = '10s'\n[[fault]]\nkind = 'pause'\ntarget = 'n1'\nat = '1s'\n\
+             for = '6s'\n"
+        );
+        let read = Scenario::parse("x", &text).unwrap_or_else(|no| panic!("{}", no.render(false)));
+        let question = Question { ask: "x", note: "", violated: None };
+        let locks = Lab::default().locks;
+        assert!(written::text(&locks, &read.plan(1), &question).is_some(), "it can be written");
+        let history = Lab::default().run(&read.plan(1)).history;
+        let leads =
+            history.sightings.iter().find(|seen| seen.what == Seen::Leads && seen.at.at > SECOND);
+        assert_eq!(leads.map(|seen| seen.by.as_str()), Some(promoted), "{priorities}");
+    }
+}
 
 #[test]
 fn faults_on_links() {

@@ -5,6 +5,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::Kind;
+use lockstorm::explain::explanation::explain;
 use lockstorm::explain::headline::headline;
 use lockstorm::explain::mechanism::by_kind::mechanism;
 use lockstorm::explain::witness::Witness;
@@ -13,15 +14,17 @@ use lockstorm::explore::examine;
 use lockstorm::lock::algorithm::Algorithm;
 use lockstorm::lock::algorithm::px_constant::PxConstant;
 use lockstorm::lock::algorithm::token_lua::TokenLua;
+use lockstorm::lock::assumptions::lease;
 use lockstorm::lock::catalogue::find;
 use lockstorm::lock::client::{Client, answer, milliseconds};
+use lockstorm::lock::config::LockConfig;
 use lockstorm::lock::defaults::LEASE;
 use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, token};
 use lockstorm::plan::{Plan, TopologyKind};
-use lockstorm::promise::Model;
+use lockstorm::promise::{Bounded, Model, Promise, Work, bound};
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
-use lockstorm_platform::time::{Clock, SECOND};
+use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
 
 /// token-lua by another name.
 const MINE: Algorithm = Algorithm::lease("mine", |setting| Box::new(TokenLua::new(setting)));
@@ -273,6 +276,80 @@ fn who_takes_over_a_lease_that_is_over_is_not_to_blame() {
                  after = { event = \"acquired\", by = \"c1\", nth = 1, plus = \"500ms\" }\n";
     let (_, how) = why(STAMPED, pause);
     assert_eq!(how, "c1 was paused for 15 s, and its lease ran out.");
+}
+
+/// A lock like [`Stamped`] whose leases are told by the clocks of its callers.
+struct Dated(Client, Setting);
+
+const fn dated(promise: fn(&LockConfig, Work) -> Promise) -> Algorithm {
+    let build = |setting: Setting| -> Box<dyn Lock> {
+        Box::new(Dated(Client::new(setting.host.clone(), &setting.nodes[0]), setting))
+    };
+    Algorithm { promise, ..Algorithm::lease("dated", build) }
+}
+
+/// Takes the lock over if the lease in its value is over. KEYS: lock. ARGV: token, now in ms, until
+/// in ms.
+const TAKE_OVER_BY: &str = r#"
+local until_ms = string.match(redis.call("GET", KEYS[1]) or "0:", "^(%d+):")
+if tonumber(until_ms) > tonumber(ARGV[2]) then
+    return 0
+end
+redis.call("DEL", KEYS[1])
+redis.call("SET", KEYS[1], ARGV[3] .. ":" .. ARGV[1])
+return 1"#;
+
+#[async_trait(?Send)]
+impl Lock for Dated {
+    async fn acquire(&mut self) -> Acquired {
+        let Setting { host, config, call, .. } = &self.1;
+        let lease = LEASE.settle(config).lease(config);
+        let now = host.now(Clock::Wall);
+        let (from, until) = (milliseconds(now), milliseconds(now + lease.ttl));
+        let token = token::fresh(host, call.get(), 0);
+        let deadline = Some(lease.deadline(host, host.now(lease.clock)));
+        let args: [&[u8]; 3] = [token.as_bytes(), from.as_bytes(), until.as_bytes()];
+        let keys: [&[u8]; 1] = [config.key.as_bytes()];
+        let sent = self.0.eval(call.get(), SECOND, TAKE_OVER_BY, &keys, &args);
+        answer::acquired(&sent.await, Grant { token, deadline, depth: 1, ..Grant::default() })
+    }
+
+    async fn extend(&mut self, _: &Grant) -> Extended {
+        Extended::Lost
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        let (call, key) = (self.1.call.get(), self.1.config.key.as_bytes());
+        let args: [&[u8]; 1] = [grant.token.as_bytes()];
+        answer::released(&self.0.eval(call, SECOND, GIVE_BACK, &[key], &args).await)
+    }
+}
+
+/// A lock that compares the clocks of its callers has to say so: otherwise it is its bug.
+#[test]
+fn clocks_that_start_apart_break_the_assumption_of_a_lock_that_compares_them() {
+    let knowing = dated(|config, work| {
+        let mut promise = lease(config, work);
+        promise.assumes.push(bound(Bounded::Skew, 10_500 * MILLISECOND));
+        promise
+    });
+    let told = |lock, ahead| {
+        let text = format!(
+            "name = \"own\"\nask = \"?\"\nexpect = {{ holds = true }}\n[lock]\n\
+             algorithm = \"dated\"\nttl = \"10s\"\n[workload]\nkind = \"counter\"\n\
+             clients = 2\nhold = \"2s\"\n[clocks.c2]\nwall_offset = \"{ahead}\"\n"
+        );
+        let lab = Lab::default().with_lock(lock);
+        let scenario = Scenario::parse_with(&lab.locks, "own.toml", &text).expect("a scenario");
+        explain(&examine::classified(&lab, &scenario.plan(1))).assumptions.join(" ")
+    };
+    let broken = "all clocks are within 10.5 s of each other and of true time at the start: clocks \
+                  with a wrong time (c2 +11 s); take this away, and nothing is violated.";
+    assert_eq!(told(knowing, "11s"), broken);
+    let bug = "none broke: the violation occurs without any fault. This is a bug in the lock, or in \
+               how it is used.";
+    assert_eq!(told(knowing, "10200ms"), bug);
+    assert_eq!(told(dated(lease), "11s"), bug);
 }
 
 /// token-lua that keeps its key for a second after its release, as a least time between two runs.

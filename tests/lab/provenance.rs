@@ -280,7 +280,7 @@ fn strike_for_certain(plan: &mut Plan, seed: u64) {
 
 /// The number of random plans of a kind that are compared; the environment may set more.
 fn plans() -> u64 {
-    number("LOCKSTORM_PLANS").unwrap_or(12) as u64
+    number("LOCKSTORM_PLANS").unwrap_or(30) as u64
 }
 
 #[track_caller]

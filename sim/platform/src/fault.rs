@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Nanos, SECOND};
-use crate::trace::{Edge, Entry, Event, HostId, Leg};
+use crate::trace::{Edge, Entry, Event, HostId, Leg, Sight};
 
 /// One fault of a plan. Removing a fault from a plan never renumbers the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -229,6 +229,59 @@ pub enum Pattern {
         /// Which end.
         edge: Edge,
     },
+    /// A node became something, or another host began to see it so.
+    Node {
+        /// The node.
+        who: String,
+        /// What it became.
+        becomes: Becomes,
+    },
+}
+
+/// What a node can become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Becomes {
+    /// A Sentinel gets no reply from it: `+sdown`.
+    Suspected,
+    /// A Sentinel or a cluster node takes it for down: `+odown`, FAIL.
+    Down,
+    /// A master: promoted, or started as one.
+    Leads,
+    /// A replica: demoted, or started as one.
+    Follows,
+    /// The same as its master: a full resynchronisation replaced its keys.
+    Resynchronised,
+}
+
+impl Becomes {
+    /// Every one, with its word in scenarios.
+    pub const WORDS: [(&str, Becomes); 5] = [
+        ("suspected", Becomes::Suspected),
+        ("down", Becomes::Down),
+        ("leads", Becomes::Leads),
+        ("follows", Becomes::Follows),
+        ("resynchronised", Becomes::Resynchronised),
+    ];
+
+    /// Its word in scenarios.
+    pub fn word(self) -> &'static str {
+        Becomes::WORDS.iter().find(|(_, becomes)| *becomes == self).map_or("", |(word, _)| word)
+    }
+
+    /// Whether a node becomes this by an event on `at`, which is its own or an observer's.
+    fn is_by(self, event: &Event, node: HostId, at: HostId, hosts: &HostNames) -> bool {
+        match (self, event) {
+            (Becomes::Suspected, Event::Saw { sight: Sight::Suspected, master })
+            | (Becomes::Down, Event::Saw { sight: Sight::Down, master }) => {
+                hosts.of(*master) == Some(node)
+            }
+            (Becomes::Leads, Event::Role { master: None })
+            | (Becomes::Follows, Event::Role { master: Some(_) })
+            | (Becomes::Resynchronised, Event::Loaded { resync: Some(_), .. }) => node == at,
+            _ => false,
+        }
+    }
 }
 
 /// An anchor that is still waiting for its event.
@@ -370,6 +423,9 @@ impl Pattern {
             }
             (Pattern::Fault { id, edge }, Event::Fault { id: seen, edge: seen_edge }) => {
                 id == seen && edge == seen_edge
+            }
+            (Pattern::Node { who, becomes }, event) => {
+                hosts.find(who).is_some_and(|node| becomes.is_by(event, node, entry.host, hosts))
             }
             _ => false,
         }

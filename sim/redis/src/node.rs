@@ -77,6 +77,8 @@ pub struct NodeConfig {
     pub min_replicas_to_write: u32,
     /// Maximum age of a good replica's last acknowledgement, in whole seconds.
     pub min_replicas_max_lag: u64,
+    /// The preference with which a Sentinel promotes it: the smallest first, 0 never.
+    pub replica_priority: u32,
     /// The size of the backlog: `repl-backlog-size`.
     pub backlog_bytes: usize,
     /// The default user's password; empty means none.
@@ -105,6 +107,7 @@ impl Default for NodeConfig {
             replica_of: None,
             min_replicas_to_write: 0,
             min_replicas_max_lag: 10,
+            replica_priority: 100,
             backlog_bytes: 1 << 20,
             password: Bytes::new(),
             notify: String::new(),
@@ -170,7 +173,12 @@ fn settings_of(config: &NodeConfig) -> Settings {
         settings.free_lazily();
     }
     let keeps_torn = if config.truncates_torn_file { "yes" } else { "no" };
-    for (name, value) in [("save", &config.save[..]), ("aof-load-truncated", keeps_torn)] {
+    let priority = config.replica_priority.to_string();
+    for (name, value) in [
+        ("save", &config.save[..]),
+        ("aof-load-truncated", keeps_torn),
+        ("replica-priority", &priority),
+    ] {
         if let Some(parameter) = settings::find(name.as_bytes()) {
             settings.set(parameter, value.to_owned());
         }

@@ -230,7 +230,7 @@ fn time(witness: &Witness<'_>, life: &StoryLife, owner: OpId, by: Moment) -> Key
         return KeyEnding::RanOut;
     }
     let (gone, node) = (witness.gone(life), &life.node);
-    if outlived(witness, (owner, node), (gone, due)) {
+    if outlived(witness, (owner, node), (gone, due, by)) {
         return KeyEnding::RanOut;
     }
     let whose = witness.caller(owner).unwrap_or("somebody");
@@ -252,14 +252,14 @@ fn time(witness: &Witness<'_>, life: &StoryLife, owner: OpId, by: Moment) -> Key
     KeyEnding::Taken(Mechanism::new(how, text, evidence))
 }
 
-/// Whether the node's clock took nothing from the holder. The lease must have been over on the
-/// caller's clock when the key was gone, and one of three must hold: the overlap lasted until the
-/// key was due; the lease would have been over on a true clock, or on one with the rate of the
-/// node's; or trials found that the node's clock makes no difference.
+/// Whether the node's clock took nothing from the holder. Either the lease was over on the caller's
+/// clock when the key was gone, and the overlap lasted until the key was due, or the lease would
+/// have been over on a true clock, or on one with the rate of the node's. Or it was over when the
+/// other caller was granted the lock, and trials found that the node's clock makes no difference.
 fn outlived(
     witness: &Witness<'_>,
     (owner, node): (OpId, &str),
-    (gone, due): (Moment, Nanos),
+    (gone, due, by): (Moment, Nanos, Moment),
 ) -> bool {
     let Some(hold) = witness.tenures.iter().find(|hold| witness.is_of(hold, owner)) else {
         return false;
@@ -267,12 +267,13 @@ fn outlived(
     let line = witness.reading.clocks.line(node, Clock::Wall, gone);
     let is_due = |known: &Known| known.over() <= gone.at || known.is_over_beside(line, gone);
     let is_due = || known(witness, hold, gone).is_some_and(|all| all.iter().all(is_due));
-    let is_over = match hold.covered.iter().rfind(|(from, _)| *from <= gone.at) {
-        Some((_, to)) => *to <= gone.at && *to < hold.until.at,
-        None => hold.lease.is_some_and(|lease| lease <= gone.at),
+    let is_over = |at: Nanos| match hold.covered.iter().rfind(|(from, _)| *from <= at) {
+        Some((_, to)) => *to <= at && *to < hold.until.at,
+        None => hold.lease.is_some_and(|lease| lease <= at),
     };
     let lasts = witness.overlap().is_some_and(|(_, to)| to.at.min(hold.until.at) >= due);
-    is_over && (lasts || is_due() || is_clock_idle(witness.finding, node))
+    is_over(gone.at) && (lasts || is_due())
+        || is_over(by.at) && is_clock_idle(witness.finding, node)
 }
 
 /// When the last expiry of a key was set, for how long, and by which node's clock.

@@ -173,8 +173,12 @@ impl How {
             How::Overworked | How::LeaseTooShort => &[Bounded::Work],
             How::AccessesLate | How::WriteInFlight => &[Bounded::AccessDelay],
             // A suspended host's monotonic clock stands still as well.
-            How::HolderClock => &[Bounded::ClientClockStep, Bounded::Drift, Bounded::ClientPause],
-            How::NodeClock | How::ReplicaClock => &[Bounded::NodeClockStep, Bounded::Drift],
+            How::HolderClock => {
+                &[Bounded::ClientClockStep, Bounded::Skew, Bounded::Drift, Bounded::ClientPause]
+            }
+            How::NodeClock | How::ReplicaClock => {
+                &[Bounded::NodeClockStep, Bounded::Skew, Bounded::Drift]
+            }
             How::NeverReached | How::OldMaster | How::LostInResync | How::DeleteNeverReached => {
                 &[Bounded::Failover]
             }

@@ -27,7 +27,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm::history::{FaultInterval, History, Op, OpKind, Outcome, Seen};
+use lockstorm::history::{FaultInterval, History, Key, Op, OpKind, Outcome, Seen};
 use lockstorm::plan::Plan;
 use lockstorm::promise::{Bounded, Promise};
 use lockstorm_platform::fault::{Target, Verb};
@@ -94,6 +94,8 @@ impl Book<'_> {
                 self.callers().iter().map(|client| self.astray(client)).max().unwrap_or(0)
             }
             Bounded::Drift => self.drift(),
+            // The plans draw only faults: their clocks start together.
+            Bounded::Skew => 0,
             Bounded::Failover => self.failovers(),
             Bounded::KeyRemoval => self.removals(),
             // The plans draw only faults: their work fits.
@@ -471,6 +473,16 @@ impl Book<'_> {
     }
 
     /// The down time before each start after which a node's keys differed from the previous ones.
+    /// Whether a request of the key's operation was applied as the key changed.
+    fn is_command(&self, key: &Key) -> bool {
+        self.history.requests.iter().any(|request| {
+            let mut legs = request.legs.iter();
+            Some(request.op) == key.by
+                && request.to == key.node
+                && legs.any(|(leg, at)| *leg == Leg::Applied && at.at == key.at.at)
+        })
+    }
+
     fn amnesias(&self) -> Vec<u64> {
         let mut found = Vec::new();
         for (index, key) in self.history.keys.iter().enumerate() {
@@ -486,8 +498,9 @@ impl Book<'_> {
             let earlier = || self.history.keys[..index].iter().filter(|e| e.node == key.node);
             // An older state: without an operation, or of an operation of an earlier command.
             let older = match key.change {
+                // A client may send the command of one operation again.
                 KeyChange::Set if key.by.is_some() => {
-                    earlier().any(|e| e.by == key.by && e.key == key.key)
+                    earlier().any(|e| e.by == key.by && e.key == key.key) && !self.is_command(key)
                 }
                 KeyChange::Set | KeyChange::Extended => key.by.is_none(),
                 _ => false,

@@ -1,0 +1,100 @@
+//! How soon hunts find what there is to find: the plans until the first violation, for each lock,
+//! topology and family of faults.
+
+use lockstorm::explore::base_plan::base_plan;
+use lockstorm::explore::hunt::{Hunt, draw};
+use lockstorm::explore::strategy::Alphabet;
+use lockstorm::explore::trial::attempt;
+use lockstorm::lock::catalogue::ALGORITHMS;
+use lockstorm::plan::TopologyKind;
+use lockstorm::plan::lack::lack;
+use lockstorm::run::Lab;
+use lockstorm_platform::fault::verbs::{self, ROWS};
+use rayon::prelude::{IntoParallelIterator, ParallelIterator};
+
+use crate::amount::{number, sample};
+
+const TOPOLOGIES: [TopologyKind; 5] = [
+    TopologyKind::Single,
+    TopologyKind::Replicated,
+    TopologyKind::Sentinel,
+    TopologyKind::Cluster,
+    TopologyKind::Independent,
+];
+
+/// A row in which so many plans show nothing is taken for one that is not violated.
+const QUIET: u64 = 300;
+/// The plans that one hunt may take.
+const MOST: u64 = 1_000;
+/// The plans within which half of the hunts of a violated row find it.
+const MEDIAN: u64 = 100;
+
+/// The hunts of a row, and one of so many rows, unless the environment asks for more.
+const FEW: u64 = 3;
+const SOME: usize = 20;
+
+/// One lock on one topology under one kind of fault.
+struct Row {
+    hunt: Hunt,
+    what: String,
+}
+
+fn rows() -> Vec<Row> {
+    let words: Vec<&str> = ROWS.iter().filter(|row| row.is_drawn).map(|row| row.word).collect();
+    let mut rows = Vec::new();
+    for lock in ALGORITHMS {
+        for kind in TOPOLOGIES {
+            let base = base_plan(lock.name, kind);
+            if base.validate().is_err() {
+                continue;
+            }
+            for word in &words {
+                let row = verbs::find(word).expect("a verb");
+                if lack(&base.topology, row).is_some() {
+                    continue;
+                }
+                let verbs = [(*word).to_owned()].into();
+                let alphabet = Alphabet { verbs, ..Alphabet::of(lock) };
+                let base = base.clone();
+                let hunt = Hunt { lab: Lab::default(), base, alphabet, seeds: 1..=1 };
+                rows.push(Row { hunt, what: format!("{} {kind:?} {word}", lock.name) });
+            }
+        }
+    }
+    rows
+}
+
+/// The plans of a hunt until one is violated, if `most` suffice.
+fn plans(hunt: &Hunt, from: u64, most: u64) -> Option<u64> {
+    let is_violated =
+        |seed: &u64| attempt(&hunt.lab, &draw(hunt, from + seed).current()).is_violated();
+    (1..=most).find(is_violated)
+}
+
+/// The median over these hunts; `None` if the row is not violated, [`MOST`] if a hunt found
+/// nothing.
+fn median(hunt: &Hunt, hunts: u64) -> Option<u64> {
+    plans(hunt, 0, QUIET)?;
+    let mut all: Vec<u64> =
+        (0..hunts).map(|nth| plans(hunt, nth * MOST, MOST).unwrap_or(MOST)).collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).copied()
+}
+
+#[test]
+fn half_of_the_hunts_find_a_violated_row_soon() {
+    let hunts = number("LOCKSTORM_REACH").map_or(FEW, |hunts| hunts as u64);
+    let one_of = if hunts > FEW { 1 } else { SOME };
+    let rows: Vec<Row> = sample(rows().into_iter().step_by(one_of));
+    let mut found: Vec<(u64, String)> = rows
+        .into_par_iter()
+        .filter_map(|row| Some((median(&row.hunt, hunts)?, row.what)))
+        .collect();
+    found.sort();
+    for (median, what) in found.iter().rev() {
+        println!("{median:>5} plans  {what}");
+    }
+    let late: Vec<_> = found.iter().filter(|(median, _)| *median > MEDIAN).collect();
+    assert!(late.is_empty(), "{} of {}: {late:#?}", late.len(), found.len());
+    assert!(!found.is_empty(), "some rows are violated");
+}
