@@ -21,7 +21,7 @@ use crate::explain::finding::Finding;
 use crate::explore::base_plan::{base_plan, base_plan_of};
 use crate::explore::examine::met;
 use crate::explore::hunt::Tally;
-use crate::explore::quarry::Quarry;
+use crate::explore::quarry::{Quarry, countable};
 use crate::explore::{examine, hunt};
 use crate::lock::algorithm::Algorithm;
 use crate::lock::catalogue;
@@ -100,7 +100,8 @@ impl ScenarioTest {
     }
 }
 
-/// A hunt for violations of a lock of the catalogue on a topology.
+/// A hunt for violations of a lock of the catalogue on a topology. It stops at the first violation:
+/// a test fails by one, and its message tells one story. `lockstorm hunt` searches on.
 ///
 /// ```
 /// use lockstorm::plan::TopologyKind;
@@ -308,7 +309,9 @@ impl HuntTest {
     fn hunt(self) -> (Lab, hunt::HuntReport) {
         let HuntTest { quarry, lab, patience } = self;
         let lab = watchdog::over(lab, Path::new(FAILURES), patience);
-        let hunt = quarry.hunt(lab).unwrap_or_else(|refusal| panic!("{}", refusal.render(false)));
+        let seeds = quarry.seeds.clone();
+        let hunt = countable(seeds).and_then(|_| quarry.hunt(lab));
+        let hunt = hunt.unwrap_or_else(|refusal| panic!("{}", refusal.render(false)));
         let report = hunt::hunt(&hunt, &|_| {});
         (hunt.lab, report)
     }

@@ -11,8 +11,10 @@ use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::explore::agree::EngineAgreement;
 use crate::explore::budget::Budget;
-use crate::explore::hunt::Hunt;
+use crate::explore::distinct::{Distinct, distinct};
+use crate::explore::hunt::{Hunt, HuntProgress, Until};
 use crate::explore::knob::Knob;
+use crate::explore::sound::Sound;
 use crate::explore::threshold::Located;
 use crate::explore::{agree, examine, hunt, knob, trial};
 use crate::plan::Plan;
@@ -45,12 +47,28 @@ pub const ALL_LINKED: &str = "INDEX.md";
 pub struct Catch {
     /// How much was tested.
     pub tally: hunt::Tally,
-    /// The violation that was found: its shrunk plan, and the number of plans that shrinking ran.
-    pub found: Option<(Finding, u32)>,
+    /// The first seed that was not tried, if the budget was used up before it.
+    pub next: Option<u64>,
+    /// The number of violated plans.
+    pub violated: u64,
+    /// The distinct findings, the most important one first.
+    pub groups: Vec<Caught>,
+    /// The scenario file that describes the first finding, if possible.
+    pub scenario: Option<Page>,
+}
+
+/// A finding of a hunt.
+pub struct Caught {
+    /// The finding about its smallest plan; only that of the first group is explained.
+    pub finding: Finding,
+    /// The number of plans that showed it.
+    pub count: u64,
+    /// What a correct lock of the same family does in this plan.
+    pub sound: Option<Sound>,
+    /// The number of plans that shrinking ran.
+    pub shrink_runs: u32,
     /// Whether no smaller plan has the same signature.
     pub is_minimal: bool,
-    /// The scenario file that describes it, if possible.
-    pub scenario: Option<Page>,
 }
 
 /// The pages about one scenario on one seed.
@@ -67,6 +85,17 @@ pub fn report(finding: &Finding) -> Vec<Page> {
         page(whole, json::document(finding, &explanation)),
         page(plan, finding.plan.to_json()),
     ]
+}
+
+/// The plan of a finding that is not the first of its hunt.
+pub fn plan_page(finding: &Finding, nth: usize) -> Page {
+    let name = format!("{}-{nth}.plan.json", finding.scenario);
+    Page { name, text: finding.plan.to_json() }
+}
+
+/// How a violation became possible, and the assumptions that it broke.
+pub fn how(finding: &Finding) -> Vec<String> {
+    text::how(&explain(finding))
 }
 
 /// The names of the pages about a scenario of this name.
@@ -194,22 +223,34 @@ pub fn agreement(one: &Finding, other: &Finding) -> EngineAgreement {
     agree::agreement(one, other)
 }
 
-/// Hunts with this many parallel plans. The explanation of the result may take the budget.
+/// Hunts with this many parallel plans. The explanation of the first finding may take the budget.
 /// `progress` receives each step.
 pub fn hunt(
     hunt: &Hunt,
+    until: Until,
     jobs: Option<u16>,
     budget: Option<Budget>,
-    progress: &(dyn Fn(hunt::HuntProgress) + Sync),
+    progress: &(dyn Fn(HuntProgress) + Sync),
 ) -> Catch {
-    let report = side_by_side(jobs, || hunt::hunt(hunt, progress));
-    let is_minimal = report.found.as_ref().is_none_or(|found| found.is_minimal);
-    let found = report.found.map(|found| {
-        let runs = found.shrink_runs;
-        (found.finding(&hunt.lab, budget), runs)
+    let (scouted, found) = side_by_side(jobs, || {
+        let scouted = hunt::scout(hunt, until, progress);
+        let found = distinct(hunt, &scouted.groups, &|| progress(HuntProgress::Shrunk));
+        (scouted, found)
     });
-    let scenario = found.as_ref().and_then(|(finding, _)| scenario_page(&hunt.lab, finding));
-    Catch { tally: report.tally, found, is_minimal, scenario }
+    let lab = &hunt.lab;
+    let groups = found.into_iter().enumerate().map(|(index, distinct)| {
+        let Distinct { count, found, sound } = distinct;
+        let (shrink_runs, is_minimal) = (found.shrink_runs, found.is_minimal);
+        let finding = match index {
+            0 => found.finding(lab, budget),
+            _ => found.unexplained(lab),
+        };
+        Caught { finding, count, sound, shrink_runs, is_minimal }
+    });
+    let groups: Vec<Caught> = groups.collect();
+    let scenario = groups.first().and_then(|first| scenario_page(lab, &first.finding));
+    let violated = scouted.groups.iter().map(|(_, sightings)| sightings.count).sum();
+    Catch { tally: scouted.tally, next: scouted.next, violated, groups, scenario }
 }
 
 /// The name of the scenario file for the result of a hunt.

@@ -56,7 +56,7 @@ pub enum Command {
     Explain(ExplainArguments),
     /// Find the values of figures at which a plan or a scenario changes its verdict, to 1 ms
     Threshold(ThresholdArguments),
-    /// Search seeded random plans for a violation, and shrink the first one
+    /// Search seeded random plans for violations; group and shrink them
     Hunt(HuntArguments),
     /// Serve fake nodes on real ports to any client, with faults typed at run time
     #[cfg(feature = "live")]
@@ -231,25 +231,22 @@ pub struct HuntArguments {
     /// Draw only plans that breach no assumption of the lock
     #[arg(long)]
     pub within_assumptions: bool,
-    /// Seeds to try, inclusive
-    #[arg(long, value_name = "A..B", default_value = "1..1000", value_parser = seed_range)]
-    pub seeds: RangeInclusive<u64>,
+    /// Seeds to try, inclusive; by default 1..1000, or with --budget as many as it permits
+    #[arg(long, value_name = "A..B", value_parser = seed_range)]
+    pub seeds: Option<RangeInclusive<u64>>,
+    /// Time limit of the search, and again of the explanation of what is found (default 60s)
+    #[arg(long, value_name = "LENGTH", value_parser = budget, allow_hyphen_values = true)]
+    pub budget: Option<Nanos>,
+    /// Stop at the first violation instead of searching on
+    #[arg(long)]
+    pub first: bool,
     /// Engine that runs the worlds
     #[arg(long, value_enum, default_value_t)]
     pub engine: OneEngine,
     /// Number of parallel runs; by default one per core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Time limit for explaining what is found; skipped work is reported
-    #[arg(
-        long,
-        value_name = "LENGTH",
-        default_value = BUDGET,
-        value_parser = length,
-        allow_hyphen_values = true
-    )]
-    pub budget: Nanos,
-    /// Folder for the plan that is found, and for its report
+    /// Folder for the plans that are found, and for the report of the first one
     #[arg(long, value_name = "DIR", default_value = REPORTS)]
     pub report: PathBuf,
 }
@@ -409,6 +406,13 @@ pub enum Listed {
 
 fn length(text: &str) -> Result<Nanos, String> {
     length::read(text).map_err(|refusal| format!("{}: {}", refusal.what, refusal.instead))
+}
+
+fn budget(text: &str) -> Result<Nanos, String> {
+    match length(text)? {
+        0 => Err("in no time no plan runs: write a length such as '60s'".to_owned()),
+        length => Ok(length),
+    }
 }
 
 fn extend(text: &str) -> Result<Extend, String> {

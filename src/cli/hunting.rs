@@ -1,7 +1,12 @@
-//! `hunt`: runs seeded random plans until one violates, then shrinks, saves and reports it.
+//! `hunt`: runs seeded random plans, groups what they violate, and shrinks, saves and reports it.
 
-use crate::cli::act::Catch;
-use crate::cli::act::watched;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lockstorm_platform::time::{Nanos, SECOND};
+
+use crate::check::verdict::Kind;
+use crate::cli::act::{Catch, Caught, watched};
 use crate::cli::args::HuntArguments;
 use crate::cli::running::found;
 use crate::cli::{act, clock, progress};
@@ -10,34 +15,73 @@ use crate::edge::output;
 use crate::edge::terminal::say;
 use crate::explain::finding::Finding;
 use crate::explore::base_plan::base_plan;
-use crate::explore::hunt::HuntProgress;
-use crate::explore::quarry::Quarry;
-use crate::quantity::count;
+use crate::explore::hunt::{Hunt, HuntProgress, Until};
+use crate::explore::quarry::{Quarry, countable};
+use crate::explore::sound::Sound;
+use crate::quantity::{count, length};
 use crate::refusal::Refusal;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 
+/// The time limit of an explanation, unless another is given, ns.
+const EXPLAINING: Nanos = 60 * SECOND;
+
+/// The seeds of a hunt without a time limit, unless others are given.
+const SEEDS: RangeInclusive<u64> = 1..=1_000;
+
 /// Runs the hunt that the arguments describe.
 pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
-    let hunt = quarry(arguments).hunt(watched(arguments.engine.lab()))?;
+    let hunt = quarry(arguments)?.hunt(watched(arguments.engine.lab()))?;
     let names = act::report_names(&hunt.base.name);
     let names = names.chain([act::scenario_name(&hunt.base.name)]);
     // Refused before the hunt, which may take hours, rather than when its result is written.
     output::refuse_foreign(&arguments.report, names)?;
     let (first, last) = (hunt.seeds.start(), hunt.seeds.end());
     let (lock, topology) = (&arguments.lock, &arguments.topology);
-    let seeds = format!("seeds {first}..{last}");
+    let seeds = match arguments.budget {
+        Some(budget) if *last == u64::MAX => format!("seeds from {first} for {}", length(budget)),
+        Some(budget) => format!("seeds {first}..{last} for at most {}", length(budget)),
+        None => format!("seeds {first}..{last}"),
+    };
     say(&format!("lockstorm {}: {lock} on {topology}, {seeds}", env!("CARGO_PKG_VERSION")));
-    let bar = progress::bar((last - first).saturating_add(1), "hunting");
-    let budget = clock::budget(arguments.budget);
-    let catch = act::hunt(&hunt, arguments.jobs, budget, &|far| match far {
-        HuntProgress::Tried(done) => bar.inc(done),
-        HuntProgress::Shrinking => progress::now("shrinking"),
-    });
+    let until = match arguments.first {
+        true => Until::First,
+        false => Until::End(arguments.budget.map(clock::silent)),
+    };
+    let budget = clock::budget(arguments.budget.unwrap_or(EXPLAINING));
+    let catch = act::hunt(&hunt, until, arguments.jobs, budget, &shown(&hunt, arguments));
     progress::clear();
+    let seeds = match catch.next {
+        Some(next) => format!("seeds {first}..{}, where the budget ended", next - 1),
+        None => format!("seeds {first}..{last}"),
+    };
     report(arguments, &catch, &seeds)
 }
 
-fn quarry(arguments: &HuntArguments) -> Quarry {
+/// The progress display: a bar, or with a time limit the number of plans.
+fn shown(hunt: &Hunt, arguments: &HuntArguments) -> impl Fn(HuntProgress) + Sync {
+    let plans = (hunt.seeds.end() - hunt.seeds.start()).saturating_add(1);
+    let bar = arguments.budget.is_none().then(|| progress::bar(plans, "hunting"));
+    let (tried, shrunk) = (AtomicU64::new(0), AtomicU64::new(0));
+    move |far| match far {
+        HuntProgress::Tried { seeds, groups } => {
+            let tried = tried.fetch_add(seeds, Ordering::Relaxed) + seeds;
+            let found = count(groups as u64, "group");
+            match &bar {
+                Some(bar) => {
+                    bar.set_message(format!("hunting, {found}"));
+                    bar.inc(seeds);
+                }
+                None => progress::now(&format!("hunting: {tried} plans, {found}")),
+            }
+        }
+        HuntProgress::Shrunk => {
+            let shrunk = shrunk.fetch_add(1, Ordering::Relaxed) + 1;
+            progress::now(&format!("shrinking: {} done", count(shrunk, "group")));
+        }
+    }
+}
+
+fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
     let topology = TOPOLOGIES.iter().find(|(word, _)| *word == arguments.topology);
     let mut base = base_plan(&arguments.lock, topology.expect("the parser knows the words").1);
     base.lock.needs = arguments.needs;
@@ -58,37 +102,41 @@ fn quarry(arguments: &HuntArguments) -> Quarry {
     arguments.check_validity.into_iter().for_each(|check| quarry.check_validity(check));
     quarry.faults = arguments.faults.iter().cloned().collect();
     quarry.within_assumptions = arguments.within_assumptions;
-    quarry.seeds = arguments.seeds.clone();
-    quarry
+    quarry.seeds = match (&arguments.seeds, arguments.budget) {
+        (Some(seeds), Some(_)) => seeds.clone(),
+        (Some(seeds), None) => countable(seeds.clone())?,
+        (None, Some(_)) => 1..=u64::MAX,
+        (None, None) => SEEDS,
+    };
+    Ok(quarry)
 }
 
 fn report(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Exit, Refusal> {
     let tested = &catch.tally;
-    let Some((finding, shrink_runs)) = &catch.found else {
-        if catch.tally.struck_in_hold == 0 {
-            let within = match arguments.within_assumptions {
-                true => " (such faults break its assumptions; --within-assumptions draws none)",
-                false => "",
-            };
-            say(&format!("unknown: no fault struck inside a hold in {tested}{within}; {seeds}"));
-            return Ok(Exit::Unknown);
-        }
-        if catch.tally.held == 0 {
-            say(&format!("unknown: no plan tested anything, of {tested}; {seeds}"));
-            return Ok(Exit::Unknown);
-        }
-        say(&format!("no violation in {tested}; {seeds}"));
-        return Ok(Exit::Held);
+    let Some((first, others)) = catch.groups.split_first() else {
+        return Ok(nothing(arguments, catch, seeds));
     };
-    say(&format!("found after {tested}: {}", found(finding)));
-    let smallest = if catch.is_minimal { "" } else { ", and given up: it may become smaller" };
-    say(&format!("shrunk in {shrink_runs} runs to {}{smallest}", faults(finding)));
+    let finding = &first.finding;
+    let groups = catch.groups.len();
+    let all = match arguments.first {
+        true => found(finding),
+        false => {
+            let plans = count(catch.violated, "violated plan");
+            format!("{plans} in {}; {seeds}", count(groups as u64, "group"))
+        }
+    };
+    say(&format!("found after {tested}: {all}"));
+    if !arguments.first {
+        say(&headline(first, 1, groups));
+    }
+    say(&shrunk(first));
     act::in_short(finding).iter().for_each(|line| say(line));
     let is_outside = finding.class.as_ref().is_some_and(|class| !class.is_in_model());
     if is_outside && !arguments.within_assumptions {
         say("a bug of the lock itself may hide behind this one: hunt with --within-assumptions");
     }
-    let pages = [act::report(finding), catch.scenario.iter().cloned().collect()].concat();
+    let mut pages = [act::report(finding), catch.scenario.iter().cloned().collect()].concat();
+    pages.extend((2..).zip(others).map(|(nth, other)| act::plan_page(&other.finding, nth)));
     if let Err(refusal) = output::write(&arguments.report, &pages) {
         say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
         return Err(refusal);
@@ -99,8 +147,63 @@ fn report(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Exit,
         say(&format!("scenario: {}", path.with_file_name(&page.name).display()));
     }
     say(&format!("again: lockstorm replay {} --trace {}", path.display(), finding.trace_hash));
+    for (nth, other) in (2..).zip(others) {
+        say(&headline(other, nth, groups));
+        say(&format!("  {}", shrunk(other)));
+        act::how(&other.finding).iter().for_each(|line| say(line));
+        let path = arguments.report.join(act::plan_page(&other.finding, nth).name);
+        let trace = &other.finding.trace_hash;
+        say(&format!("  again: lockstorm replay {} --trace {trace}", path.display()));
+    }
+    if !others.is_empty() {
+        say("lockstorm explain PLAN explains each of them");
+    }
     say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
     Ok(Exit::Violated)
+}
+
+/// What a hunt that found nothing has shown.
+fn nothing(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Exit {
+    let tested = &catch.tally;
+    if tested.struck_in_hold == 0 {
+        let within = match arguments.within_assumptions {
+            true => " (such faults break its assumptions; --within-assumptions draws none)",
+            false => "",
+        };
+        say(&format!("unknown: no fault struck inside a hold in {tested}{within}; {seeds}"));
+        return Exit::Unknown;
+    }
+    if tested.held == 0 {
+        say(&format!("unknown: no plan tested anything, of {tested}; {seeds}"));
+        return Exit::Unknown;
+    }
+    say(&format!("no violation in {tested}; {seeds}"));
+    Exit::Held
+}
+
+/// What a group is, and how often it was seen.
+fn headline(group: &Caught, nth: usize, groups: usize) -> String {
+    let (what, plans) = (found(&group.finding), count(group.count, "plan"));
+    let beside = group.sound.as_ref().map_or(String::new(), |sound| format!("; {}", words(sound)));
+    format!("group {nth} of {groups}: {what}, in {plans}{beside}")
+}
+
+/// What a correct lock of the same family does in the plan.
+fn words(sound: &Sound) -> String {
+    let Sound { lock, same, other, is_unknown } = sound;
+    let kinds =
+        |kinds: &[Kind]| kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
+    match (&same[..], &other[..]) {
+        ([], []) if *is_unknown => format!("in this plan {lock} tests nothing"),
+        ([], []) => format!("{lock} holds in this plan"),
+        ([], other) => format!("{lock} only has another violation in this plan: {}", kinds(other)),
+        (same, _) => format!("{lock} falls to this plan too: {}", kinds(same)),
+    }
+}
+
+fn shrunk(group: &Caught) -> String {
+    let smallest = if group.is_minimal { "" } else { ", and given up: it may become smaller" };
+    format!("shrunk in {} runs to {}{smallest}", group.shrink_runs, faults(&group.finding))
 }
 
 fn faults(finding: &Finding) -> String {

@@ -90,7 +90,12 @@ pub fn finding(
     trial: Trial,
     class: Class,
 ) -> Finding {
-    explained(lab, budget, &[], with_calm(lab, without_calm(lab, plan, trial, Some(class))))
+    explained(lab, budget, &[], unexplained_trial(lab, plan, trial, class))
+}
+
+/// The finding of a finished trial, without reruns to explain it.
+pub fn unexplained_trial(lab: &Lab, plan: &Plan, trial: Trial, class: Class) -> Finding {
+    with_calm(lab, without_calm(lab, plan, trial, Some(class)))
 }
 
 /// Adds the reruns that explain a violation, if there is one. The causes are always searched;
@@ -397,6 +402,13 @@ fn without_calm(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> F
         finding.signature.iter_mut().for_each(|signature| signature.mechanism = how.clone());
     }
     finding
+}
+
+/// The mechanism of a trial's violation, from its history alone: without the class, which needs
+/// more runs.
+pub fn how(lab: &Lab, plan: &Plan, trial: Trial) -> How {
+    let finding = without_calm(lab, plan, trial, None);
+    mechanism(&Witness::of(&finding)).map_or(How::Unclear, |found| found.how)
 }
 
 /// The signature of a trial's violation.

@@ -13,14 +13,16 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use crate::check::signature::Signature;
 use crate::check::verdict::Verdict;
 use crate::explain::finding::{Class, Finding};
-use crate::explore::budget::Budget;
+use crate::explore::budget::{Budget, Spending};
 use crate::explore::class::classify;
 use crate::explore::examine;
+use crate::explore::group::{Example, GroupKey, Groups, leading};
 use crate::explore::shrink::shrink;
 use crate::explore::strategy::{Alphabet, plans};
 use crate::explore::trial::{Trial, attempt, repeated};
 use crate::ledger::part::{strikes, without};
 use crate::plan::Plan;
+use crate::promise::contract::Clause;
 use crate::run::Lab;
 
 /// What is searched, and the lab for it.
@@ -117,49 +119,95 @@ impl HuntFound {
     pub fn finding(self, lab: &Lab, budget: Option<Budget>) -> Finding {
         examine::finding(lab, budget, &self.plan, self.trial, self.class)
     }
+
+    /// The finding about the smallest plan, without experiments.
+    pub fn unexplained(self, lab: &Lab) -> Finding {
+        examine::unexplained_trial(lab, &self.plan, self.trial, self.class)
+    }
 }
 
-/// The number of seeds that run before the hunt checks whether one of them was violated.
+/// The number of seeds that run before the hunt checks what they found, and its budget.
 const BATCH: u64 = 64;
+
+/// When a hunt stops.
+#[derive(Clone, Copy, Debug)]
+pub enum Until {
+    /// At the first violation.
+    First,
+    /// When the seeds are exhausted, or the budget is used up.
+    End(Option<Budget>),
+}
+
+/// What the plans of a hunt showed, before any of them is shrunk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scouted {
+    /// How much was tested.
+    pub tally: Tally,
+    /// What was violated.
+    pub groups: Groups,
+    /// The first seed that was not tried, if the budget was used up before it.
+    pub next: Option<u64>,
+}
 
 /// The progress of a hunt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HuntProgress {
     /// This many more seeds are finished.
-    Tried(u64),
-    /// One is violated and is being shrunk.
-    Shrinking,
+    Tried {
+        /// The number of seeds.
+        seeds: u64,
+        /// The groups of violations so far.
+        groups: usize,
+    },
+    /// The plan of one more group is shrunk.
+    Shrunk,
 }
 
 /// Hunts until a violation is found or the seeds are exhausted. `progress` receives each step.
 pub fn hunt(hunt: &Hunt, progress: &dyn Fn(HuntProgress)) -> HuntReport {
-    let mut tally = Tally::default();
+    let scouted = scout(hunt, Until::First, progress);
+    let found = scouted.groups.examples().next().map(|seed| pursue(hunt, seed));
+    HuntReport { tally: scouted.tally, found }
+}
+
+/// Runs the plans of the seeds, a batch at a time, and groups what they violate.
+pub fn scout(hunt: &Hunt, until: Until, progress: &dyn Fn(HuntProgress)) -> Scouted {
+    let spending = Spending::of(match until {
+        Until::First => None,
+        Until::End(budget) => budget,
+    });
+    let mut all = Scouted::default();
     let (mut next, last) = (*hunt.seeds.start(), *hunt.seeds.end());
     while next <= last {
         let end = last.min(next.saturating_add(BATCH - 1));
         // The whole batch is run before any violation counts, so the smallest seed wins on any
         // number of threads.
-        let mut done: Vec<Scouted> =
-            (next..=end).into_par_iter().map(|seed| scout(hunt, seed, seed == next)).collect();
-        done.sort_by_key(|scouted| scouted.seed);
-        for scouted in &done {
-            tally.add(scouted);
-            if scouted.violated {
-                progress(HuntProgress::Shrinking);
-                return HuntReport { tally, found: Some(pursue(hunt, scouted.seed)) };
+        let mut done: Vec<Tried> =
+            (next..=end).into_par_iter().map(|seed| try_seed(hunt, seed, seed == next)).collect();
+        done.sort_by_key(|tried| tried.seed);
+        for tried in done {
+            all.tally.add(&tried);
+            let Some((key, example)) = tried.violation else { continue };
+            all.groups.add(key, example);
+            if matches!(until, Until::First) {
+                return all;
             }
         }
-        progress(HuntProgress::Tried(end - next + 1));
+        progress(HuntProgress::Tried { seeds: end - next + 1, groups: all.groups.len() });
         let Some(after) = end.checked_add(1) else { break };
         next = after;
+        if next <= last && spending.is_used_up() {
+            all.next = Some(next);
+            break;
+        }
     }
-    HuntReport { tally, found: None }
+    all
 }
 
 /// What a batch keeps of a run.
-struct Scouted {
+struct Tried {
     seed: u64,
-    violated: bool,
+    violation: Option<(GroupKey, Example)>,
     unknown: bool,
     outside: bool,
     faults: bool,
@@ -167,39 +215,50 @@ struct Scouted {
     grants: u32,
 }
 
-fn scout(hunt: &Hunt, seed: u64, is_repeated: bool) -> Scouted {
-    let plan = draw(hunt, seed).current();
-    let trial = attempt(&hunt.lab, &plan);
-    let outside = hunt.alphabet.within && !trial.breaches.is_empty();
-    let excused =
-        outside && !(trial.is_violated() && classify(&hunt.lab, &plan, &trial).is_in_model());
+fn try_seed(hunt: &Hunt, seed: u64, is_repeated: bool) -> Tried {
+    let (lab, plan) = (&hunt.lab, draw(hunt, seed).current());
+    let mut trial = attempt(lab, &plan);
     // A lock with state outside of its run may never violate anything, and its verdicts mean
     // nothing: one plan of each batch is run twice.
-    let differs = is_repeated && hunt.lab.run(&plan).trace != trial.run.trace;
-    let judgement = trial.judgement;
-    Scouted {
+    if is_repeated && lab.run(&plan).trace != trial.run.trace {
+        trial = repeated(lab, &plan, trial).0;
+    }
+    let differs =
+        trial.run.history.breaches.iter().any(|breach| breach.clause == Clause::Repeatable);
+    let outside = hunt.alphabet.within && !trial.breaches.is_empty() && !differs;
+    let in_model = differs
+        || trial.breaches.is_empty()
+        || outside && trial.is_violated() && classify(lab, &plan, &trial).is_in_model();
+    let excused = outside && !in_model;
+    let unknown = matches!(trial.judgement.verdict, Verdict::Unknown(_));
+    let counts = trial.judgement.counts;
+    Tried {
         seed,
-        violated: matches!(judgement.verdict, Verdict::Violated(_)) && !excused || differs,
+        unknown,
         outside: excused,
-        unknown: matches!(judgement.verdict, Verdict::Unknown(_)),
         faults: !plan.faults.is_empty(),
-        in_hold: judgement.counts.struck_in_hold > 0,
-        grants: judgement.counts.grants,
+        in_hold: counts.struck_in_hold > 0,
+        grants: counts.grants,
+        violation: (trial.is_violated() && !excused).then(|| {
+            let kinds = leading(&Signature::of(&trial.judgement.verdict).kinds);
+            let mechanism = examine::how(lab, &plan, trial);
+            (GroupKey { in_model, kinds, mechanism }, Example::of(&plan))
+        }),
     }
 }
 
 impl Tally {
-    fn add(&mut self, scouted: &Scouted) {
+    fn add(&mut self, tried: &Tried) {
         self.runs += 1;
-        if scouted.outside {
+        if tried.outside {
             self.outside += 1;
             return;
         }
-        self.held += u64::from(!scouted.violated && !scouted.unknown);
-        self.unknown += u64::from(scouted.unknown);
-        self.with_faults += u64::from(scouted.faults);
-        self.struck_in_hold += u64::from(scouted.in_hold);
-        self.grants += u64::from(scouted.grants);
+        self.held += u64::from(tried.violation.is_none() && !tried.unknown);
+        self.unknown += u64::from(tried.unknown);
+        self.with_faults += u64::from(tried.faults);
+        self.struck_in_hold += u64::from(tried.in_hold);
+        self.grants += u64::from(tried.grants);
     }
 }
 
@@ -215,7 +274,7 @@ pub fn draw(hunt: &Hunt, seed: u64) -> Box<dyn ValueTree<Value = Plan>> {
 }
 
 /// Draws the violated plan of a seed again, classifies and shrinks it.
-fn pursue(hunt: &Hunt, seed: u64) -> HuntFound {
+pub fn pursue(hunt: &Hunt, seed: u64) -> HuntFound {
     let drawn = draw(hunt, seed).current();
     let (trial, is_repeatable) = repeated(&hunt.lab, &drawn, attempt(&hunt.lab, &drawn));
     // Checked before class and shrinking: reruns of a plan that differ each time prove nothing.

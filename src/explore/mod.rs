@@ -12,7 +12,10 @@
 //! - [`base_plan`]: the base plan of a hunt
 //! - [`strategy`]: proptest strategies for faults and plans
 //! - [`quarry`]: the request for a hunt
-//! - [`hunt`]: the search for a violation over seeds
+//! - [`hunt`]: the search for violations over seeds
+//! - [`group`]: the violations of a hunt in groups
+//! - [`distinct`]: the distinct findings of a hunt, each shrunk
+//! - [`sound`]: what a correct lock of the same family does in a plan
 //! - [`shrink`]: a smaller plan with the same violation
 //! - [`smaller`]: plans that are one step smaller
 //! - [`habits`]: the use and setup of a lock, as hunts draw them
@@ -24,7 +27,9 @@ pub mod budget;
 pub mod cause;
 pub mod class;
 pub mod deployment;
+pub mod distinct;
 pub mod examine;
+pub mod group;
 pub mod habits;
 pub mod hunt;
 pub mod knob;
@@ -36,6 +41,7 @@ pub mod remedy;
 pub mod rerun;
 pub mod shrink;
 pub mod smaller;
+pub mod sound;
 pub mod strategy;
 pub mod threshold;
 pub mod trial;

@@ -144,6 +144,22 @@ impl Quarry {
     }
 }
 
+/// The maximum number of plans of a hunt without a time limit: days of work.
+const MAX_PLANS: u128 = 100_000_000;
+
+/// The seeds, if a hunt without a time limit can come to their end.
+pub fn countable(seeds: RangeInclusive<u64>) -> Result<RangeInclusive<u64>, Refusal> {
+    let (first, last) = (*seeds.start(), *seeds.end());
+    let plans = (u128::from(last) + 1).saturating_sub(first.into());
+    if plans <= MAX_PLANS {
+        return Ok(seeds);
+    }
+    let what = format!("the seeds {first}..{last} are {plans} plans, which would take days");
+    let fewer = first.saturating_add(999_999);
+    let instead = format!("add a time limit, such as --budget 10m, or take {first}..{fewer}");
+    Err(Refusal::new(what, instead))
+}
+
 /// Refuses an unknown fault, and one that cannot strike plans like this: a hunt for it would draw
 /// only other faults, or none.
 fn can_strike(base: &Plan, word: &str) -> Result<(), Refusal> {
@@ -161,7 +177,7 @@ fn can_strike(base: &Plan, word: &str) -> Result<(), Refusal> {
 mod tests {
     use lockstorm_platform::time::SECOND;
 
-    use super::Quarry;
+    use super::{Quarry, countable};
     use crate::explore::base_plan::base_plan;
     use crate::plan::TopologyKind;
     use crate::run::Lab;
@@ -177,6 +193,16 @@ mod tests {
         assert_eq!(until(3 * SECOND), base.until);
         assert_eq!(until(SECOND), base.until - 2 * SECOND);
         assert_eq!(until(30 * SECOND), base.until + 27 * SECOND);
+    }
+
+    #[test]
+    fn seeds_that_nobody_can_try_need_a_time_limit() {
+        assert_eq!(countable(1..=100_000_000), Ok(1..=100_000_000));
+        assert_eq!(countable(5..=5), Ok(5..=5));
+        let refused = countable(0..=u64::MAX).expect_err("years").to_string();
+        let text = "the seeds 0..18446744073709551615 are 18446744073709551616 plans, which would \
+                    take days (add a time limit, such as --budget 10m, or take 0..999999)";
+        assert_eq!(refused, text);
     }
 
     #[test]

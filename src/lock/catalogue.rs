@@ -27,6 +27,19 @@ pub fn find(name: &str) -> Option<&'static Algorithm> {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name)
 }
 
+/// The correct lock of the same family: it queries the same nodes, and waits for replicas, numbers
+/// its grants or extends them if the lock does.
+pub fn sound(lock: &Algorithm) -> &'static Algorithm {
+    let name = match lock {
+        Algorithm { queries_all: true, .. } => redlock::ALGORITHM.name,
+        Algorithm { name: wait_replicas::NAME, .. } => wait_replicas::NAME,
+        Algorithm { fences: true, .. } => fenced::ALGORITHM.name,
+        Algorithm { renews: true, .. } => token_lua_renewed::ALGORITHM.name,
+        _ => token_lua::ALGORITHM.name,
+    };
+    find(name).expect("a lock of the catalogue")
+}
+
 /// The locks that a plan may name: those of the catalogue, and the user's own.
 #[derive(Clone, Debug, Default)]
 pub struct Locks {

@@ -85,13 +85,7 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
 pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     let mut out = String::new();
     heading(&mut out, finding, explanation, Pen { colour: false });
-    if let Some(mechanism) = &explanation.mechanism {
-        let how = mechanism.how.word();
-        wrapped(&mut out, "  how:    ", &format!("{} ({how})", mechanism.sentence));
-    }
-    for (index, sentence) in explanation.assumptions.iter().enumerate() {
-        wrapped(&mut out, if index == 0 { "  broke:  " } else { "          " }, sentence);
-    }
+    possible(&mut out, explanation);
     if matches!(finding.judgement.verdict, Verdict::Holds) {
         for line in &explanation.story.lines {
             wrapped(&mut out, &format!("{:>12}  ", moment(line.at.at)), &line.text);
@@ -124,6 +118,23 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     }
     remedies(&mut out, finding);
     out.lines().map(str::to_owned).collect()
+}
+
+/// How a violation became possible, and the assumptions that it broke.
+pub fn how(explanation: &Explanation) -> Vec<String> {
+    let mut out = String::new();
+    possible(&mut out, explanation);
+    out.lines().map(str::to_owned).collect()
+}
+
+fn possible(out: &mut String, explanation: &Explanation) {
+    if let Some(mechanism) = &explanation.mechanism {
+        let how = mechanism.how.word();
+        wrapped(out, "  how:    ", &format!("{} ({how})", mechanism.sentence));
+    }
+    for (index, sentence) in explanation.assumptions.iter().enumerate() {
+        wrapped(out, if index == 0 { "  broke:  " } else { "          " }, sentence);
+    }
 }
 
 /// A remedy is reported to cost availability if the lock is unavailable for longer by more than

@@ -13,6 +13,7 @@ mod brute;
 mod causes;
 mod class;
 mod contract;
+mod distinct;
 mod engines;
 mod example;
 mod histories;

@@ -108,7 +108,10 @@ fn run(
     let mut command = Command::new(program);
     match check {
         Check::Hunt(what) => {
-            command.arg("hunt").args(what.split_whitespace()).args(["--jobs", "1", "--report"]);
+            command
+                .arg("hunt")
+                .args(what.split_whitespace())
+                .args(["--first", "--jobs", "1", "--report"]);
             command.arg(&folder)
         }
         Check::Run(file) => command.args(["run", file]),

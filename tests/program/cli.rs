@@ -192,6 +192,25 @@ fn a_hunt_saves_what_it_finds_and_replay_runs_it_again() {
     }
 }
 
+#[test]
+fn a_hunt_goes_on_after_the_first_violation() {
+    let folder = Folder::new("groups");
+    let hunt = ["hunt", "--lock", "px-constant", "--topology", "single"];
+    let all = [&hunt[..], &["--faults", "flush", "--budget", "1ms"]].concat();
+    let ended = ["found after 64 plans", "violated plans in ", "seeds 1..64, where the budget"];
+    check(&folder, &all, 1, &ended);
+    let all = [&hunt[..], &["--seeds", "1..20"]].concat();
+    let texts = ["group 1 of ", "(in-model)", "group 2 of ", "token-lua holds in this plan"];
+    check(&folder, &all, 1, &texts);
+    let first = [&all[..], &["--first"]].concat();
+    check(&folder, &first, 1, &["found after ", "foreign-release", "shrunk in "]);
+    let plan = "reports/hunt-px-constant-2.plan.json";
+    check(&folder, &["replay", plan], 1, &["the same as that of a second run"]);
+    let endless = [&hunt[..], &["--seeds", "0..18446744073709551615"]].concat();
+    check(&folder, &endless, 3, &["18446744073709551616 plans", "--budget 10m"]);
+    check(&folder, &[&hunt[..], &["--budget", "0s"]].concat(), 3, &["in no time no plan runs"]);
+}
+
 /// The scenario of these tests with a pause that harms its holder.
 fn paused() -> String {
     std::fs::read_to_string("scenarios/gc-pause-outlives-lease.toml").unwrap()

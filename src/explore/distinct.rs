@@ -1,0 +1,94 @@
+//! The distinct findings of a hunt: the smallest plan of each group, shrunk. Groups that turn out
+//! to be the same are joined.
+//!
+//! The class of a plan that breaks an assumption takes many runs. So of such a group only the
+//! smallest plans are classified: if one of them shows a bug, that one is the group's example.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+
+use crate::check::verdict::Kind;
+use crate::explore::class::classify;
+use crate::explore::group::{Example, GroupKey, Groups, Sightings, leading};
+use crate::explore::hunt::{Hunt, HuntFound, draw, pursue};
+use crate::explore::sound::{Sound, beside};
+use crate::explore::trial::attempt;
+
+/// One finding of a hunt.
+pub struct Distinct {
+    /// The number of plans that showed it.
+    pub count: u64,
+    /// Its smallest plan.
+    pub found: HuntFound,
+    /// What a correct lock of the same family does in that plan. `None` if that is the lock itself,
+    /// or if the plan keeps every assumption.
+    pub sound: Option<Sound>,
+}
+
+impl Distinct {
+    /// What comes first: bugs, then what a correct lock does not fall to, then smaller plans.
+    fn rank(&self) -> impl Ord + use<> {
+        let is_bug = self.found.class.is_in_model();
+        let falls = self.sound.as_ref().map(|sound| (sound.falls(), sound.is_unknown));
+        (Reverse(is_bug), falls, Example::of(&self.found.plan))
+    }
+}
+
+/// The findings behind the groups of a hunt. `progress` receives each group whose plan is shrunk.
+pub fn distinct(hunt: &Hunt, groups: &Groups, progress: &(dyn Fn() + Sync)) -> Vec<Distinct> {
+    let groups: Vec<(&GroupKey, &Sightings)> = groups.iter().collect();
+    let shrunk = groups.par_iter().map(|(key, sightings)| {
+        let found = pursue(hunt, example(hunt, key, sightings));
+        progress();
+        (sightings.count, found)
+    });
+    let mut joined: BTreeMap<Identity, (u64, HuntFound)> = BTreeMap::new();
+    for (count, found) in shrunk.collect::<Vec<_>>() {
+        match joined.entry(identity(&found)) {
+            Entry::Vacant(free) => _ = free.insert((count, found)),
+            Entry::Occupied(mut same) => {
+                let (all, smallest) = same.get_mut();
+                *all += count;
+                if Example::of(&found.plan) < Example::of(&smallest.plan) {
+                    *smallest = found;
+                }
+            }
+        }
+    }
+    let compares = !hunt.alphabet.within;
+    let finish = |(count, found): (u64, HuntFound)| {
+        let sound = compares.then(|| beside(&hunt.lab, &found.plan, &found.trial)).flatten();
+        Distinct { count, found, sound }
+    };
+    let mut all: Vec<Distinct> = joined.into_values().map(finish).collect();
+    all.sort_by_cached_key(|one| (one.rank(), Reverse(one.count)));
+    all
+}
+
+/// What two findings have in common that are the same: whether they are a bug, the kinds, and the
+/// mechanism. The broken assumptions may differ.
+type Identity = (bool, Vec<Kind>, Option<String>);
+
+fn identity(found: &HuntFound) -> Identity {
+    let signature = &found.signature;
+    let (is_bug, mechanism) = (found.class.is_in_model(), signature.mechanism.clone());
+    (is_bug, leading(&signature.kinds), mechanism)
+}
+
+/// The seed to shrink: the smallest plan, or the first of the smallest ones that shows a bug.
+fn example(hunt: &Hunt, key: &GroupKey, sightings: &Sightings) -> u64 {
+    let mut seeds = sightings.smallest.iter().map(|example| example.seed);
+    let smallest = seeds.clone().next().expect("a group has an example");
+    let shows_bug = |seed: &u64| {
+        let plan = draw(hunt, *seed).current();
+        let trial = attempt(&hunt.lab, &plan);
+        trial.is_violated() && classify(&hunt.lab, &plan, &trial).is_in_model()
+    };
+    match key.in_model {
+        true => smallest,
+        false => seeds.find(shows_bug).unwrap_or(smallest),
+    }
+}

@@ -1,0 +1,175 @@
+//! All findings of a hunt: in groups, each with its smallest plan, the same on any number of
+//! threads, and compared with a correct lock.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lockstorm::check::signature::Signature;
+use lockstorm::check::verdict::Kind;
+use lockstorm::explain::mechanism::how::How;
+use lockstorm::explore::base_plan::base_plan;
+use lockstorm::explore::budget::Budget;
+use lockstorm::explore::distinct::{Distinct, distinct};
+use lockstorm::explore::group::leading;
+use lockstorm::explore::hunt::{Hunt, Scouted, Until, draw, scout};
+use lockstorm::explore::sound::{Sound, beside};
+use lockstorm::explore::strategy::Alphabet;
+use lockstorm::explore::trial::attempt;
+use lockstorm::lock::catalogue::{ALGORITHMS, find, sound};
+use lockstorm::plan::{Plan, TopologyKind};
+use lockstorm::run::Lab;
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::time::SECOND;
+use lockstorm_platform::trace::Leg;
+
+fn hunt(lock: &str, within: bool, seeds: std::ops::RangeInclusive<u64>) -> Hunt {
+    let base = base_plan(lock, TopologyKind::Single);
+    let alphabet = Alphabet { within, ..Alphabet::of(*find(lock).expect("a lock")) };
+    Hunt { lab: Lab::default(), base, alphabet, seeds }
+}
+
+fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.expect("threads can be started").install(work)
+}
+
+fn all(hunt: &Hunt) -> (Scouted, Vec<Distinct>) {
+    let scouted = scout(hunt, Until::End(None), &|_| {});
+    let found = distinct(hunt, &scouted.groups, &|| {});
+    (scouted, found)
+}
+
+#[test]
+fn every_finding_of_a_hunt_is_reported_once_and_the_bugs_first() {
+    let hunt = hunt("px-constant", false, 1..=30);
+    let (scouted, found) = on_threads(1, || all(&hunt));
+    // The same on any number of threads.
+    let (again, others) = on_threads(3, || all(&hunt));
+    assert_eq!(again, scouted);
+    let row = |one: &Distinct| {
+        (one.count, one.found.seed, one.found.plan.digest(), one.found.signature.clone())
+    };
+    let rows: Vec<_> = found.iter().map(row).collect();
+    assert_eq!(others.iter().map(row).collect::<Vec<_>>(), rows);
+    // Every violated plan is in one group.
+    let tally = scouted.tally;
+    assert_eq!((tally.runs, scouted.next), (30, None));
+    let violated = tally.runs - tally.held - tally.unknown;
+    assert_eq!(found.iter().map(|one| one.count).sum::<u64>(), violated);
+    // Several findings, of which the bugs come first.
+    let is_bug: Vec<bool> = found.iter().map(|one| one.found.class.is_in_model()).collect();
+    assert!(is_bug.contains(&true) && is_bug.contains(&false), "{is_bug:?}");
+    assert!(is_bug.is_sorted_by(|one, next| one >= next), "{is_bug:?}");
+    // Among each, those first that a correct lock withstands.
+    let falls = |one: &Distinct| one.sound.as_ref().is_some_and(Sound::falls);
+    let bugs = is_bug.iter().filter(|is_bug| **is_bug).count();
+    for part in [&found[..bugs], &found[bugs..]] {
+        assert!(part.iter().map(falls).is_sorted(), "the withstood ones come first");
+    }
+    // No two findings are the same.
+    let name = |one: &Distinct| {
+        let signature = &one.found.signature;
+        let is_bug = one.found.class.is_in_model();
+        (is_bug, leading(&signature.kinds), signature.mechanism.clone())
+    };
+    assert_eq!(found.iter().map(name).collect::<BTreeSet<_>>().len(), found.len());
+    // What a group promises about a seed is what its plan shows.
+    for (key, sightings) in scouted.groups.iter() {
+        for example in &sightings.smallest {
+            let plan = draw(&hunt, example.seed).current();
+            let trial = attempt(&hunt.lab, &plan);
+            let kinds = Signature::of(&trial.judgement.verdict).kinds;
+            assert_eq!(leading(&kinds), key.kinds);
+            assert_eq!(plan.faults.len(), example.faults);
+            assert!(!key.in_model || trial.breaches.is_empty());
+        }
+        assert!(sightings.smallest.is_sorted() && !sightings.smallest.is_empty());
+        assert_ne!(key.mechanism, How::Unclear, "{key:?}");
+    }
+}
+
+#[test]
+fn within_the_assumptions_every_finding_is_a_bug() {
+    let hunt = hunt("check-then-set", true, 1..=40);
+    let (_, found) = all(&hunt);
+    assert!(!found.is_empty());
+    for one in &found {
+        assert!(one.found.class.is_in_model() && one.sound.is_none());
+    }
+}
+
+#[test]
+fn a_hunt_that_its_budget_ends_says_where() {
+    let hunt = hunt("token-lua", true, 7..=300);
+    let none = Budget { length: Duration::ZERO, clock: || Duration::ZERO, report: |_| {} };
+    let scouted = scout(&hunt, Until::End(Some(none)), &|_| {});
+    // One batch runs in any case.
+    assert_eq!((scouted.tally.runs, scouted.next), (64, Some(71)));
+    let whole = Hunt { seeds: 7..=70, ..hunt };
+    let all = scout(&whole, Until::End(Some(none)), &|_| {});
+    assert_eq!((all.tally, all.next), (scouted.tally, None));
+    let first = scout(&whole, Until::First, &|_| {});
+    assert_eq!(first.tally.runs, 64, "it holds");
+}
+
+#[test]
+fn every_lock_has_a_correct_one_of_its_family() {
+    let family = |lock| sound(find(lock).expect("a lock")).name;
+    let rows = [
+        ("none", "token-lua"),
+        ("token-get-del", "token-lua"),
+        ("token-lua", "token-lua"),
+        ("redisson", "token-lua-renewed"),
+        ("fenced", "fenced"),
+        ("wait-replicas", "wait-replicas"),
+        ("redlock-no-validity", "redlock"),
+    ];
+    for (lock, correct) in rows {
+        assert_eq!(family(lock), correct, "{lock}");
+    }
+    for lock in &ALGORITHMS {
+        let correct = sound(lock);
+        assert_eq!(sound(correct).name, correct.name, "{} is its own", correct.name);
+    }
+}
+
+/// A plan with one pause of c1, 15 s long, in its first hold.
+fn paused(lock: &str, event: Pattern) -> Plan {
+    let mut plan = base_plan(lock, TopologyKind::Single);
+    let anchor = Anchor::After { event, nth: 1, plus: SECOND / 10 };
+    let target = Target::try_from("c1".to_owned()).expect("a target");
+    let length = Some(15 * SECOND);
+    plan.faults.push(Fault { id: 1, verb: Verb::Pause, target, anchor, length });
+    plan.heal_at = 25 * SECOND;
+    plan.until = 40 * SECOND;
+    plan
+}
+
+#[test]
+fn a_correct_lock_falls_to_a_pause_and_not_to_a_bug_of_another() {
+    let lab = Lab::default();
+    let compare = |plan: &Plan| beside(&lab, plan, &attempt(&lab, plan));
+    let acquired = || Pattern::Outcome { who: "c1".to_owned(), what: "acquired".to_owned() };
+    let falls = compare(&paused("px-constant", acquired())).expect("another lock");
+    assert_eq!(falls.lock, "token-lua");
+    assert!(falls.falls() && falls.same.contains(&Kind::StaleHolder), "{falls:?}");
+    let calm = base_plan("none", TopologyKind::Single);
+    let holds = compare(&calm).expect("another lock");
+    assert_eq!((&holds.same[..], &holds.other[..], holds.is_unknown), (&[][..], &[][..], false));
+    assert_eq!(compare(&paused("token-lua", acquired())), None, "it is the correct lock");
+    // Only the lock under test sends DEL: beside it the pause strikes at its time.
+    let deleted = Pattern::Message {
+        from: "c1".to_owned(),
+        to: "n1".to_owned(),
+        command: Some("DEL".to_owned()),
+        leg: Leg::Sent,
+    };
+    let falls = (1..=15).any(|step| {
+        let mut plan = paused("px-constant", deleted.clone());
+        if let Anchor::After { plus, .. } = &mut plan.faults[0].anchor {
+            *plus = step * SECOND / 5;
+        }
+        compare(&plan).is_some_and(|sound| sound.falls())
+    });
+    assert!(falls, "no pause after the first release strikes a hold of the correct lock");
+}
