@@ -12,7 +12,7 @@ use crate::explain::finding::Finding;
 use crate::explore::agree::EngineAgreement;
 use crate::explore::budget::Budget;
 use crate::explore::distinct::{Distinct, distinct};
-use crate::explore::hunt::{Hunt, HuntProgress, Until};
+use crate::explore::hunt::{Hunt, HuntProgress, Scouted, Until};
 use crate::explore::knob::Knob;
 use crate::explore::sound::Sound;
 use crate::explore::threshold::Located;
@@ -232,11 +232,20 @@ pub fn hunt(
     budget: Option<Budget>,
     progress: &(dyn Fn(HuntProgress) + Sync),
 ) -> Catch {
-    let (scouted, found) = side_by_side(jobs, || {
-        let scouted = hunt::scout(hunt, until, progress);
-        let found = distinct(hunt, &scouted.groups, &|| progress(HuntProgress::Shrunk));
-        (scouted, found)
-    });
+    let scouted = side_by_side(jobs, || hunt::scout(hunt, until, progress));
+    catch(hunt, scouted, jobs, budget, progress)
+}
+
+/// Shrinks and explains what a hunt has found.
+pub fn catch(
+    hunt: &Hunt,
+    scouted: Scouted,
+    jobs: Option<u16>,
+    budget: Option<Budget>,
+    progress: &(dyn Fn(HuntProgress) + Sync),
+) -> Catch {
+    let shrunk = || progress(HuntProgress::Shrunk);
+    let found = side_by_side(jobs, || distinct(hunt, &scouted.groups, &shrunk));
     let lab = &hunt.lab;
     let groups = found.into_iter().enumerate().map(|(index, distinct)| {
         let Distinct { count, found, sound } = distinct;
@@ -253,8 +262,13 @@ pub fn hunt(
     Catch { tally: scouted.tally, next: scouted.next, violated, groups, scenario }
 }
 
+/// The names of the pages about the first finding of a hunt with a base plan of this name.
+pub fn hunt_names(plan: &str) -> impl Iterator<Item = String> {
+    report_names(plan).chain([scenario_name(plan)])
+}
+
 /// The name of the scenario file for the result of a hunt.
-pub fn scenario_name(plan: &str) -> String {
+fn scenario_name(plan: &str) -> String {
     format!("{plan}.toml")
 }
 
@@ -264,7 +278,7 @@ fn scenario_page(lab: &Lab, finding: &Finding) -> Option<Page> {
 }
 
 /// Runs `work` with this many threads; by default one per core.
-fn side_by_side<T: Send>(jobs: Option<u16>, work: impl FnOnce() -> T + Send) -> T {
+pub fn side_by_side<T: Send>(jobs: Option<u16>, work: impl FnOnce() -> T + Send) -> T {
     let threads = jobs.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     pool.expect("threads can be started").install(work)

@@ -14,6 +14,7 @@ use lockstorm_platform::time::Nanos;
 #[cfg(feature = "live")]
 use lockstorm_redis::compat::Compat;
 
+use crate::explore::campaign::shard::Choice;
 use crate::length;
 use crate::lock::catalogue::ALGORITHMS;
 use crate::plan::extend::Extend;
@@ -58,6 +59,8 @@ pub enum Command {
     Threshold(ThresholdArguments),
     /// Search seeded random plans for violations; group and shrink them
     Hunt(HuntArguments),
+    /// Join the logs of hunt --shard, and report what all shards found
+    Merge(MergeArguments),
     /// Serve fake nodes on real ports to any client, with faults typed at run time
     #[cfg(feature = "live")]
     Serve(ServeArguments),
@@ -246,6 +249,38 @@ pub struct HuntArguments {
     /// Number of parallel runs; by default one per core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
+    /// Run one part of the hunt: `3/10`, or `auto` or `auto/10` to read it from the environment
+    #[arg(long, value_name = "I/N", value_parser = shard, conflicts_with_all = ["first", "report"])]
+    pub shard: Option<Choice>,
+    /// Folder for the log of a shard, which `merge` reads, and for plans
+    #[arg(long, value_name = "DIR", default_value = "campaign", requires = "shard")]
+    pub campaign: PathBuf,
+    /// Folder for the plans that are found, and for the report of the first one
+    #[arg(long, value_name = "DIR", default_value = REPORTS)]
+    pub report: PathBuf,
+}
+
+/// The arguments of `merge`.
+#[derive(Args, Debug)]
+pub struct MergeArguments {
+    /// Logs of shards, or folders of them
+    #[arg(required = true, value_name = "LOG|DIR")]
+    pub inputs: Vec<PathBuf>,
+    /// Only write one log with all that the others have
+    #[arg(long, value_name = "LOG")]
+    pub into: Option<PathBuf>,
+    /// Number of parallel runs; by default one per core
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Time limit for explaining what is found; skipped work is reported
+    #[arg(
+        long,
+        value_name = "LENGTH",
+        default_value = BUDGET,
+        value_parser = length,
+        allow_hyphen_values = true
+    )]
+    pub budget: Nanos,
     /// Folder for the plans that are found, and for the report of the first one
     #[arg(long, value_name = "DIR", default_value = REPORTS)]
     pub report: PathBuf,
@@ -406,6 +441,10 @@ pub enum Listed {
 
 fn length(text: &str) -> Result<Nanos, String> {
     length::read(text).map_err(|refusal| format!("{}: {}", refusal.what, refusal.instead))
+}
+
+fn shard(text: &str) -> Result<Choice, String> {
+    Choice::read(text).map_err(|refusal| format!("{}: {}", refusal.what, refusal.instead))
 }
 
 fn budget(text: &str) -> Result<Nanos, String> {

@@ -1,6 +1,7 @@
 //! `hunt`: runs seeded random plans, groups what they violate, and shrinks, saves and reports it.
 
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockstorm_platform::time::{Nanos, SECOND};
@@ -9,7 +10,7 @@ use crate::check::verdict::Kind;
 use crate::cli::act::{Catch, Caught, watched};
 use crate::cli::args::HuntArguments;
 use crate::cli::running::found;
-use crate::cli::{act, clock, progress};
+use crate::cli::{act, campaigning, clock, progress};
 use crate::edge::ending::Exit;
 use crate::edge::output;
 use crate::edge::terminal::say;
@@ -30,11 +31,13 @@ const SEEDS: RangeInclusive<u64> = 1..=1_000;
 
 /// Runs the hunt that the arguments describe.
 pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
+    let shard = campaigning::shard(arguments.shard)?;
     let hunt = quarry(arguments)?.hunt(watched(arguments.engine.lab()))?;
-    let names = act::report_names(&hunt.base.name);
-    let names = names.chain([act::scenario_name(&hunt.base.name)]);
+    if let Some(shard) = shard {
+        return campaigning::run(arguments, &hunt, shard);
+    }
     // Refused before the hunt, which may take hours, rather than when its result is written.
-    output::refuse_foreign(&arguments.report, names)?;
+    output::refuse_foreign(&arguments.report, act::hunt_names(&hunt.base.name))?;
     let (first, last) = (hunt.seeds.start(), hunt.seeds.end());
     let (lock, topology) = (&arguments.lock, &arguments.topology);
     let seeds = match arguments.budget {
@@ -54,7 +57,8 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
         Some(next) => format!("seeds {first}..{}, where the budget ended", next - 1),
         None => format!("seeds {first}..{last}"),
     };
-    report(arguments, &catch, &seeds)
+    let (within, first) = (arguments.within_assumptions, arguments.first);
+    tell(&Told { seeds: &seeds, within, first, folder: &arguments.report }, &catch)
 }
 
 /// The progress display: a bar, or with a time limit the number of plans.
@@ -111,37 +115,50 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
     Ok(quarry)
 }
 
-fn report(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Exit, Refusal> {
+/// What to say of a hunt, beside its result.
+pub struct Told<'a> {
+    /// Its seeds, in words.
+    pub seeds: &'a str,
+    /// Whether its plans stay within the assumptions of the lock.
+    pub within: bool,
+    /// Whether it stopped at the first violation.
+    pub first: bool,
+    /// The folder for plans and reports.
+    pub folder: &'a Path,
+}
+
+/// Prints the result of a hunt, and writes its plans and the report of the first finding.
+pub fn tell(told: &Told<'_>, catch: &Catch) -> Result<Exit, Refusal> {
     let tested = &catch.tally;
     let Some((first, others)) = catch.groups.split_first() else {
-        return Ok(nothing(arguments, catch, seeds));
+        return Ok(nothing(told, catch));
     };
     let finding = &first.finding;
     let groups = catch.groups.len();
-    let all = match arguments.first {
+    let all = match told.first {
         true => found(finding),
         false => {
             let plans = count(catch.violated, "violated plan");
-            format!("{plans} in {}; {seeds}", count(groups as u64, "group"))
+            format!("{plans} in {}; {}", count(groups as u64, "group"), told.seeds)
         }
     };
     say(&format!("found after {tested}: {all}"));
-    if !arguments.first {
+    if !told.first {
         say(&headline(first, 1, groups));
     }
     say(&shrunk(first));
     act::in_short(finding).iter().for_each(|line| say(line));
     let is_outside = finding.class.as_ref().is_some_and(|class| !class.is_in_model());
-    if is_outside && !arguments.within_assumptions {
+    if is_outside && !told.within {
         say("a bug of the lock itself may hide behind this one: hunt with --within-assumptions");
     }
     let mut pages = [act::report(finding), catch.scenario.iter().cloned().collect()].concat();
     pages.extend((2..).zip(others).map(|(nth, other)| act::plan_page(&other.finding, nth)));
-    if let Err(refusal) = output::write(&arguments.report, &pages) {
+    if let Err(refusal) = output::write(told.folder, &pages) {
         say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
         return Err(refusal);
     }
-    let path = arguments.report.join(format!("{}.plan.json", finding.scenario));
+    let path = told.folder.join(format!("{}.plan.json", finding.scenario));
     say(&format!("report: {}", path.with_file_name(finding.scenario.clone() + ".md").display()));
     if let Some(page) = &catch.scenario {
         say(&format!("scenario: {}", path.with_file_name(&page.name).display()));
@@ -151,7 +168,7 @@ fn report(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Exit,
         say(&headline(other, nth, groups));
         say(&format!("  {}", shrunk(other)));
         act::how(&other.finding).iter().for_each(|line| say(line));
-        let path = arguments.report.join(act::plan_page(&other.finding, nth).name);
+        let path = told.folder.join(act::plan_page(&other.finding, nth).name);
         let trace = &other.finding.trace_hash;
         say(&format!("  again: lockstorm replay {} --trace {trace}", path.display()));
     }
@@ -163,10 +180,10 @@ fn report(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Result<Exit,
 }
 
 /// What a hunt that found nothing has shown.
-fn nothing(arguments: &HuntArguments, catch: &Catch, seeds: &str) -> Exit {
-    let tested = &catch.tally;
+fn nothing(told: &Told<'_>, catch: &Catch) -> Exit {
+    let (tested, seeds) = (&catch.tally, told.seeds);
     if tested.struck_in_hold == 0 {
-        let within = match arguments.within_assumptions {
+        let within = match told.within {
             true => " (such faults break its assumptions; --within-assumptions draws none)",
             false => "",
         };

@@ -69,7 +69,7 @@ fn key(finding: &Finding) -> String {
 }
 
 /// The hash of the running program; empty if it cannot be read, and then nothing is stored.
-fn build() -> String {
+pub fn build() -> String {
     let program = std::env::current_exe().and_then(fs::read);
     program.map_or_else(|_| String::new(), |bytes| format!("{:016x}", hash_of(&bytes)))
 }

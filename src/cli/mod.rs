@@ -4,6 +4,7 @@
 
 pub mod act;
 pub mod args;
+pub mod campaigning;
 pub mod clock;
 #[cfg(feature = "turmoil")]
 pub mod comparing;
@@ -14,6 +15,7 @@ pub mod explaining;
 pub mod hunting;
 pub mod kept;
 pub mod listing;
+pub mod merging;
 pub mod progress;
 pub mod replaying;
 pub mod running;

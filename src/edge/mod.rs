@@ -1,6 +1,7 @@
 //! The outside: files, the terminal, exit codes, real time. Only the command line and users' tests
 //! use it.
 
+pub mod campaign_file;
 pub mod ending;
 pub mod input;
 pub mod output;

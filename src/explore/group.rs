@@ -84,8 +84,21 @@ impl Sightings {
 }
 
 /// The violations of some plans, by group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<(GroupKey, Sightings)>", into = "Vec<(GroupKey, Sightings)>")]
 pub struct Groups(BTreeMap<GroupKey, Sightings>);
+
+impl From<Vec<(GroupKey, Sightings)>> for Groups {
+    fn from(groups: Vec<(GroupKey, Sightings)>) -> Groups {
+        Groups(groups.into_iter().collect())
+    }
+}
+
+impl From<Groups> for Vec<(GroupKey, Sightings)> {
+    fn from(groups: Groups) -> Vec<(GroupKey, Sightings)> {
+        groups.0.into_iter().collect()
+    }
+}
 
 impl Groups {
     /// Adds a violated plan.

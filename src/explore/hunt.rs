@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use serde::{Deserialize, Serialize};
 
 use crate::check::signature::Signature;
 use crate::check::verdict::Verdict;
@@ -39,7 +40,8 @@ pub struct Hunt {
 }
 
 /// How much a hunt has tested.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tally {
     /// Plans that were run.
     pub runs: u64,
@@ -127,7 +129,7 @@ impl HuntFound {
 }
 
 /// The number of seeds that run before the hunt checks what they found, and its budget.
-const BATCH: u64 = 64;
+pub const BATCH: u64 = 64;
 
 /// When a hunt stops.
 #[derive(Clone, Copy, Debug)]
@@ -248,6 +250,18 @@ fn try_seed(hunt: &Hunt, seed: u64, is_repeated: bool) -> Tried {
 }
 
 impl Tally {
+    /// Adds what another part of the hunt has tested.
+    pub fn merge(&mut self, other: &Tally) {
+        let Tally { runs, held, unknown, outside, with_faults, struck_in_hold, grants } = other;
+        self.runs += runs;
+        self.held += held;
+        self.unknown += unknown;
+        self.outside += outside;
+        self.with_faults += with_faults;
+        self.struck_in_hold += struck_in_hold;
+        self.grants += grants;
+    }
+
     fn add(&mut self, tried: &Tried) {
         self.runs += 1;
         if tried.outside {

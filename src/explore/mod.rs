@@ -15,6 +15,7 @@
 //! - [`hunt`]: the search for violations over seeds
 //! - [`group`]: the violations of a hunt in groups
 //! - [`distinct`]: the distinct findings of a hunt, each shrunk
+//! - [`campaign`]: a hunt in parts, on many machines
 //! - [`sound`]: what a correct lock of the same family does in a plan
 //! - [`shrink`]: a smaller plan with the same violation
 //! - [`smaller`]: plans that are one step smaller
@@ -24,6 +25,7 @@
 pub mod agree;
 pub mod base_plan;
 pub mod budget;
+pub mod campaign;
 pub mod cause;
 pub mod class;
 pub mod deployment;

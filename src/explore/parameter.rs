@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::{BoxedStrategy, Just, Strategy};
+use serde::{Deserialize, Serialize};
 
 /// A parameter that may be drawn besides faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Parameter {
     /// How long a client works.
     Hold,

@@ -47,7 +47,11 @@ impl Plan {
                 Place::Whole | Place::Bytes(_) => refusal.what,
             };
             let start = text.find('{').unwrap_or(0);
-            refuse(Refusal::at(start..start + 1, what, refusal.instead))
+            let refusal = Refusal::at(start..start + 1, what, refusal.instead);
+            // The command line has the catalogue only.
+            let own = format!("a lock of your own: lockstorm::test::replay(\"{name}\").lock(...)");
+            let is_known = locks.find(&plan.lock.algorithm).is_some();
+            refuse(if is_known { refusal } else { refusal.help(own) })
         })?;
         Ok(plan)
     }

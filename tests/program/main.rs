@@ -2,6 +2,7 @@
 //! sockets and real servers. These tests wait in real time, so nothing that computes for long runs
 //! beside them.
 
+mod campaign;
 mod cli;
 mod confirm;
 mod serve;
