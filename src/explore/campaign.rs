@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::explore::campaign::shard::Shard;
 use crate::explore::group::Groups;
-use crate::explore::habits::Parameter;
 use crate::explore::hunt::{BATCH, Hunt, Tally, Until, draw, scout};
+use crate::explore::parameter::Parameter;
 use crate::explore::strategy::Alphabet;
 use crate::plan::Plan;
 use crate::refusal::Refusal;
