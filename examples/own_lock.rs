@@ -1,20 +1,18 @@
 //! A lock of one's own on lockstorm's RESP client: SET NX PX, and a compare-and-delete in Lua.
 //!
 //! `cargo run --example own-lock` hunts for a violation within the lock's assumptions, and finds
-//! none; the scenario beside this file shows what lies outside of them.
+//! none; a scenario shows what lies outside of them.
 
 use std::process::ExitCode;
 
-use async_trait::async_trait;
-use lockstorm::lock::algorithm::Algorithm;
-use lockstorm::lock::client::{Client, answer, milliseconds, scripts};
-use lockstorm::lock::defaults::{Choices, LEASE};
-use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, token};
-use lockstorm::plan::TopologyKind;
-use lockstorm::test::HuntTest;
+use lockstorm::own::{
+    Acquired, Algorithm, Choices, Client, Extended, Grant, HuntTest, LEASE, Lock, Released,
+    Setting, TopologyKind, answer, async_trait, milliseconds, scripts, token,
+};
 
 /// The name of the lock in scenarios, and its constructor. It makes the promise of every lease.
-const OWN: Algorithm = Algorithm::lease("own-lock", |setting| Box::new(OwnLock::new(setting)));
+const ALGORITHM: Algorithm =
+    Algorithm::lease("own-lock", |setting| Box::new(OwnLock::new(setting)));
 
 /// The lock of one caller.
 struct OwnLock {
@@ -60,7 +58,8 @@ impl Lock for OwnLock {
 
 /// Every violation within the lock's assumptions is a bug of the lock.
 fn quarry() -> HuntTest {
-    lockstorm::test::hunt_own(OWN, TopologyKind::Single).within_assumptions().seeds(1..=300)
+    let hunt = lockstorm::own::hunt_own(ALGORITHM, TopologyKind::Single);
+    hunt.within_assumptions().seeds(1..=300)
 }
 
 fn main() -> ExitCode {
@@ -74,5 +73,5 @@ fn it_keeps_its_promise() {
 
 #[test]
 fn a_gc_pause_outlives_its_lease() {
-    lockstorm::test::scenario("examples/own-lock-gc-pause.toml").lock(OWN).run();
+    lockstorm::own::scenario("examples/own-lock-gc-pause.toml").lock(ALGORITHM).run();
 }

@@ -20,10 +20,11 @@
 //! - `serve`: fake nodes on real ports (feature `live`)
 //! - `confirm`: plans on real redis-servers (feature `live`)
 //! - [`test`]: for users' own `#[test]` functions
+//! - [`own`]: all that a lock of one's own needs, in one place
 //! - `edge`: files, the terminal, exit codes, real time
 //! - [`cli`]: the command line, which alone reads the environment
 //!
-//! [`test`], [`lock`], [`plan`], [`promise`] and [`history`] are for users, and
+//! [`own`], [`test`], [`lock`], [`plan`], [`promise`] and [`history`] are for users, and
 //! `tests/golden/surface.txt` lists what they offer. The others are public for this project's own
 //! tests, and may change.
 
@@ -47,6 +48,7 @@ pub mod history;
 pub mod ledger;
 mod length;
 pub mod lock;
+pub mod own;
 pub mod plan;
 pub mod promise;
 pub mod quantity;

@@ -168,6 +168,25 @@ impl HuntTest {
         HuntTest { lab, ..self }
     }
 
+    /// Draws plans like this one, except for their faults: other links, another topology, another
+    /// workload. It replaces what was set before, except for faults and seeds.
+    ///
+    /// ```
+    /// use lockstorm::own::{TopologyKind, base_plan};
+    /// use lockstorm::plan::WorkloadKind;
+    ///
+    /// let mut plan = base_plan("redlock", TopologyKind::Independent);
+    /// plan.workload.kind = WorkloadKind::Stock;
+    /// plan.links.loss_per_million = 10_000;
+    /// let hunt = lockstorm::test::hunt("redlock", TopologyKind::Independent);
+    /// let tally = hunt.base(plan).within_assumptions().seeds(1..=5).holds();
+    /// assert!(tally.grants > 0);
+    /// ```
+    pub fn base(mut self, plan: Plan) -> HuntTest {
+        self.quarry.base(plan);
+        self
+    }
+
     /// Draws from these verbs only.
     pub fn faults<'a>(mut self, verbs: impl IntoIterator<Item = &'a str>) -> HuntTest {
         self.quarry.faults = verbs.into_iter().map(str::to_owned).collect();
@@ -210,7 +229,8 @@ impl HuntTest {
         self
     }
 
-    /// Fixes when clients extend their grants.
+    /// Fixes when clients extend their grants: `"1/2".parse()` is each time that half of the lease
+    /// has passed, `"until-lost"` until the lock reports the loss, `"never"` not at all.
     pub fn extend(mut self, extend: Extend) -> HuntTest {
         self.quarry.extend(extend);
         self

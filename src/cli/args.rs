@@ -67,6 +67,12 @@ pub enum Command {
     /// Run plans on real redis-servers, and compare
     #[cfg(feature = "live")]
     Confirm(ConfirmArguments),
+    /// Start a project of your own from a template
+    New {
+        /// What to start.
+        #[command(subcommand)]
+        what: New,
+    },
     /// List the words that scenarios may use, or the scenarios
     List {
         /// What to list
@@ -134,6 +140,26 @@ pub struct ReplayArguments {
     /// Engine that runs the world
     #[arg(long, value_enum, default_value_t)]
     pub engine: OneEngine,
+}
+
+/// What can be started.
+#[derive(Debug, Subcommand)]
+pub enum New {
+    /// A lock of your own with its hunt and a scenario
+    Lock(NewLock),
+}
+
+/// The arguments of `new lock`.
+#[derive(Args, Debug)]
+pub struct NewLock {
+    /// The lock's name in scenarios: lower-case words with dashes
+    pub name: String,
+    /// Folder of the new project, which must not exist; by default the lock's name
+    #[arg(long, value_name = "DIR")]
+    pub into: Option<PathBuf>,
+    /// Folder of lockstorm's own source, on which the project depends
+    #[arg(long, value_name = "DIR", default_value = env!("CARGO_MANIFEST_DIR"))]
+    pub lockstorm: PathBuf,
 }
 
 /// The default budget for an explanation. On two cores a violation on one node takes seconds, one

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::act::watched;
-use crate::cli::args::{Arguments, Command, RunArguments};
+use crate::cli::args::{Arguments, Command, New, RunArguments};
 #[cfg(feature = "turmoil")]
 use crate::cli::comparing;
 #[cfg(feature = "live")]
 use crate::cli::{confirming, serving};
-use crate::cli::{explaining, hunting, listing, merging, replaying, running};
+use crate::cli::{creating, explaining, hunting, listing, merging, replaying, running};
 use crate::edge::ending::Exit;
 use crate::edge::terminal::{self, complain};
 use crate::refusal::Refusal;
@@ -51,6 +51,7 @@ fn obey(arguments: &Arguments) -> Result<Exit, Refusal> {
         Some(Command::Serve(serve)) => serving::serve(serve),
         #[cfg(feature = "live")]
         Some(Command::Confirm(confirm)) => confirming::confirm(confirm),
+        Some(Command::New { what: New::Lock(lock) }) => creating::lock(lock),
         Some(Command::List { what }) => listing::list(*what),
     }
 }

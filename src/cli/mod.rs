@@ -10,6 +10,7 @@ pub mod clock;
 pub mod comparing;
 #[cfg(feature = "live")]
 pub mod confirming;
+pub mod creating;
 pub mod dispatch;
 pub mod explaining;
 pub mod hunting;

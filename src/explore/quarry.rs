@@ -43,6 +43,11 @@ impl Quarry {
         }
     }
 
+    /// Sets the plan that the others are like. All parameters that were set before are drawn again.
+    pub fn base(&mut self, plan: Plan) {
+        (self.base, self.varies) = (plan, Parameter::all());
+    }
+
     /// Sets the lease, ns. The run continues after the heal for as long as leases of this length
     /// need.
     pub fn ttl(&mut self, length: Nanos) {

@@ -21,6 +21,9 @@ pub struct LockConfig {
     pub timeout: Option<Nanos>,
     /// How many nodes must grant; N/2+1 by default.
     pub quorum: Option<u32>,
+    /// Whether an acquire or an extend waits for all nodes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub replies: RepliesShape,
     /// The number of tries of one acquire.
     pub tries: Option<u32>,
     /// The maximum back-off between two tries.
@@ -57,9 +60,20 @@ pub struct LockConfig {
     /// How the client follows a master that Sentinels watch.
     #[serde(skip_serializing_if = "is_default")]
     pub discovery: DiscoveryShape,
-    /// How long an acquire waits for its turn. Only for a lock that notifies waiters of a release.
+    /// How long an acquire waits for its turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_for: Option<Nanos>,
+}
+
+/// Which replies an acquire or an extend of several nodes waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RepliesShape {
+    /// Those of all nodes, or their timeouts.
+    #[default]
+    All,
+    /// The first ones that decide: a quorum that granted, or so many others that none is left.
+    Quorum,
 }
 
 /// When, and on which connection, a lock that waits for replicas sends WAIT.

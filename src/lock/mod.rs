@@ -15,6 +15,7 @@ use crate::lock::config::LockConfig;
 
 pub mod algorithm;
 pub mod assumptions;
+pub mod background;
 pub mod catalogue;
 pub mod client;
 pub mod config;
@@ -90,7 +91,9 @@ pub struct Grant {
     pub token: String,
     /// The increasing number, if the lock gives one.
     pub fence: Option<u64>,
-    /// The permit, for a lock with several.
+    /// Which of several permits it is, for a lock that numbers them: below the number of holders
+    /// that the lock promises. `None` for a lock with one holder, and for a semaphore whose members
+    /// have no numbers.
     pub permit: Option<u32>,
     /// Until when it is valid; `None` if it never expires.
     pub deadline: Option<Deadline>,
@@ -114,7 +117,10 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Extends a grant in the background and records that as an operation.
+    /// Extends a grant in the background and records that as an operation. The extend may be
+    /// dropped before its reply, as by a timeout or by
+    /// [`run_until_cancelled`](background::Cancellation::run_until_cancelled): its outcome is then
+    /// unknown.
     pub async fn extending(
         &self,
         token: &str,

@@ -2,7 +2,7 @@
 //! have it. The default of an omitted option is in [`crate::lock::defaults::Defaults`].
 
 use crate::field::{Field, Takes};
-use crate::lock::algorithm::{Algorithm, redisson, token_get_del, wait_replicas};
+use crate::lock::algorithm::{Algorithm, redisson, token_get_del};
 use crate::lock::catalogue::ALGORITHMS;
 
 /// An option of a lock.
@@ -67,16 +67,16 @@ fn repeats(lock: &Algorithm) -> bool {
     lock.queries_all || lock.name == token_get_del::ALGORITHM.name || !is_known
 }
 
-/// The lock that waits for replicas.
+/// Locks that wait for replicas.
 const ACKNOWLEDGED: Group = Group {
-    has: |lock| lock.name == wait_replicas::NAME,
+    has: |lock| lock.waits_for_replicas,
     what: "does not wait for replicas",
     instead: "remove it, or use wait-replicas",
 };
 
-/// The lock whose waiters are notified of a release.
+/// Locks whose acquire waits for its turn.
 const QUEUEING: Group = Group {
-    has: |lock| lock.name == redisson::NAME,
+    has: |lock| lock.waits_for_turn,
     what: "does not wait for its turn",
     instead: "remove it, or use redisson",
 };
@@ -89,12 +89,13 @@ const COMPARING: Group = Group {
 };
 
 /// Every option, in the order of a scenario.
-pub const OPTIONS: [LockOption; 21] = [
+pub const OPTIONS: [LockOption; 22] = [
     of(ALL, "algorithm", Takes::Text),
     of(ALL, "key", Takes::Text),
     of(ALL, "ttl", Takes::Length),
     of(ALL, "timeout", Takes::Length),
     of(COUNTING, "quorum", Takes::Count),
+    of(COUNTING, "replies", Takes::Word(&["all", "quorum"])),
     of(RETRYING, "tries", Takes::Count),
     of(PAUSING, "retry", Takes::Length),
     of(CHECKING, "needs", Takes::Length),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::field::Takes;
 use crate::length;
 use crate::lock::algorithm::Algorithm;
-use crate::lock::algorithm::wait_replicas::{NAME as WAITS, acks};
+use crate::lock::algorithm::wait_replicas::acks;
 use crate::lock::config::{DiscoveryShape, LockConfig};
 use crate::lock::lease::drift_allowance;
 use crate::lock::options::{LockOption, OPTIONS};
@@ -116,7 +116,7 @@ fn renewal(plan: &Plan, algorithm: &Algorithm) -> Checked {
 /// Checks the options of a lock that waits for replicas: there must be that many replicas.
 fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let (config, name) = (&plan.lock, algorithm.name);
-    if name != WAITS {
+    if !algorithm.waits_for_replicas {
         return Ok(());
     }
     let instead = "at least 1ms";

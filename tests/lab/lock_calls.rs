@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
 
 use lockstorm::lock::catalogue::find;
-use lockstorm::lock::config::LockConfig;
+use lockstorm::lock::config::{LockConfig, RepliesShape};
 use lockstorm::lock::{Acquired, Call, Extended, Grant, Lock, Notice, Released, Setting, lease};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::host::Host;
@@ -298,6 +298,57 @@ fn half_of_the_nodes_are_no_quorum() {
     });
 }
 
+/// With a slow minority: who waits for all waits for it until the timeout of a request.
+#[test]
+fn who_goes_on_at_the_first_quorum_waits_for_no_slow_node() {
+    let slow = |id, n: u32| Fault {
+        id,
+        verb: Verb::Delay { extra: SECOND },
+        target: Target::try_from(format!("c->n{n}")).expect("a link"),
+        anchor: Anchor::At(0),
+        length: None,
+    };
+    let took = |replies, faults: Vec<Fault>| {
+        let took = Rc::new(Cell::new([0, 0]));
+        let kept = Rc::clone(&took);
+        play(5, faults, move |desk| {
+            let took = Rc::clone(&took);
+            async move {
+                let mut lock = desk.lock("redlock", |config| config.replies = replies);
+                let now = || desk.host.now(Clock::Monotonic);
+                let before = now();
+                let grant = lock.granted().await;
+                let granted = now();
+                assert!(matches!(lock.extend(&grant).await, Extended::Kept(_)));
+                took.set([granted - before, now() - granted].map(|length| length / MILLISECOND));
+                assert_eq!(lock.release(&grant).await, Released::Released);
+            }
+        });
+        kept.get()
+    };
+    let minority = || vec![slow(1, 4), slow(2, 5)];
+    assert_eq!(took(RepliesShape::All, vec![]), [20, 10]);
+    assert_eq!(took(RepliesShape::Quorum, vec![]), [20, 10]);
+    assert_eq!(took(RepliesShape::All, minority()), [50, 50], "its timeout");
+    assert_eq!(took(RepliesShape::Quorum, minority()), [20, 10]);
+}
+
+#[test]
+fn who_goes_on_at_the_first_quorum_is_refused_without_one() {
+    play(5, vec![], |desk| async move {
+        for n in 1..=3 {
+            let to = desk.host.resolve(&format!("n{n}")).expect("a node");
+            let stream = desk.host.connect(to).await.expect("it is up");
+            RespClient::new(stream).request(&["SET", KEY, "another"]).await.expect("it answers");
+        }
+        let quorum = |config: &mut LockConfig| config.replies = RepliesShape::Quorum;
+        let acquired = desk.lock("redlock", quorum).acquire().await;
+        assert!(matches!(acquired, Acquired::Refused(_)), "{acquired:?}");
+        let left = desk.query_all("EXISTS lock").await.into_iter().skip(3);
+        assert_eq!(left.collect::<Vec<_>>(), [Reply::Integer(0), Reply::Integer(0)]);
+    });
+}
+
 #[test]
 fn a_grant_with_less_left_than_the_work_needs_is_refused() {
     play(5, pause("replies-in", 1, 3 * SECOND), |desk| async move {
@@ -314,6 +365,23 @@ fn an_extend_whose_answers_come_after_the_lease_is_not_kept() {
         let grant = lock.granted().await;
         let extended = lock.extend(&grant).await;
         assert!(!matches!(extended, Extended::Kept(_)), "{extended:?}");
+    });
+}
+
+/// A renewal that is under way when its grant is released ends at once, with an unknown outcome.
+#[test]
+fn a_release_cancels_the_renewal_that_is_under_way() {
+    // A lease of 3 s is renewed after 2 s; the request then takes 5 ms to its node.
+    play(1, vec![], |desk| async move {
+        let mut lock = desk.lock("token-lua-renewed", |config| config.ttl = Some(3 * SECOND));
+        let grant = lock.granted().await;
+        desk.host.sleep(2 * SECOND + MILLISECOND).await;
+        let begun = desk.told.borrow().clone();
+        assert!(matches!(begun[..], [Notice::Extending { .. }]), "{begun:?}");
+        assert_eq!(lock.release(&grant).await, Released::Released);
+        desk.host.sleep(5 * SECOND).await;
+        let told = desk.told.borrow().clone();
+        assert!(matches!(told[1..], [Notice::Abandoned { .. }]), "{told:?}");
     });
 }
 

@@ -191,7 +191,7 @@ fn granted(op: &Op) -> bool {
 #[test]
 fn every_lock_that_holds_without_faults_loses_no_update() {
     // Of the others, one is never granted without replicas.
-    let others = ["none", "check-then-set", wait_replicas::NAME];
+    let others = ["none", "check-then-set", wait_replicas::ALGORITHM.name];
     for algorithm in ALGORITHMS.iter().filter(|a| !others.contains(&a.name)) {
         let (ops, accesses) = run(algorithm.name).play();
         let name = algorithm.name;

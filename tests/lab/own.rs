@@ -117,6 +117,36 @@ fn clients_that_run_tokios_tasks_are_not_paused() {
     assert!(tally.grants > 0);
 }
 
+/// What only some locks of the catalogue have is open to every lock that declares it.
+#[test]
+fn a_lock_of_ones_own_may_wait_for_replicas_and_for_its_turn() {
+    let text = |option: &str| {
+        format!(
+            "name = \"mine\"\nask = \"?\"\nexpect = {{ holds = true }}\n[topology]\n\
+             kind = \"replicated\"\nnodes = 3\n[lock]\nalgorithm = \"mine\"\nttl = \"10s\"\n\
+             {option}\n"
+        )
+    };
+    let read = |lock: Algorithm, option| {
+        let locks = Lab::default().with_lock(lock).locks;
+        let read = Scenario::parse_with(&locks, "mine.toml", &text(option));
+        read.map(|scenario| scenario.plan(1).lock).map_err(|refusal| refusal.render(false))
+    };
+    let acknowledged = Algorithm { waits_for_replicas: true, ..MINE };
+    let queueing = Algorithm { waits_for_turn: true, ..MINE };
+    assert_eq!(read(acknowledged, "acks = 2").map(|lock| lock.acks), Ok(Some(2)));
+    assert_eq!(read(queueing, "wait_for = \"2s\"").map(|lock| lock.wait_for), Ok(Some(2 * SECOND)));
+    for (lock, option, why) in [
+        (MINE, "acks = 2", "mine does not wait for replicas"),
+        (MINE, "wait_for = \"2s\"", "mine does not wait for its turn"),
+        (acknowledged, "wait_for = \"2s\"", "mine does not wait for its turn"),
+        (acknowledged, "acks = 3", "3 of 2 replicas would have to acknowledge"),
+    ] {
+        let refused = read(lock, option).expect_err(option);
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
 /// token-lua that counts its releases in a key of its own, or does nothing else.
 struct Counting(TokenLua, Client, Setting, bool);
 

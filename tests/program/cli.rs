@@ -299,6 +299,62 @@ fn only_what_lockstorm_wrote_is_replaced() {
     assert!(!folder.0.join("own/INDEX.md").exists(), "one page links every report");
 }
 
+/// The newest build of the library beside this test: the test of another project links to it as
+/// cargo would, without building everything again.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let files = fs::read_dir(test.parent().unwrap()).unwrap().map(|file| file.unwrap().path());
+    let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
+    let is_library = |path: &PathBuf| {
+        let name = name(path);
+        name.starts_with("liblockstorm-") && name.ends_with(".rlib")
+    };
+    let newest = files.filter(is_library).max_by_key(|p| fs::metadata(p).unwrap().modified().ok());
+    newest.expect("this test needs it")
+}
+
+#[test]
+fn a_new_project_has_a_lock_that_keeps_its_promise() {
+    let folder = Folder::new("new");
+    let new = ["new", "lock", "my-lock", "--into", "a/b"];
+    check(&folder, &new, 0, &["a/b/Cargo.toml", "a/b/src/main.rs", "cd a/b && cargo run"]);
+    let manifest: toml::Table =
+        fs::read_to_string(folder.0.join("a/b/Cargo.toml")).unwrap().parse().unwrap();
+    let path = manifest["dependencies"]["lockstorm"]["path"].as_str().unwrap();
+    assert_eq!(Path::new(path), Path::new(env!("CARGO_MANIFEST_DIR")).canonicalize().unwrap());
+    assert_eq!(manifest["dependencies"].as_table().unwrap().len(), 1, "no second crate");
+    let library = library();
+    let (externs, deps) = (format!("lockstorm={}", library.display()), library.parent().unwrap());
+    let built = Command::new("rustc")
+        .current_dir(folder.0.join("a/b"))
+        .args(["--edition", "2024", "--test", "src/main.rs", "-o", "tests", "-D", "warnings"])
+        .args(["--extern", &externs])
+        .arg("-L")
+        .arg(format!("dependency={}", deps.display()))
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let tests = Command::new("./tests").current_dir(folder.0.join("a/b")).output().unwrap();
+    let said = String::from_utf8_lossy(&tests.stdout);
+    assert!(said.contains("2 passed; 0 failed"), "{said}");
+}
+
+#[test]
+fn a_new_project_replaces_nothing() {
+    let folder = Folder::new("new-refused").with("mine/notes.txt", "keep");
+    let new = |rest: &[&'static str]| [&["new", "lock"][..], rest].concat();
+    check(&folder, &new(&["mine"]), 3, &["mine exists already", "--into"]);
+    check(&folder, &new(&["other", "--into", "mine"]), 3, &["mine exists already"]);
+    check(&folder, &new(&["other", "--into", "mine/notes.txt"]), 3, &["exists already"]);
+    check(&folder, &new(&["redlock"]), 3, &["there is a lock named 'redlock' already"]);
+    check(&folder, &new(&["My_Lock"]), 3, &["'My_Lock' cannot be the name", "'my-lock'"]);
+    let elsewhere = ["x", "--lockstorm", "mine"];
+    check(&folder, &new(&elsewhere), 3, &["lockstorm's own source is not in mine", "--lockstorm"]);
+    check(&folder, &["new"], 3, &["lock"]);
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing else is written");
+    assert_eq!(fs::read_dir(folder.0.join("mine")).unwrap().count(), 1);
+}
+
 #[cfg(feature = "turmoil")]
 #[test]
 fn a_second_engine_is_chosen_by_its_name() {

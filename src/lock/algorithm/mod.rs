@@ -42,6 +42,11 @@ pub struct Algorithm {
     pub renews: bool,
     /// Whether its grants carry an increasing number.
     pub fences: bool,
+    /// Whether a grant waits until replicas have acknowledged it: it reads `acks`, `ack_timeout`,
+    /// `fsync` and `wait`.
+    pub waits_for_replicas: bool,
+    /// Whether an acquire may wait for its turn: it reads `wait_for`.
+    pub waits_for_turn: bool,
     /// Whether its code runs tasks or timers of tokio itself: `tokio::spawn`, `tokio::time`. It
     /// then runs on the turmoil engine, and its clients are never paused: the engine could not stop
     /// those tasks.
@@ -67,6 +72,8 @@ impl Algorithm {
             queries_all: false,
             renews: false,
             fences: false,
+            waits_for_replicas: false,
+            waits_for_turn: false,
             runs_tokio: false,
             build,
             promise: assumptions::lease,

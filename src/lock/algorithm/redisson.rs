@@ -6,15 +6,13 @@
 //! of its lease while the field exists. It notifies nobody when the field is gone or when it gives
 //! up.
 
-use std::cell::Cell;
-use std::rc::Rc;
-
 use async_trait::async_trait;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::frame::Reply;
 
 use crate::lock::algorithm::Algorithm;
 use crate::lock::assumptions::{self, Renewed};
+use crate::lock::background::Cancellation;
 use crate::lock::client::answer::{self, Answer, HELD};
 use crate::lock::client::subscription::Subscription;
 use crate::lock::client::{Client, milliseconds, scripts};
@@ -28,6 +26,7 @@ use crate::promise::{Model, Promise, Work, exclusive};
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "a hash that counts for its owner, a watchdog, and waiters that are notified",
     renews: true,
+    waits_for_turn: true,
     defaults: DEFAULTS,
     promise,
     ..Algorithm::lease(NAME, |setting| Box::new(Redisson::new(setting)))
@@ -55,7 +54,7 @@ pub struct Redisson {
     /// The number of the caller's grants: the lock is re-entrant.
     depth: u32,
     /// The switch that stops the watchdog. One watchdog serves all grants.
-    watchdog: Option<Rc<Cell<bool>>>,
+    watchdog: Option<Cancellation>,
 }
 
 /// The result of one try.
@@ -101,9 +100,9 @@ impl Redisson {
     /// Starts a watchdog for the grant unless one runs already.
     fn watch(&mut self, grant: Grant) -> Grant {
         self.depth = grant.depth;
-        if self.watchdog.as_ref().is_none_or(|ended| ended.get()) {
-            let released = Rc::new(Cell::new(false));
-            let watchdog = Watchdog::new(self.setting.clone(), &grant, Rc::clone(&released));
+        if self.watchdog.as_ref().is_none_or(Cancellation::is_cancelled) {
+            let released = Cancellation::default();
+            let watchdog = Watchdog::new(self.setting.clone(), &grant, released.clone());
             self.watchdog = Some(released);
             self.setting.host.spawn(watchdog.run());
         }
@@ -116,7 +115,7 @@ impl Redisson {
         if self.depth == 0
             && let Some(watchdog) = self.watchdog.take()
         {
-            watchdog.set(true);
+            watchdog.cancel();
         }
     }
 
@@ -266,11 +265,11 @@ struct Watchdog {
     token: String,
     lease: Lease,
     every: Nanos,
-    released: Rc<Cell<bool>>,
+    released: Cancellation,
 }
 
 impl Watchdog {
-    fn new(setting: Setting, grant: &Grant, released: Rc<Cell<bool>>) -> Watchdog {
+    fn new(setting: Setting, grant: &Grant, released: Cancellation) -> Watchdog {
         let choices = DEFAULTS.settle(&setting.config);
         let Renewed { every, ttl } = renewed(&setting.config);
         let lease = Lease { ttl, ..choices.lease(&setting.config) };
@@ -287,7 +286,7 @@ impl Watchdog {
             self.setting.host.step("renewing").await;
             // Checked after the wait: the caller may have released during it, and the renewal would
             // be late.
-            if self.released.get() {
+            if self.released.is_cancelled() {
                 return;
             }
             (wait, failures) = match self.renew().await {
@@ -297,7 +296,7 @@ impl Watchdog {
             };
         }
         // This shows the next grant that no watchdog runs, so that it starts one.
-        self.released.set(true);
+        self.released.cancel();
     }
 
     async fn renew(&mut self) -> Extended {

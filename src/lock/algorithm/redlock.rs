@@ -1,7 +1,9 @@
 //! Redlock: grants from a majority of independent nodes, requested concurrently, within the lease.
 //!
 //! The steps are those of the published algorithm. Its two conditions are a quorum and a remaining
-//! validity. `redlock-no-validity` omits the second.
+//! validity. `redlock-no-validity` omits the second. With `replies = "quorum"` an acquire or an
+//! extend goes on as soon as the replies decide it: it does not wait for a slow node. A release
+//! always waits for all.
 
 use async_trait::async_trait;
 use lockstorm_platform::host::LocalFuture;
@@ -12,7 +14,7 @@ use crate::lock::algorithm::Algorithm;
 use crate::lock::algorithm::owned_key;
 use crate::lock::client::answer::{self, Answer, Said};
 use crate::lock::client::{Client, join, milliseconds};
-use crate::lock::config::LockConfig;
+use crate::lock::config::{LockConfig, RepliesShape};
 use crate::lock::defaults::{Choices, Defaults, LEASE};
 use crate::lock::lease::{Lease, drift_allowance};
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions, token};
@@ -111,25 +113,32 @@ impl Redlock {
     }
 
     async fn set_on_all(&mut self, token: &str) -> Vec<Answer> {
+        let decided = self.decided();
         let Redlock { setting, choices, clients, .. } = self;
         let (key, ttl) = (setting.config.key.as_bytes(), milliseconds(choices.ttl));
         let args: [&[u8]; 5] = [key, token.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
         let (call, timeout) = (setting.call.get(), choices.timeout);
-        on_all(clients, |client| Box::pin(client.request(call, timeout, "SET", &args))).await
+        on_all(clients, decided, |client| Box::pin(client.request(call, timeout, "SET", &args)))
+            .await
     }
 
     /// Deletes the key on every node, including those that did not reply: they may have set it.
     async fn delete_on_all(&mut self, token: &str) -> Vec<Answer> {
         let Redlock { setting, choices, clients, .. } = self;
         let (call, timeout, config) = (setting.call.get(), choices.timeout, &setting.config);
-        on_all(clients, |client| Box::pin(owned_key::delete(client, call, timeout, config, token)))
-            .await
+        on_all(
+            clients,
+            |_| false,
+            |client| Box::pin(owned_key::delete(client, call, timeout, config, token)),
+        )
+        .await
     }
 
     async fn prolong_on_all(&mut self, token: &str) -> Vec<Answer> {
+        let decided = self.decided();
         let Redlock { setting, choices, clients, .. } = self;
         let (call, timeout, config) = (setting.call.get(), choices.timeout, &setting.config);
-        on_all(clients, |client| {
+        on_all(clients, decided, |client| {
             Box::pin(owned_key::prolong(client, call, timeout, config, token, choices.ttl))
         })
         .await
@@ -141,6 +150,18 @@ impl Redlock {
         let Setting { host, call, .. } = &self.setting;
         let draw = host.draw(Purpose::Backoff, token::ordinal(call.get(), attempt));
         host.sleep(below(draw, self.choices.retry.saturating_add(1))).await;
+    }
+
+    /// Whether the replies so far decide a request, for a lock that does not wait for the rest.
+    fn decided(&self) -> impl Fn(&[Option<Answer>]) -> bool + use<> {
+        let (quorum, nodes) = (self.quorum, self.clients.len());
+        let waits = self.setting.config.replies == RepliesShape::All;
+        move |answers| {
+            let known = answers.iter().flatten();
+            let yes = known.clone().filter(|answer| answer::said(answer) == Said::Yes).count();
+            let others = known.count() - yes;
+            !waits && (yes >= quorum || nodes - others < quorum)
+        }
     }
 
     /// Whether so many nodes lack the key that the other nodes are no quorum.
@@ -192,12 +213,14 @@ impl Lock for Redlock {
     }
 }
 
-/// Sends a request to every node at the same time.
+/// Sends a request to every node at the same time, and waits for the replies that decide.
 async fn on_all<'a>(
     clients: &'a mut [Client],
+    decided: impl Fn(&[Option<Answer>]) -> bool,
     ask: impl Fn(&'a mut Client) -> LocalFuture<'a, Answer>,
 ) -> Vec<Answer> {
-    join::all(clients.iter_mut().map(ask).collect()).await
+    let replies = join::until(clients.iter_mut().map(ask).collect(), decided).await;
+    replies.into_iter().flatten().collect()
 }
 
 fn count(answers: &[Answer], said: &Said) -> usize {

@@ -3,17 +3,15 @@
 //! The task belongs to the process: a pause stops it too. It notifies the caller of a loss, at the
 //! latest when the deadline passes without a reply, and stops with the release.
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::rc::Rc;
-
 use async_trait::async_trait;
-use lockstorm_platform::time::{Clock, Nanos};
+use lockstorm_platform::time::Nanos;
 
 use crate::lock::algorithm::Algorithm;
 use crate::lock::algorithm::owned_key::OwnedKey;
 use crate::lock::algorithm::token_lua::TokenLua;
 use crate::lock::assumptions::{self, Renewed};
+use crate::lock::background::{Cancellation, GrantTasks};
+use crate::lock::client::join;
 use crate::lock::config::LockConfig;
 use crate::lock::defaults::{Choices, LEASE};
 use crate::lock::lease::Lease;
@@ -32,21 +30,14 @@ pub const ALGORITHM: Algorithm = Algorithm {
 pub struct TokenLuaRenewed {
     setting: Setting,
     lock: TokenLua,
-    /// The switch that stops the renewal of each grant, by its token.
-    renewals: BTreeMap<String, Rc<Cell<bool>>>,
+    renewals: GrantTasks,
 }
 
 impl TokenLuaRenewed {
     /// The lock on the first node of `setting`.
     pub fn new(setting: Setting) -> TokenLuaRenewed {
         let lock = TokenLua::new(setting.clone());
-        TokenLuaRenewed { setting, lock, renewals: BTreeMap::new() }
-    }
-
-    fn stop_renewing(&mut self, grant: &Grant) {
-        if let Some(released) = self.renewals.remove(&grant.token) {
-            released.set(true);
-        }
+        TokenLuaRenewed { setting, lock, renewals: GrantTasks::default() }
     }
 }
 
@@ -55,10 +46,10 @@ impl Lock for TokenLuaRenewed {
     async fn acquire(&mut self) -> Acquired {
         let acquired = self.lock.take(false).await;
         if let Acquired::Granted(grant) = &acquired {
-            let released = Rc::new(Cell::new(false));
-            self.renewals.insert(grant.token.clone(), released.clone());
-            let renewal = RenewalTask::new(self.setting.clone(), grant, released);
-            self.setting.host.spawn(renewal.run());
+            let setting = self.setting.clone();
+            self.renewals.spawn(&self.setting.host, &grant.token, |released| {
+                RenewalTask::new(setting, grant, released).run()
+            });
         }
         acquired
     }
@@ -66,14 +57,13 @@ impl Lock for TokenLuaRenewed {
     async fn extend(&mut self, grant: &Grant) -> Extended {
         let extended = self.lock.extend(grant).await;
         if extended == Extended::Lost {
-            self.stop_renewing(grant);
+            self.renewals.end(&grant.token);
         }
         extended
     }
 
     async fn release(&mut self, grant: &Grant) -> Released {
-        // Stopped before the request, so that no renewal starts after the release.
-        self.stop_renewing(grant);
+        self.renewals.end(&grant.token);
         self.lock.release(grant).await
     }
 }
@@ -87,11 +77,11 @@ struct RenewalTask {
     lease: Lease,
     every: Nanos,
     deadline: Deadline,
-    released: Rc<Cell<bool>>,
+    released: Cancellation,
 }
 
 impl RenewalTask {
-    fn new(setting: Setting, grant: &Grant, released: Rc<Cell<bool>>) -> RenewalTask {
+    fn new(setting: Setting, grant: &Grant, released: Cancellation) -> RenewalTask {
         let choices = LEASE.settle(&setting.config);
         let Renewed { every, ttl } = renewed(&setting.config);
         let lease = Lease { ttl, ..choices.lease(&setting.config) };
@@ -112,7 +102,7 @@ impl RenewalTask {
         let mut wait = self.every;
         loop {
             self.rest(wait).await;
-            if self.released.get() {
+            if self.released.is_cancelled() {
                 return;
             }
             if self.left() == 0 {
@@ -124,7 +114,7 @@ impl RenewalTask {
                     wait = self.every;
                 }
                 // The caller has released the lock, so the absence of its key is no loss.
-                Extended::Lost if self.released.get() => return,
+                Extended::Lost if self.released.is_cancelled() => return,
                 Extended::Lost => return self.notify_lost(),
                 // No code catches the error: the task ends, and the caller is not notified.
                 Extended::Unknown if self.key.lacks_script() => return,
@@ -137,20 +127,20 @@ impl RenewalTask {
     async fn rest(&self, wait: Nanos) {
         let host = &self.setting.host;
         let (clock, deadline) = self.deadline;
-        let until = host.now(Clock::Monotonic).saturating_add(wait);
-        let alarm = host.sleep_until(clock, deadline);
-        host.timeout(until.saturating_sub(host.now(Clock::Monotonic)), alarm).await;
+        join::race(host.sleep_until(clock, deadline), host.sleep(wait)).await;
     }
 
     async fn renew(&mut self) -> Extended {
         self.setting.host.step("renewing").await;
         // Checked again: the caller may have released while a fault at this step delayed the task.
-        if self.released.get() {
+        if self.released.is_cancelled() {
             return Extended::Lost;
         }
         let left = self.left();
-        let RenewalTask { setting, key, token, lease, .. } = self;
-        setting.extending(token, async |call| key.extend(call, token, lease, left).await).await
+        let RenewalTask { setting, key, token, lease, released, .. } = self;
+        let extend = async |call| key.extend(call, token, lease, left).await;
+        let renewed = released.run_until_cancelled(setting.extending(token, extend)).await;
+        renewed.unwrap_or(Extended::Lost)
     }
 
     /// The time left of the grant, ns.

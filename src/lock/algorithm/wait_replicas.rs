@@ -21,12 +21,10 @@ use crate::promise::{Model, Promise, Work, exclusive};
 /// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "token-lua on a replicated master, granted when WAIT counts enough replicas",
+    waits_for_replicas: true,
     promise,
-    ..Algorithm::lease(NAME, |setting| Box::new(WaitReplicas::new(setting)))
+    ..Algorithm::lease("wait-replicas", |setting| Box::new(WaitReplicas::new(setting)))
 };
-
-/// Its name in scenarios.
-pub const NAME: &str = "wait-replicas";
 
 /// The lock of one caller.
 pub struct WaitReplicas {

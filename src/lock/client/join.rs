@@ -1,12 +1,24 @@
-//! Waits for several requests at once. It is no scheduler: the order of polls is always the same.
+//! Waits for several futures at once. It is no scheduler: the order of polls is always the same.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::task::Poll;
 
 use lockstorm_platform::host::LocalFuture;
 
 /// Runs all of `parts` concurrently and returns their results in the order of the parts.
-pub async fn all<T>(mut parts: Vec<LocalFuture<'_, T>>) -> Vec<T> {
+pub async fn all<T>(parts: Vec<LocalFuture<'_, T>>) -> Vec<T> {
+    until(parts, |_| false).await.into_iter().flatten().collect()
+}
+
+/// Runs all of `parts` concurrently until `is_enough` accepts the results so far, or all are done:
+/// a lock that goes on at the first quorum of replies does not wait for a slow node. Returns a
+/// result, or `None`, for each part in their order. The parts that are not done are dropped, so the
+/// outcome of their requests is unknown.
+pub async fn until<T>(
+    mut parts: Vec<LocalFuture<'_, T>>,
+    is_enough: impl Fn(&[Option<T>]) -> bool,
+) -> Vec<Option<T>> {
     let mut results: Vec<Option<T>> = parts.iter().map(|_| None).collect();
     poll_fn(|cx| {
         for (part, result) in parts.iter_mut().zip(&mut results) {
@@ -16,10 +28,34 @@ pub async fn all<T>(mut parts: Vec<LocalFuture<'_, T>>) -> Vec<T> {
                 *result = Some(done);
             }
         }
-        if results.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+        let is_over = results.iter().all(Option::is_some) || is_enough(&results);
+        if is_over { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
-    results.into_iter().flatten().collect()
+    results
+}
+
+/// The winner of a [`race`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Winner<A, B> {
+    /// The first future, with its result.
+    Left(A),
+    /// The second future, with its result.
+    Right(B),
+}
+
+/// Runs two futures concurrently and returns the result of the one that is done first; the other is
+/// dropped. If both are done at the same instant, the first wins.
+pub async fn race<A, B>(
+    left: impl Future<Output = A>,
+    right: impl Future<Output = B>,
+) -> Winner<A, B> {
+    let (mut left, mut right) = (pin!(left), pin!(right));
+    poll_fn(|cx| match left.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Winner::Left(done)),
+        Poll::Pending => right.as_mut().poll(cx).map(Winner::Right),
+    })
+    .await
 }
 
 #[cfg(test)]
@@ -30,7 +66,7 @@ mod tests {
 
     use lockstorm_platform::host::LocalFuture;
 
-    use super::all;
+    use super::{Winner, all, race, until};
 
     /// Returns its number at the nth poll.
     fn slow(number: u32, mut polls: u32) -> LocalFuture<'static, u32> {
@@ -47,5 +83,30 @@ mod tests {
         assert!(joined.as_mut().poll(&mut cx).is_pending());
         assert!(joined.as_mut().poll(&mut cx).is_pending());
         assert_eq!(joined.as_mut().poll(&mut cx), Poll::Ready(vec![1, 2, 3]));
+    }
+
+    #[test]
+    fn what_is_not_done_when_the_results_are_enough_is_dropped() {
+        let enough = |results: &[Option<u32>]| results.iter().flatten().count() == 2;
+        let mut first = pin!(until(vec![slow(1, 3), slow(2, 1), slow(3, 2)], enough));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(first.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(first.as_mut().poll(&mut cx), Poll::Ready(vec![None, Some(2), Some(3)]));
+    }
+
+    #[test]
+    fn a_race_is_won_by_the_first_and_a_tie_by_the_left() {
+        let result = |left, right| {
+            let mut cx = Context::from_waker(Waker::noop());
+            let mut race = pin!(race(slow(1, left), slow(2, right)));
+            loop {
+                if let Poll::Ready(won) = race.as_mut().poll(&mut cx) {
+                    return won;
+                }
+            }
+        };
+        assert_eq!(result(2, 3), Winner::Left(1));
+        assert_eq!(result(3, 2), Winner::Right(2));
+        assert_eq!(result(2, 2), Winner::Left(1));
     }
 }

@@ -1,9 +1,7 @@
-use async_trait::async_trait;
-use lockstorm::lock::algorithm::Algorithm;
-use lockstorm::lock::client::{Client, answer, milliseconds};
-use lockstorm::lock::defaults::{Choices, LEASE};
-use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, token};
-use lockstorm::plan::TopologyKind;
+use lockstorm::own::{
+    Acquired, Algorithm, Choices, Client, Extended, Grant, LEASE, Lock, Released, Setting,
+    TopologyKind, answer, async_trait, milliseconds, token,
+};
 
 const MINE: Algorithm = Algorithm::lease("mine", |setting| Box::new(Mine::new(setting)));
 

@@ -1,0 +1,39 @@
+//! All that a lock of one's own needs, in one place: `use lockstorm::own::{Lock, Grant, ...}`. A
+//! project that tests its lock needs no other crate than this one.
+//!
+//! It has only names from other modules, in the order in which an author meets them. Each is
+//! documented where it is defined.
+
+// What a lock is.
+pub use crate::lock::algorithm::Algorithm;
+pub use crate::lock::config::LockConfig;
+pub use crate::lock::defaults::{Choices, Defaults, LEASE, MUTEX};
+pub use crate::lock::{Acquired, Deadline, Extended, Grant, Lock, Released};
+pub use async_trait::async_trait;
+
+// What it sees of its machine and of its caller.
+pub use crate::lock::{Call, Clock, Notice, Setting};
+pub use lockstorm_platform::host::{Host, LocalFuture};
+pub use lockstorm_platform::rng::{Purpose, below};
+pub use lockstorm_platform::time::{MICROSECOND, MILLISECOND, Nanos, SECOND};
+
+// What it is built from: a client for RESP, replies, leases, several futures at once, tasks that
+// end with their grants.
+pub use crate::lock::background::{Cancellation, GrantTasks};
+pub use crate::lock::client::answer::{self, Answer, Reply, Said};
+pub use crate::lock::client::join::{self, Winner};
+pub use crate::lock::client::subscription::Subscription;
+pub use crate::lock::client::wire::Wire;
+pub use crate::lock::client::{Client, RequestError, milliseconds, scripts};
+pub use crate::lock::lease::{self, Lease};
+pub use crate::lock::token;
+
+// What it promises.
+pub use crate::lock::assumptions;
+pub use crate::promise::{Assumption, Bounded, Model, Promise, Work, bound, exclusive};
+
+// How it is tested.
+pub use crate::explore::base_plan::{base_plan, base_plan_of};
+pub use crate::plan::extend::Extend;
+pub use crate::plan::{Plan, TopologyKind};
+pub use crate::test::{HuntTest, ReplayTest, ScenarioTest, hunt_from, hunt_own, replay, scenario};
