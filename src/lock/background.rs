@@ -43,11 +43,11 @@ impl Cancellation {
                 return Poll::Ready(None);
             }
             let polled = work.as_mut().poll(cx).map(Some);
+            // Taken out first: what is done must not be woken when its grant ends.
+            let mut waiting = self.0.waiting.borrow_mut();
+            waiting.retain(|waker| !waker.will_wake(cx.waker()));
             if polled.is_pending() {
-                let mut waiting = self.0.waiting.borrow_mut();
-                if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-                    waiting.push(cx.waker().clone());
-                }
+                waiting.push(cx.waker().clone());
             }
             polled
         })
@@ -82,7 +82,7 @@ impl GrantTasks {
 
 #[cfg(test)]
 mod tests {
-    use std::future::{Future, pending, ready};
+    use std::future::{Future, pending, poll_fn, ready};
     use std::pin::pin;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -105,8 +105,15 @@ mod tests {
         let (cancellation, woken) = (Cancellation::default(), Arc::new(Counter::default()));
         let waker = Waker::from(Arc::clone(&woken));
         let mut cx = Context::from_waker(&waker);
-        let done = pin!(cancellation.run_until_cancelled(ready(1)));
+        let mut polls = 0;
+        let twice = poll_fn(|_| {
+            polls += 1;
+            if polls == 2 { Poll::Ready(1) } else { Poll::Pending }
+        });
+        let mut done = pin!(cancellation.run_until_cancelled(twice));
+        assert!(done.as_mut().poll(&mut cx).is_pending());
         assert_eq!(done.poll(&mut cx), Poll::Ready(Some(1)));
+        assert!(cancellation.0.waiting.borrow().is_empty(), "it is woken no more");
         let mut endless = pin!(cancellation.run_until_cancelled(pending::<u32>()));
         assert!(endless.as_mut().poll(&mut cx).is_pending());
         assert!(endless.as_mut().poll(&mut cx).is_pending());
