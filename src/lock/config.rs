@@ -34,6 +34,9 @@ pub struct LockConfig {
     pub renew_every: Option<Nanos>,
     /// The time to live that a renewal sets.
     pub renew_ttl: Option<Nanos>,
+    /// Whether a release drops a renewal that is under way. Its request may still be executed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cancel_renewal: bool,
     /// The start of the lease: `send` (correct) or `reply` (a planted bug).
     pub deadline_from: DeadlineFrom,
     /// Whether a release compares the owner value.

@@ -89,7 +89,7 @@ const COMPARING: Group = Group {
 };
 
 /// Every option, in the order of a scenario.
-pub const OPTIONS: [LockOption; 22] = [
+pub const OPTIONS: [LockOption; 23] = [
     of(ALL, "algorithm", Takes::Text),
     of(ALL, "key", Takes::Text),
     of(ALL, "ttl", Takes::Length),
@@ -101,6 +101,7 @@ pub const OPTIONS: [LockOption; 22] = [
     of(CHECKING, "needs", Takes::Length),
     of(RENEWING, "renew_every", Takes::Length),
     of(RENEWING, "renew_ttl", Takes::Length),
+    of(RENEWING, "cancel_renewal", Takes::Flag),
     of(ALL, "deadline_from", Takes::Word(&["send", "reply"])),
     of(COMPARING, "release", Takes::Word(&["own", "blind"])),
     of(COMPARING, "extend", Takes::Word(&["own", "blind", "revive"])),

@@ -300,8 +300,12 @@ impl Watchdog {
     }
 
     async fn renew(&mut self) -> Extended {
-        let Watchdog { setting, key, token, lease, .. } = self;
-        setting.extending(token, async |call| key.extend(call, token, lease).await).await
+        let Watchdog { setting, key, token, lease, released, .. } = self;
+        let extend = setting.extending(token, async |call| key.extend(call, token, lease).await);
+        match setting.config.cancel_renewal {
+            true => released.run_until_cancelled(extend).await.unwrap_or(Extended::Lost),
+            false => extend.await,
+        }
     }
 }
 

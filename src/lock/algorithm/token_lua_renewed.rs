@@ -138,9 +138,12 @@ impl RenewalTask {
         }
         let left = self.left();
         let RenewalTask { setting, key, token, lease, released, .. } = self;
-        let extend = async |call| key.extend(call, token, lease, left).await;
-        let renewed = released.run_until_cancelled(setting.extending(token, extend)).await;
-        renewed.unwrap_or(Extended::Lost)
+        let extend =
+            setting.extending(token, async |call| key.extend(call, token, lease, left).await);
+        match setting.config.cancel_renewal {
+            true => released.run_until_cancelled(extend).await.unwrap_or(Extended::Lost),
+            false => extend.await,
+        }
     }
 
     /// The time left of the grant, ns.
