@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::default::is_default;
 use crate::promise::contract::Clause;
 
+pub mod words;
+
 /// The process that tries to acquire the lock after the heal.
 pub const PROBE: &str = "probe";
 /// The host of the guarded resource, and the name of what is accessed there.
@@ -204,8 +206,12 @@ pub enum Outcome {
 pub struct Key {
     /// The node's name.
     pub node: String,
-    /// The key.
+    /// The key; of a member of a collection, the member.
     pub key: String,
+    /// The key of the collection of which it is a member: a field of a hash, a member of a set, an
+    /// element of a list. Recorded for the lock's key if several callers may hold the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
     /// When.
     pub at: Instant,
     /// What happened to it.
@@ -379,122 +385,4 @@ pub struct ClockPiece {
     pub from: Instant,
     /// The line that it follows.
     pub line: Line,
-}
-
-/// The words for requests and results of operations: the events that an anchor may wait for.
-pub const WORDS: [&str; 18] = [
-    "acquire",
-    "acquired",
-    "refused",
-    "unknown",
-    "release",
-    "released",
-    "not-mine",
-    "extend",
-    "kept",
-    "lost",
-    "told",
-    "reading",
-    "read",
-    "writing",
-    "wrote",
-    "appending",
-    "appended",
-    "refused-access",
-];
-
-impl OpKind {
-    /// The grant under which the operation accesses the resource, if it is an access and has one.
-    pub fn access_grant(&self) -> Option<OpId> {
-        match self {
-            OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant } => {
-                *grant
-            }
-            _ => None,
-        }
-    }
-
-    /// The word for the invocation.
-    pub fn invocation_word(&self) -> &'static str {
-        match self {
-            OpKind::Acquire => "acquire",
-            OpKind::Extend { .. } => "extend",
-            OpKind::Release { .. } => "release",
-            OpKind::Lost { .. } => "told",
-            OpKind::Read { .. } => "reading",
-            OpKind::Write { .. } => "writing",
-            OpKind::Append { .. } => "appending",
-        }
-    }
-
-    /// The noun for the operation in a sentence.
-    pub fn noun(&self) -> &'static str {
-        match self {
-            OpKind::Lost { .. } => "notice of its loss",
-            OpKind::Read { .. } => "read",
-            OpKind::Write { .. } => "write",
-            OpKind::Append { .. } => "append",
-            other => other.invocation_word(),
-        }
-    }
-}
-
-impl Outcome {
-    /// The word for the return from an operation of this kind.
-    ///
-    /// # Panics
-    /// If it has not returned.
-    pub fn return_word(&self, kind: &OpKind) -> &'static str {
-        match (self, kind) {
-            (Outcome::Pending, _) => unreachable!("what returned is not pending"),
-            (Outcome::Unknown, _) => "unknown",
-            (Outcome::Granted { .. }, _) => "acquired",
-            (Outcome::Refused { .. }, OpKind::Acquire) => "refused",
-            (Outcome::Refused { .. }, _) => "refused-access",
-            (Outcome::Kept { .. }, _) => "kept",
-            (Outcome::Lost, _) => "lost",
-            (Outcome::Released, _) => "released",
-            (Outcome::NotMine, _) => "not-mine",
-            (Outcome::Value { .. }, _) => "read",
-            (Outcome::Accepted, OpKind::Append { .. }) => "appended",
-            (Outcome::Accepted, _) => "wrote",
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{OpKind, Outcome, WORDS};
-
-    #[test]
-    fn every_word_of_an_operation_can_be_waited_for() {
-        let kinds = [
-            OpKind::Acquire,
-            OpKind::Extend { grant: 0, background: false },
-            OpKind::Release { grant: 0 },
-            OpKind::Lost { grant: 0 },
-            OpKind::Read { grant: None },
-            OpKind::Write { grant: None, value: 0 },
-            OpKind::Append { grant: None },
-        ];
-        let outcomes = [
-            Outcome::Unknown,
-            Outcome::Granted { token: String::new(), fence: None, deadline: None },
-            Outcome::Refused { why: String::new() },
-            Outcome::Kept { deadline: None },
-            Outcome::Lost,
-            Outcome::Released,
-            Outcome::NotMine,
-            Outcome::Value { value: 0 },
-            Outcome::Accepted,
-        ];
-        let mut used: Vec<&str> = kinds.iter().map(OpKind::invocation_word).collect();
-        for kind in &kinds {
-            used.extend(outcomes.iter().map(|outcome| outcome.return_word(kind)));
-        }
-        for word in WORDS {
-            assert!(used.contains(&word), "'{word}' never happens");
-        }
-        assert!(used.iter().all(|word| WORDS.contains(word)));
-    }
 }

@@ -246,7 +246,10 @@ pub trait Environment {
 }
 
 /// Fake nodes in a simulated world.
-struct Simulated;
+struct Simulated {
+    /// Whether nodes record the members of collections: each holder of a semaphore may have one.
+    reports_members: bool,
+}
 
 impl Environment for Simulated {
     fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4 {
@@ -254,7 +257,7 @@ impl Environment for Simulated {
     }
 
     fn node(&self, plan: &Plan, n: u32) -> Process {
-        let config = node_config(plan, n);
+        let config = NodeConfig { reports_members: self.reports_members, ..node_config(plan, n) };
         process(move |host| serve(host, config.clone()))
     }
 
@@ -278,7 +281,8 @@ impl Environment for Simulated {
 }
 
 fn run_in(lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
-    run_on(&mut Simulated, lab, plan, whole_trace)
+    let reports_members = lab.promise(plan).holders > 1;
+    run_on(&mut Simulated { reports_members }, lab, plan, whole_trace)
 }
 
 /// Runs a plan in an environment.

@@ -4,9 +4,11 @@
 //! acquire of that release or extend had not changed it.
 //!
 //! An acquire may set or delete the key of a grant whose lease or caller has ended. It may do the
-//! same to the key of an acquire that was never granted, because no caller relies on it. If several
-//! callers may hold, nothing is judged: they can share one key, so the key does not show who may
-//! change it.
+//! same to the key of an acquire that was never granted, because no caller relies on it.
+//!
+//! If several callers may hold, each member of the lock's key is judged as a key. If it has no
+//! members, nothing is judged: callers can share one key, so the key does not show who may change
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +21,14 @@ use crate::reading::moment::Moment;
 
 /// One violation for each operation, each acquire that it harmed, and each kind of harm.
 pub fn violations(case: &Case) -> Vec<Violation> {
-    if case.terms.holders > 1 {
+    if !case.has_owners() {
         return Vec::new();
     }
     let mut harms: BTreeMap<(Kind, OpId, OpId), Vec<usize>> = BTreeMap::new();
     for touch in &case.lives.touches {
         let change = &case.history.keys[touch.change];
         let life = &case.lives.lives[touch.met];
-        let victim = life.by.and_then(|creator| case.owner(creator));
+        let victim = case.owner_of(life);
         let (Some(by), Some(victim)) = (change.by, victim) else { continue };
         let Some(kind) = harm(case, change, (touch.met, victim)) else { continue };
         if !same_caller(case, by, victim) && !takes_over(case, change, victim) {

@@ -31,7 +31,10 @@
 //! was set over the holder's key is excused: the holder's key would have kept the others out as
 //! well.
 //!
-//! If several callers may hold the lock, they can share one key, so nothing is judged.
+//! If several callers may hold the lock, each member of its key is judged as a key. It kept an
+//! acquire out only if the lock would not have been full without the members that were left. Its
+//! value bounds it for a lease from its last change on, and if an acquire removes it in the end. If
+//! the key has no members, or the lock queries several nodes, nothing is judged.
 //!
 //! Only acquires of other callers count, and those of the owner after its release had reported that
 //! the key was removed.
@@ -68,7 +71,8 @@ use crate::reading::tries::{Met, tries};
 /// One violation for each set of acquires whose leftovers made an acquire fail, with
 /// the first acquire that failed.
 pub fn violations(case: &Case) -> Vec<Violation> {
-    if case.terms.holders != 1 {
+    let judges = case.has_owners() && (!case.by_member || case.terms.queries_one_node());
+    if !judges {
         return Vec::new();
     }
     let mut leftovers = Vec::new();
@@ -217,7 +221,8 @@ fn restored<'c, 'a>(
 ) -> impl Iterator<Item = &'c KeyLife<'a>> {
     let is_restored = !was_set_by_command(case, key);
     let lives = case.lives.lives.iter().filter(move |_| is_restored);
-    lives.filter(|life| life.node == key.node && life.by == key.by && life.from < key.from)
+    let is_same = |life: &&KeyLife| (life.node, life.name) == (key.node, key.name);
+    lives.filter(is_same).filter(|life| life.by == key.by && life.from < key.from)
 }
 
 /// Whether a command set the key: its node did not put it back at a restart.
@@ -332,7 +337,9 @@ impl<'a> Way<'a> {
 }
 
 fn deletes(request: &Request) -> bool {
-    matches!(request.command.as_str(), "DEL" | "UNLINK" | "GETDEL" | "DELEX" | "DELIFEQ")
+    let of_keys = ["DEL", "UNLINK", "GETDEL", "DELEX", "DELIFEQ"];
+    let of_members = ["HDEL", "LREM", "SREM", "ZREM"];
+    of_keys.iter().chain(&of_members).any(|command| *command == request.command)
 }
 
 /// When the client began to send it; it may never have been sent.
@@ -363,6 +370,9 @@ fn blocking<'a>(
             Some((leftover, met.find(|met| !is_excused(case, leftover, op, met.at))?))
         })
         .collect::<Vec<_>>();
+    if case.by_member {
+        return if is_full_without(case, &blocking, op) { Vec::new() } else { blocking };
+    }
     if !is_refused {
         return blocking;
     }
@@ -376,6 +386,21 @@ fn blocking<'a>(
         blocking.clear();
     }
     blocking
+}
+
+/// Whether the lock was full without these members when an acquire last met one of them: then they
+/// did not keep it out.
+fn is_full_without(case: &Case, blocking: &[(&Leftover, Met)], op: &Op) -> bool {
+    let Some((last, met)) = blocking.iter().max_by_key(|(_, met)| met.at) else { return true };
+    let is_there = |life: &KeyLife| life.from <= met.at && met.at < life.to;
+    let is_blocking = |born| blocking.iter().any(|(leftover, _)| leftover.key.born == born);
+    let others = case.lives.lives.iter().filter(|life| {
+        life.node == last.key.node
+            && is_there(life)
+            && life.by != Some(op.id)
+            && !is_blocking(life.born)
+    });
+    others.count() >= case.terms.holders as usize
 }
 
 /// When the tries of an acquire met the leftover and failed. If no requests are recorded, any

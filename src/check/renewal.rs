@@ -32,8 +32,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         let Some((extend, grant)) = extend(case, change.by) else { continue };
         let prolongs =
             matches!(change.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
-        if change.key != case.terms.lock_key || !prolongs || !made_by_request(case, extend, change)
-        {
+        if !case.is_of_lock(change) || !prolongs || !made_by_request(case, extend, change) {
             continue;
         }
         let at = change.at.into();
@@ -44,7 +43,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
                 is_own && is_over(case, extend, grant, at)
             }
             None if change.change == KeyChange::Extended => false,
-            None => is_over(case, extend, grant, at) || is_lost(case, grant, at),
+            None => is_over(case, extend, grant, at) || is_lost(case, grant, change),
         };
         if is_late {
             late.entry(extend.id).or_default().push(index);
@@ -101,12 +100,13 @@ fn is_over(case: &Case, extend: &Op, grant: OpId, at: Moment) -> bool {
 
 /// Whether too few nodes had the tenure's key just before that moment, a master and its replicas
 /// counted once. With one node no other node could have it.
-fn is_lost(case: &Case, grant: OpId, at: Moment) -> bool {
+fn is_lost(case: &Case, grant: OpId, change: &Key) -> bool {
     if case.terms.queries_one_node() {
         return true;
     }
     let leaders = Leaders::of(case.history);
-    let living = case.lives.lives.iter().enumerate();
+    let at = Moment::from(change.at);
+    let living = case.lives.lives.iter().enumerate().filter(|(_, key)| key.name == change.key);
     let theirs =
         living.filter(|(life, key)| key.from < at && at <= key.to && is_of(case, *life, grant));
     let nodes = theirs.map(|(_, key)| leaders.group(key.node)).collect::<BTreeSet<_>>();

@@ -45,7 +45,7 @@ fn shown(reading: &Reading, life: &key_life::KeyLife) -> StoryLife {
     StoryLife {
         node: life.node.to_owned(),
         born: life.born,
-        owner: life.by.and_then(|by| reading.owner(by)),
+        owner: reading.owner_of(life),
         from: life.from.instant(reading.history),
         until: life.to.instant(reading.history),
         end: life.ended.map(|end| end.key),

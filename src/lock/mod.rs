@@ -87,7 +87,7 @@ pub type Deadline = (Clock, Nanos);
 /// A successful acquire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
-    /// The owner value.
+    /// The owner value. In a semaphore whose key is a collection it is the grant's member.
     pub token: String,
     /// The increasing number, if the lock gives one.
     pub fence: Option<u64>,

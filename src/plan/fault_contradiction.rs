@@ -6,7 +6,8 @@ use lockstorm_platform::fault::verbs::{ActsOn, Figure};
 use lockstorm_platform::fault::{Anchor, Becomes, Fault, Pattern, Target, Verb};
 use lockstorm_platform::trace::Edge;
 
-use crate::history::{RESOURCE, WORDS};
+use crate::history::RESOURCE;
+use crate::history::words::WORDS;
 use crate::length;
 use crate::lock::algorithm::Algorithm;
 use crate::plan::contradiction::{Checked, MAX_LOSS, in_reach, known_host, rate, refuse_if};

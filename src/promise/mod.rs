@@ -8,9 +8,10 @@ pub mod contract;
 /// What a lock promises and assumes, as data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promise {
-    /// The maximum number of concurrent holders. If it is more than one, two things are not judged:
-    /// the guarded resource, since its workloads need one holder at a time, and which caller
-    /// changes whose key.
+    /// The maximum number of concurrent holders. If it is more than one, the guarded resource is
+    /// not judged, since its workloads need one holder at a time. Which caller changes what another
+    /// owns is judged by the members of the lock's key, if it is a collection in which the token of
+    /// each grant is a member.
     pub holders: u32,
     /// Whether it notifies a running caller of the loss of the lock.
     pub reports_loss: bool,

@@ -24,6 +24,10 @@ pub struct Reading<'a> {
     pub tenures: Vec<Tenure>,
     /// The lives of the lock's key on every node.
     pub lives: Lives<'a>,
+    /// Whether the lives are those of the members of the lock's key.
+    pub by_member: bool,
+    /// The maximum number of concurrent holders.
+    holders: u32,
     /// The tenure of each acquire that has one, by index.
     by_acquire: BTreeMap<OpId, usize>,
 }
@@ -54,12 +58,47 @@ impl<'a> Reading<'a> {
         for (index, tenure) in tenures.iter().enumerate() {
             by_acquire.extend(tenure.acquires.iter().map(|acquire| (*acquire, index)));
         }
-        let mut reading = Reading { index, holds, tenures, lives: Lives::default(), by_acquire };
+        let is_member = |key: &Key| key.of.as_deref() == Some(lock_key);
+        let by_member = holders > 1 && history.keys.iter().any(is_member);
+        let lives = Lives::default();
+        let mut reading = Reading { index, holds, tenures, lives, by_member, holders, by_acquire };
         // The lives come last: whether a key is taken over depends on the tenures.
-        reading.lives = Lives::of(history, lock_key, |creator, change| {
+        let is_own = |key: &Key| reading.is_of_lock(key);
+        reading.lives = Lives::of(history, is_own, |creator, change| {
             holders == 1 && reading.takes_over(creator, change)
         });
         reading
+    }
+
+    /// Whether a change is one of a key whose lives are read: of the lock's key or, if each holder
+    /// has a member of it, of such a member.
+    pub fn is_of_lock(&self, change: &Key) -> bool {
+        match self.by_member {
+            true => change.of.as_deref() == Some(self.lock_key),
+            false => change.of.is_none() && change.key == self.lock_key,
+        }
+    }
+
+    /// Whether each life has one owner, which shows who may change it: one caller holds the lock,
+    /// or each holder has a member of its own.
+    pub fn has_owners(&self) -> bool {
+        self.holders == 1 || self.by_member
+    }
+
+    /// Whether a change is one of this key, or of this member.
+    pub fn is_of_life(&self, life: &KeyLife, change: &Key) -> bool {
+        let born = &self.history.keys[life.born];
+        change.node == born.node && change.key == born.key && change.of == born.of
+    }
+
+    /// The acquire whose member a life is: the one that added it, and whose token names it if it
+    /// was granted. An acquire that fills a list of permits owns none of the others; nor does a
+    /// release that puts one back. If the lock has one holder, as [`HistoryIndex::owner`].
+    pub fn owner_of(&self, life: &KeyLife) -> Option<OpId> {
+        let owner = self.owner(life.by?)?;
+        let token = self.op(owner).and_then(|op| op.token());
+        let is_named = !self.by_member || token.is_none_or(|token| token == life.name);
+        is_named.then_some(owner)
     }
 
     /// Whether a change makes a key of that creator the key of its own operation. It does so if the
@@ -107,11 +146,14 @@ impl<'a> Reading<'a> {
     pub fn leaver(&self, key: &KeyLife) -> Option<OpId> {
         let by = self.op(key.by?)?;
         match by.kind {
-            OpKind::Release { grant } if self.history.keys[key.born].change == KeyChange::Set => {
-                Some(grant)
-            }
-            _ => self.owner(by.id),
+            // A member that a release adds is a permit that it puts back.
+            OpKind::Release { grant } if !self.by_member && self.is_set(key) => Some(grant),
+            _ => self.owner_of(key),
         }
+    }
+
+    fn is_set(&self, key: &KeyLife) -> bool {
+        self.history.keys[key.born].change == KeyChange::Set
     }
 
     /// Whether no caller relies on an acquire's grant at a moment: its lease or its caller has

@@ -8,6 +8,9 @@
 //! counter.
 //!
 //! Otherwise only provenance decides, because owner values may be equal.
+//!
+//! If several callers may hold the lock and its key is a collection, each member has lives of its
+//! own.
 
 use crate::history::{History, Key, OpId};
 use crate::reading::moment::Moment;
@@ -18,6 +21,8 @@ use lockstorm_platform::trace::KeyChange;
 pub struct KeyLife<'a> {
     /// The node.
     pub node: &'a str,
+    /// The key, or the member of the lock's key.
+    pub name: &'a str,
     /// The operation that created it, if any.
     pub by: Option<OpId>,
     /// Index of the change that created it.
@@ -64,22 +69,23 @@ pub struct Lives<'a> {
 }
 
 impl<'a> Lives<'a> {
-    /// Replays the changes of a key. `takes_over` decides whether a change in place makes the key
-    /// of this creator that of its own operation.
+    /// Replays the changes of a lock's keys, which `is_own` selects. `takes_over` decides whether a
+    /// change in place makes the key of this creator that of its own operation.
     pub fn of(
         history: &'a History,
-        key: &str,
+        is_own: impl Fn(&Key) -> bool,
         takes_over: impl Fn(Option<OpId>, &Key) -> bool,
     ) -> Lives<'a> {
         let mut lives = Lives::default();
-        let mut current: Vec<(&str, Option<usize>)> = Vec::new();
+        let mut current: Vec<((&str, &str), Option<usize>)> = Vec::new();
         for (index, change) in history.keys.iter().enumerate() {
-            if change.key != key {
+            if !is_own(change) {
                 continue;
             }
-            let place = current.iter().position(|(node, _)| *node == change.node);
+            let named = (change.node.as_str(), change.key.as_str());
+            let place = current.iter().position(|(known, _)| *known == named);
             let place = place.unwrap_or_else(|| {
-                current.push((&change.node, None));
+                current.push((named, None));
                 current.len() - 1
             });
             let alive = &mut current[place].1;
@@ -124,6 +130,7 @@ impl<'a> Lives<'a> {
     fn born(&mut self, index: usize, change: &'a Key, by: Option<OpId>) -> usize {
         self.lives.push(KeyLife {
             node: &change.node,
+            name: &change.key,
             by,
             born: index,
             from: change.at.into(),

@@ -15,6 +15,7 @@
 //!
 //! A history is derived from a trace, which is also read here:
 //!
+//! - [`members`]: what happened to the members of a collection
 //! - [`provenance`]: what caused a change of a key, however the change reached its node
 
 mod clocks;
@@ -23,6 +24,7 @@ pub(crate) mod hold;
 pub(crate) mod index;
 pub(crate) mod key_life;
 pub(crate) mod leaders;
+pub(crate) mod members;
 pub(crate) mod moment;
 mod presence;
 pub(crate) mod provenance;

@@ -13,7 +13,7 @@ impl Reading<'_> {
     pub fn presence(&self, key: &KeyLife, gone: Moment) -> Vec<(Moment, Moment)> {
         let last = key.ended.map_or(self.history.keys.len(), |end| end.key);
         let changes = self.history.keys[key.born..last].iter();
-        let own = changes.filter(|it| it.node == key.node && it.key == self.lock_key);
+        let own = changes.filter(|it| self.is_of_life(key, it));
         let terms: Vec<(Moment, Option<u64>)> =
             own.map(|change| (change.at.into(), change.until_ms)).collect();
         let mut found = Vec::new();

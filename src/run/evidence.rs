@@ -15,6 +15,7 @@ use lockstorm_world::world::remains::Remains;
 
 use crate::history::{ClockPiece, FaultInterval, Key, OpId, Request, Seen, Sighting};
 use crate::plan::Plan;
+use crate::reading::members::{MemberChange, Members};
 use crate::reading::provenance::{CausedChange, Provenance};
 
 /// The number of legs of most requests: sent, applied, replied, delivered.
@@ -41,6 +42,7 @@ pub fn gather(remains: &Remains, plan: &Plan) -> RunEvidence {
     for entry in remains.trace.entries() {
         join.take(entry);
     }
+    join.settle();
     RunEvidence {
         requests: join.index.requests,
         keys: join.keys,
@@ -56,6 +58,7 @@ struct Join<'a> {
     lock_key: &'a str,
     index: RequestIndex,
     provenance: Provenance<OpId>,
+    members: Members,
     keys: Vec<Key>,
     sightings: Vec<Sighting>,
 }
@@ -75,6 +78,7 @@ impl<'a> Join<'a> {
             lock_key,
             index: RequestIndex::default(),
             provenance: Provenance::default(),
+            members: Members::default(),
             keys: Vec::new(),
             sightings: Vec::new(),
         }
@@ -82,10 +86,14 @@ impl<'a> Join<'a> {
 
     fn take(&mut self, entry: &Entry) {
         let (host, at) = (entry.host, entry.stamp.instant());
-        for change in self.provenance.take(entry, |id| self.index.op(id)) {
+        let changes = self.provenance.take(entry, |id| self.index.op(id));
+        let members = self.members.take(entry, &changes);
+        // Members of a collection that was removed before this entry come first.
+        members.into_iter().for_each(|change| self.note(change));
+        for change in changes {
             let CausedChange { key, change, until_ms, by, unacknowledged } = change;
             let (node, key) = (self.names.name(host).to_owned(), key.to_string());
-            self.keys.push(Key { node, key, at, change, until_ms, by, unacknowledged });
+            self.keys.push(Key { node, key, of: None, at, change, until_ms, by, unacknowledged });
         }
         match &entry.event {
             Event::Message { request, leg: Leg::Sent, command, op } => {
@@ -133,8 +141,27 @@ impl<'a> Join<'a> {
             // The provenance handles what these mean for keys.
             Event::Key { .. } | Event::Propagated { .. } | Event::Continued { .. } => {}
             Event::Loaded { .. } | Event::Snapshot { .. } | Event::Dumped { .. } => {}
+            Event::Members { .. } => {}
             Event::Step { .. } | Event::Outcome { .. } | Event::Fault { .. } => {}
             Event::Note { .. } | Event::Words { .. } | Event::Ended { .. } => {}
+        }
+    }
+
+    /// Records what the end of the trace leaves open.
+    fn settle(&mut self) {
+        let last = self.members.settle();
+        last.into_iter().for_each(|change| self.note(change));
+    }
+
+    /// Records a change of a member of the lock's key.
+    fn note(&mut self, change: MemberChange) {
+        let MemberChange { host, key, member, at, change, by } = change;
+        let of = key.to_string();
+        if of == self.lock_key {
+            let node = self.names.name(host).to_owned();
+            let key = String::from_utf8_lossy(&member).into_owned();
+            let (of, until_ms, unacknowledged) = (Some(of), None, false);
+            self.keys.push(Key { node, key, of, at, change, until_ms, by, unacknowledged });
         }
     }
 

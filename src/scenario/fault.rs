@@ -5,7 +5,7 @@ use lockstorm_platform::fault::{Anchor, Becomes, Fault, Pattern, Target, Verb};
 use lockstorm_platform::trace::{Edge, Leg};
 use toml::de::DeValue;
 
-use crate::history::WORDS;
+use crate::history::words::WORDS;
 use crate::refusal::Refusal;
 use crate::scenario::section::{Section, other_type, table_of};
 use crate::scenario::tables::loss;

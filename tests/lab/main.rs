@@ -30,6 +30,7 @@ mod reach;
 mod readme;
 mod refusals;
 mod scenarios;
+mod semaphore;
 mod story;
 mod true_stories;
 mod wire;

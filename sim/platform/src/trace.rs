@@ -5,8 +5,8 @@
 //! evidence for histories, anchors and reports.
 
 mod fields;
+mod text;
 
-use std::fmt;
 use std::net::SocketAddrV4;
 use std::rc::Rc;
 
@@ -54,17 +54,6 @@ impl KeyName {
     /// If `db` exceeds the number of databases that a node can have.
     pub fn new(db: usize, name: Rc<[u8]>) -> KeyName {
         KeyName { db: u16::try_from(db).expect("a node has 16 databases"), name }
-    }
-}
-
-/// The name, followed by the database unless that is 0.
-impl fmt::Display for KeyName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&String::from_utf8_lossy(&self.name))?;
-        match self.db {
-            0 => Ok(()),
-            db => write!(f, " (db {db})"),
-        }
     }
 }
 
@@ -264,6 +253,16 @@ pub enum Event {
         request: Request,
         /// The first word of the error: `READONLY`.
         word: String,
+    },
+    /// The members of a collection, after the changes of its key that are recorded just before, or
+    /// after a start or a resynchronisation. A remark.
+    Members {
+        /// The collection.
+        key: KeyName,
+        /// Each member with its value, or with the bits of its score.
+        members: Vec<(Bytes, Bytes)>,
+        /// Whether the node has just loaded them.
+        is_loaded: bool,
     },
     /// A client sends a request that names these keys; left out if its lock's is one. A remark.
     Names {
@@ -488,12 +487,6 @@ impl Trace {
 /// The XXH3 hash of some bytes, for names of plans and digests of strings.
 pub fn hash_of(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.digest)
-    }
 }
 
 #[cfg(test)]

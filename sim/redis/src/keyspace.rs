@@ -67,6 +67,24 @@ impl Value {
         }
     }
 
+    /// The members of a collection: each with its value, or with the bits of its score. `None` for
+    /// a string.
+    pub(crate) fn members(&self) -> Option<Vec<(Bytes, Bytes)>> {
+        let alone = |member: Bytes| (member, Bytes::new());
+        let scored = |(member, score): (&Bytes, f64)| {
+            (member.clone(), Bytes::copy_from_slice(&score.to_bits().to_be_bytes()))
+        };
+        Some(match self {
+            Value::String(_) => return None,
+            Value::Hash(hash) => {
+                hash.in_order().into_iter().map(|(f, v)| (f.clone(), v.clone())).collect()
+            }
+            Value::List(list) => list.0.iter().cloned().map(alone).collect(),
+            Value::Set(set) => set.iter().map(alone).collect(),
+            Value::SortedSet(set) => set.iter().map(scored).collect(),
+        })
+    }
+
     /// Takes the encoding that its size requires.
     pub(crate) fn settle(&mut self, limits: &Limits) {
         match self {

@@ -93,6 +93,8 @@ pub struct NodeConfig {
     pub compat: Compat,
     /// Its cluster: `cluster-enabled yes`.
     pub cluster: Option<ClusterConfig>,
+    /// Whether it records the members of collections that change, for evidence.
+    pub reports_members: bool,
 }
 
 impl Default for NodeConfig {
@@ -115,6 +117,7 @@ impl Default for NodeConfig {
             busy_after_ms: 5_000,
             compat: Compat::default(),
             cluster: None,
+            reports_members: false,
         }
     }
 }

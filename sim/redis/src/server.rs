@@ -5,7 +5,7 @@
 //! `appendfsync always`), reply. One connection is in `conversation`.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use lockstorm_platform::host::{Host, HostMutex};
@@ -127,6 +127,10 @@ impl Server {
         }
         let Effects { mut changes, mut commands } = std::mem::take(&mut node.effects);
         let next = changes.iter().filter_map(|change| change.until_ms).min();
+        let reports = node.config.reports_members;
+        let changed = changes.iter().filter(|_| reports);
+        let changed: BTreeSet<KeyName> =
+            changed.map(|change| KeyName::new(change.db, change.key.clone())).collect();
         node.saving.changes += changes.iter().filter(|change| !change.by_node).count() as u64;
         for change in changes.drain(..) {
             let origin = if change.by_node { Origin::Node } else { origin };
@@ -134,6 +138,7 @@ impl Server {
             let key = KeyName::new(db, key);
             self.host.record(Event::Key { key, change, origin, until_ms });
         }
+        self.report_members(&node, changed, false);
         let passed = !commands.is_empty();
         if passed && node.config.append != Append::None {
             self.log.borrow_mut().take(&commands);
@@ -147,6 +152,21 @@ impl Server {
         node.effects = Effects { changes, commands };
         self.watch_ends(&node, next);
         passed
+    }
+
+    /// Records the members of those of these keys that are collections, if the node does so.
+    pub(crate) fn report_members(
+        &self,
+        node: &Node,
+        keys: impl IntoIterator<Item = KeyName>,
+        is_loaded: bool,
+    ) {
+        for key in keys.into_iter().filter(|_| node.config.reports_members) {
+            let entry = node.keyspace.db(usize::from(key.db)).get(&key.name);
+            if let Some(members) = entry.and_then(|entry| entry.value.members()) {
+                self.host.record(Event::Members { key, members, is_loaded });
+            }
+        }
     }
 
     /// Wakes the expiry cycle if a key expires before the time until which it waits.

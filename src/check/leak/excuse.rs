@@ -20,6 +20,7 @@ pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> 
         return holds.any(|hold| shares(case, leftover.key, hold.grant));
     }
     let is_bounded = has_ttl(case, leftover.key, moment)
+        || is_bounded_member(case, leftover.key, moment)
         || is_taken_over(case, leftover.key, leftover.owner)
         || was_released_late(case, leftover.key, leftover.owner)
         || was_removed_within_its_lease(case, leftover.key)
@@ -61,6 +62,18 @@ fn has_ttl(case: &Case, key: &KeyLife, moment: Moment) -> bool {
     last.is_some_and(|change| change.until_ms.is_some())
 }
 
+/// Whether the value of a member may have bounded it, as the score of a sorted set does: a lease
+/// had not passed since its last change, or an acquire removed it in the end.
+fn is_bounded_member(case: &Case, key: &KeyLife, moment: Moment) -> bool {
+    let last = last_change(case, key, |at| at <= moment).map_or(0, |last| last.at.at);
+    let is_swept = || {
+        let end = key.ended.filter(|end| end.change == KeyChange::Deleted);
+        let by = end.and_then(|end| case.op(end.by?));
+        by.is_some_and(|by| by.kind == OpKind::Acquire)
+    };
+    case.by_member && (moment.at < last.saturating_add(case.terms.longest_ttl) || is_swept())
+}
+
 /// The last change of the lock's key on this node since the key was set, at a moment that
 /// `is_within` accepts.
 fn last_change<'a>(
@@ -70,7 +83,7 @@ fn last_change<'a>(
 ) -> Option<&'a Key> {
     let changes = case.history.keys[key.born..].iter();
     let changes = changes.take_while(|change| is_within(change.at.into()));
-    changes.filter(|it| it.node == key.node && it.key == case.terms.lock_key).last()
+    changes.filter(|it| case.is_of_life(key, it)).last()
 }
 
 /// Whether a caller other than the one that meets the key holds the lock within its lease, in

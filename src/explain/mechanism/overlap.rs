@@ -63,15 +63,21 @@ fn of_several(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism>
         return Some(belief(witness, past, (Moment::default(), at)));
     }
     let (index, key) = *set_by(witness, last).first()?;
-    if key.change != KeyChange::Set {
-        let holders = witness.finding.promise.holders;
-        let who = &last.grant.caller;
-        let text = format!("{} let {who} in though {holders} held the lock already.", key.node);
-        let evidence = vec![Evidence::Op(last.grant.id), Evidence::Key(index)];
-        return Some(Mechanism::new(How::TooMany, text, evidence));
-    }
-    let before = witness.lives.iter().filter(|life| life.node == key.node && life.from < key.at);
-    let gone = before.max_by_key(|life| life.from)?;
+    let mut before = witness.lives.iter().filter(|life| {
+        // Of members, that of a holder is meant which it lost.
+        let is_holders = || named.clone().any(|h| life.owner.is_some_and(|o| witness.is_of(h, o)));
+        let is_meant = !witness.reading.by_member || life.until < key.at && is_holders();
+        life.node == key.node && life.from < key.at && is_meant
+    });
+    let gone = match witness.reading.by_member || key.change == KeyChange::Set {
+        true => before.by_ref().max_by_key(|life| life.from),
+        false => None,
+    };
+    let Some(gone) = gone else {
+        let held: Vec<&StoryHold<'_>> =
+            named.filter(|hold| hold.from <= last.from && covers(hold, at)).collect();
+        return Some(too_many(last, &held, (index, key)));
+    };
     let owner = gone.owner?;
     match ending(witness, gone, owner, key.at.into()) {
         KeyEnding::Taken(mechanism) => Some(mechanism),
@@ -80,6 +86,28 @@ fn of_several(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism>
             Some(belief(witness, whose, (witness.gone(gone), at)))
         }
     }
+}
+
+/// A node let one caller more in than the lock allows, while these held it within their leases.
+fn too_many(
+    last: &StoryHold<'_>,
+    held: &[&StoryHold<'_>],
+    (index, key): (usize, &Key),
+) -> Mechanism {
+    let until = |hold: &&StoryHold<'_>| match hold.lease {
+        Some(over) => format!("{} until {}", hold.grant.caller, moment(over)),
+        None => format!("{} without an end", hold.grant.caller),
+    };
+    let leases: Vec<String> = held.iter().map(until).collect();
+    let (who, holders) = (&last.grant.caller, held.len());
+    let text = format!(
+        "{} let {who} in though {holders} held the lock already: {}.",
+        key.node,
+        list(&leases)
+    );
+    let mut evidence = vec![Evidence::Op(last.grant.id), Evidence::Key(index)];
+    evidence.extend(held.iter().map(|hold| Evidence::Op(hold.grant.id)));
+    Mechanism::new(How::TooMany, text, evidence)
 }
 
 /// How the grant of one tenure became possible while another lasted, or should have lasted.

@@ -168,7 +168,7 @@ fn ending(witness: &Witness<'_>, life: &StoryLife) -> Option<(OpId, KeyEnd)> {
     if order::takes(witness, life) || lost::covers(witness, life) {
         return None;
     }
-    let is_shared = witness.finding.promise.holders > 1;
+    let is_shared = !witness.reading.has_owners();
     let release =
         |by: OpId| op(witness.history(), by).filter(|op| matches!(op.kind, OpKind::Release { .. }));
     match (key.change, foreign) {

@@ -221,11 +221,22 @@ pub fn stays(table: &Table, born: usize, index: usize) -> bool {
     }
 }
 
-/// Kind, harming operation and harmed acquire of each foreign command.
+/// Kind, harming operation and harmed acquire of each foreign command. With several holders, those
+/// of each member on its own.
 pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
+    if table.terms.holders == 1 {
+        return foreign_of(table);
+    }
+    let members = table.members();
+    let found = members
+        .iter()
+        .flat_map(|(name, history)| foreign_of(&Table::of_member(history, table.terms, name)));
+    found.collect()
+}
+
+fn foreign_of(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
     let keys = &table.history.keys;
     let own = (0..keys.len()).filter(|index| keys[*index].key == table.terms.lock_key);
-    let own = own.filter(|_| table.terms.holders == 1);
     let harms = own.filter_map(|index| {
         let born = alive_before(table, &keys[index].node, index)?;
         let (by, victim) = (keys[index].by?, owner_of(table, creator(table, born)?)?);
@@ -259,10 +270,17 @@ pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
     harms.collect()
 }
 
-/// The creator of the living key. A key that was only extended has no recorded creation.
+/// The creator of the living key. A key that was only extended has no recorded creation. A member
+/// that a grant's token does not name is not the grant's.
 fn creator(table: &Table, born: usize) -> Option<u32> {
     let key = &table.history.keys[born];
-    key.by.filter(|_| key.change != KeyChange::Extended)
+    let by = key.by.filter(|_| key.change != KeyChange::Extended)?;
+    let token = owner_of(table, by).and_then(|owner| match &table.op(owner).outcome {
+        Outcome::Granted { token, .. } => Some(token),
+        _ => None,
+    });
+    let named = |name| token.is_none_or(|token| token == name);
+    table.member.as_ref().is_none_or(named).then_some(by)
 }
 
 /// The acquire whose key an operation makes: its own, or that of the grant that it extends.
@@ -282,10 +300,10 @@ pub fn tenure_of(table: &Table, born: usize) -> Option<u32> {
 
 /// Sets of acquires that left keys behind, with the first acquire that failed because of them.
 pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
-    let mut found = BTreeMap::new();
     if table.terms.holders != 1 {
-        return found;
+        return member_leaks(table);
     }
+    let mut found = BTreeMap::new();
     for op in &table.history.ops {
         let (is_one, refused) = (table.terms.site.queried == 1, is_refused(op));
         if op.kind != OpKind::Acquire || op.object != table.terms.lock_key || !refused && !is_one {
@@ -295,7 +313,7 @@ pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
         let mine = mine.map(|born| table.history.keys[born].node.as_str()).collect::<BTreeSet<_>>();
         let blocking = births(table).filter(|born| {
             let got = refused && mine.contains(table.history.keys[*born].node.as_str());
-            !got && leaked_at(table, *born, op.id)
+            !got && leaked_at(table, *born, op.id).is_some()
         });
         let blocking = blocking.collect::<Vec<_>>();
         let nodes = blocking.iter().map(|born| &table.history.keys[*born].node);
@@ -310,6 +328,48 @@ pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
     found
 }
 
+/// The same with several holders, on one node: a member without an owner kept an acquire out if there
+/// were too few others.
+fn member_leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
+    let mut found = BTreeMap::new();
+    let members = table.members();
+    let members =
+        members.iter().map(|(name, history)| Table::of_member(history, table.terms, name));
+    let members = members.collect::<Vec<_>>();
+    for op in &table.history.ops {
+        let is_one = table.terms.site.queried == 1;
+        if op.kind != OpKind::Acquire || op.object != table.terms.lock_key || !is_one {
+            continue;
+        }
+        let blocking = members.iter().flat_map(|member| {
+            let met = |born| Some((leaked_at(member, born, op.id)?, member, born));
+            births(member).filter_map(met).collect::<Vec<_>>()
+        });
+        let blocking = blocking.collect::<Vec<_>>();
+        // Of several that were met last, the one that was set last.
+        let set = |(at, member, born): &&(Point, &Table, usize)| {
+            (*at, point(member.history.keys[*born].at))
+        };
+        let Some((at, member, born)) = blocking.iter().max_by_key(set) else { continue };
+        let node = &member.history.keys[*born].node;
+        let others = members.iter().filter(|other| {
+            let keys = &other.history.keys;
+            let next = keys.iter().position(|key| point(key.at) > *at).unwrap_or(keys.len());
+            let Some(alive) = alive_before(other, node, next) else { return false };
+            let blocks = |(_, member, born): &(Point, &Table, usize)| {
+                member.member == other.member && *born == alive
+            };
+            let is_own = keys[alive].change != KeyChange::Extended && keys[alive].by == Some(op.id);
+            !is_own && !blocking.iter().any(blocks)
+        });
+        if others.count() < table.terms.holders as usize {
+            let leakers = blocking.iter().filter_map(|(_, member, born)| left_by(member, *born));
+            found.entry(leakers.collect()).or_insert(op.id);
+        }
+    }
+    found
+}
+
 fn is_refused(op: &Op) -> bool {
     matches!(op.outcome, Outcome::Refused { .. })
 }
@@ -318,10 +378,20 @@ fn is_refused(op: &Op) -> bool {
 pub fn left_by(table: &Table, born: usize) -> Option<u32> {
     let by = creator(table, born)?;
     match table.op(by).kind {
+        OpKind::Release { .. } if table.member.is_some() => None,
         OpKind::Release { grant } if table.history.keys[born].change == KeyChange::Set => {
             Some(grant)
         }
         _ => owner_of(table, by),
+    }
+}
+
+/// The same of any key, also of a member.
+pub fn leaver(table: &Table, born: usize) -> Option<u32> {
+    let key = &table.history.keys[born];
+    match key.of {
+        Some(_) => owner_of(table, key.by?),
+        None => left_by(table, born),
     }
 }
 
@@ -412,12 +482,11 @@ fn fell(table: &Table, op: &Op, end: Point) -> Point {
     dead.next().unwrap_or(end)
 }
 
-/// Whether the key had no owner, without an excuse, when the refused acquire met it.
-fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
+/// When the refused acquire met the key without an owner and without an excuse, if it did.
+fn leaked_at(table: &Table, born: usize, refused: u32) -> Option<Point> {
     let keys = &table.history.keys;
     let (node, victim) = (&keys[born].node, table.op(refused));
-    let Some(owner) = left_by(table, born) else { return false };
-    let owner = table.op(owner);
+    let owner = table.op(left_by(table, born)?);
     let by_release = keys[born].by.map(|by| table.op(by));
     let by_release = by_release.filter(|by| matches!(by.kind, OpKind::Release { .. }));
     let began = table.began(owner.id);
@@ -452,13 +521,13 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> bool {
         }),
         _ => None,
     };
-    let Some(over) = over.map(|over| over.max(left)) else { return false };
+    let over = over?.max(left);
     let cleaned = owner.outcome == Outcome::Unknown
         && !table.history.ops.iter().any(|op| gives(op, owner.id))
         || tried_to_free(table, born, owner.id, &[]);
     let wrong = !cleaned && denied_from(table, born, owner.id, &of_grant).is_some();
     let mut met = met_at(table, born, (over, wrong), victim).into_iter();
-    met.any(|moment| is_left_at(table, born, (owner, victim, &of_grant), moment))
+    met.find(|moment| is_left_at(table, born, (owner, victim, &of_grant), *moment))
 }
 
 /// Whether nothing excuses a key that a try of the refused acquire met at a point.
@@ -494,7 +563,8 @@ fn is_left_at(
         let is_met_early = is_released && is_met_within_a_lease(table, born);
         cut_off_within_a_lease(table, born) || is_met_early
     };
-    let lasts = last.is_some_and(|last| last.until_ms.is_none() && !is_taken() && !is_open());
+    let lasts = last.is_some_and(|last| last.until_ms.is_none() && !is_taken() && !is_open())
+        && !is_bounded_member(table, born, (moment, last));
     let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
     let mut own = own.filter(|op| table.holds(op, moment));
     let requested = table.history.ops.iter().any(|op| gives(op, owner.id));
@@ -535,6 +605,16 @@ fn is_left_at(
     });
     let freeing = releases.map(|op| op.id).collect::<Vec<_>>();
     !died && !cut_short && !waited && !cleaned && !tried_to_free(table, born, owner.id, &freeing)
+}
+
+/// Whether the value of a member may have bounded it at a point: within a lease of its last change,
+/// or since an acquire removed it in the end.
+fn is_bounded_member(table: &Table, born: usize, (at, last): (Point, Option<&Key>)) -> bool {
+    let end = end_of(table, born).map(|end| &table.history.keys[end]);
+    let swept = end.filter(|end| end.change == KeyChange::Deleted).and_then(|end| end.by);
+    let is_swept = swept.is_some_and(|by| table.op(by).kind == OpKind::Acquire);
+    let since = last.map_or(0, |last| last.at.at);
+    table.member.is_some() && (at.0 < since + table.terms.longest_ttl || is_swept)
 }
 
 /// Whether something other than an operation ended the key before a lease had gone by.
@@ -823,8 +903,28 @@ fn tried_to_free(table: &Table, born: usize, owner: u32, releases: &[u32]) -> bo
     })
 }
 
-/// Extends that took effect late or set the key again, with what they changed.
+/// Extends that took effect late or set the key again, with what they changed. If the lock's key has
+/// members, those of each member on its own.
 pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
+    let members = table.members();
+    if table.terms.holders == 1 || members.is_empty() {
+        return renewals_of(table);
+    }
+    let mut found: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
+    for (name, history) in &members {
+        let at = |place: usize| {
+            let seq = history.keys[place].at.seq;
+            let mut keys = table.history.keys.iter();
+            keys.position(|key| key.at.seq == seq).expect("each change has its own position")
+        };
+        for (extend, changes) in renewals_of(&Table::of_member(history, table.terms, name)) {
+            found.entry(extend).or_default().extend(changes.into_iter().map(at));
+        }
+    }
+    found
+}
+
+fn renewals_of(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
     let mut found: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
     for (index, key) in table.history.keys.iter().enumerate() {
         let Some(extend) = key.by.map(|by| table.op(by)) else { continue };

@@ -202,7 +202,7 @@ fn leaks() {
 fn leak(case: &Case, table: &Table) -> Both<BTreeMap<BTreeSet<u32>, u32>> {
     let found = leak::violations(case).into_iter();
     let keyed = found.map(|v| {
-        let by = |key: &usize| damage::left_by(table, *key).expect("an acquire");
+        let by = |key: &usize| damage::leaver(table, *key).expect("an acquire");
         let leakers = v.keys.iter().map(by).collect::<BTreeSet<_>>();
         let victim = v.ops.iter().find(|op| !leakers.contains(op)).copied();
         (leakers, victim.expect("somebody failed"))

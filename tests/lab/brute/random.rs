@@ -98,6 +98,9 @@ fn history_of(seed: u64, taste: Taste, again: bool) -> (History, Terms) {
         maker.history.end.at += 5 * SECOND + maker.dice.below(12) * MILLISECOND;
     }
     let terms = terms(&mut maker.dice);
+    if terms.holders > 1 && !maker.dice.one_in(3) {
+        maker.name_members();
+    }
     (maker.history, terms)
 }
 
@@ -345,7 +348,21 @@ impl Maker {
         if change == KeyChange::Deleted && by.is_none() && at.seq.is_multiple_of(2) {
             self.flush(&node, at);
         }
-        self.history.keys.push(Key { node, key, at, change, until_ms, by, unacknowledged: false });
+        let (of, unacknowledged) = (None, false);
+        self.history.keys.push(Key { node, key, of, at, change, until_ms, by, unacknowledged });
+    }
+
+    /// Makes the changes of keys those of members of the lock's key, named by the tokens of grants.
+    fn name_members(&mut self) {
+        for index in 0..self.history.keys.len() {
+            let by = self.history.keys[index].by.map(|by| by as usize % 3);
+            let own = by.map(|token| ["", "a", "b"][token]);
+            let name = own.filter(|_| !self.dice.one_in(3));
+            let name = name.unwrap_or_else(|| self.dice.pick(&["", "a", "b", "c"])).to_owned();
+            let key = &mut self.history.keys[index];
+            key.of = Some(std::mem::replace(&mut key.key, name));
+            key.until_ms = None;
+        }
     }
 
     /// A flush of a node that removes a key.

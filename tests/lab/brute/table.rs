@@ -1,7 +1,9 @@
 //! The definitions of the verdict table, instant by instant. Shares nothing with the checks.
 
+use std::collections::BTreeSet;
+
 use lockstorm::check::terms::Terms;
-use lockstorm::history::{History, Op, OpKind, Outcome};
+use lockstorm::history::{History, Key, Op, OpKind, Outcome};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, Stamp};
 
@@ -15,6 +17,8 @@ pub struct Table<'a> {
     pub points: Vec<Point>,
     /// For each acquire the one that began its tenure, by number.
     began: Vec<u32>,
+    /// The member of the lock's key that this history shows as that key.
+    pub member: Option<String>,
 }
 
 impl<'a> Table<'a> {
@@ -28,9 +32,29 @@ impl<'a> Table<'a> {
         points.sort_unstable();
         points.dedup();
         points.retain(|found| *found <= point(history.end));
-        let mut table = Table { history, terms, points, began: Vec::new() };
+        let mut table = Table { history, terms, points, began: Vec::new(), member: None };
         table.began = history.ops.iter().map(|op| table.first_of(op)).collect();
         table
+    }
+
+    /// A history for each member of the lock's key, in which the member is that key.
+    pub fn members(&self) -> Vec<(String, History)> {
+        let is_member = |key: &&Key| key.of.as_deref() == Some(&self.terms.lock_key);
+        let keys = self.history.keys.iter().filter(is_member);
+        let names = keys.map(|key| key.key.clone()).collect::<BTreeSet<_>>();
+        let alone = |name: String| {
+            let own = self.history.keys.iter().filter(is_member).filter(|key| key.key == name);
+            let lock = self.terms.lock_key.clone();
+            let own = own.map(|key| Key { key: lock.clone(), of: None, ..key.clone() });
+            let history = History { keys: own.collect(), ..self.history.clone() };
+            (name, history)
+        };
+        names.into_iter().map(alone).collect()
+    }
+
+    /// The table of such a history.
+    pub fn of_member<'b>(history: &'b History, terms: &'b Terms, name: &str) -> Table<'b> {
+        Table { member: Some(name.to_owned()), ..Table::new(history, terms) }
     }
 
     /// The first grant of the chain in which each was called under the previous one; the acquire

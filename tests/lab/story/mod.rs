@@ -334,8 +334,12 @@ impl StoryParser {
         let until_ms = until_ms.map(|until| until + EPOCH / MILLISECOND);
         let by = value(rest, "by").map(|by| by.parse().expect("an operation"));
         let unacknowledged = rest.contains(&"unacknowledged");
-        let (node, key) = (node.to_owned(), "lock".to_owned());
-        self.history.keys.push(Key { node, key, at, change, until_ms, by, unacknowledged });
+        let (node, lock) = (node.to_owned(), "lock".to_owned());
+        let (key, of) = match value(rest, "member") {
+            Some(member) => (member.to_owned(), Some(lock)),
+            None => (lock, None),
+        };
+        self.history.keys.push(Key { node, key, of, at, change, until_ms, by, unacknowledged });
         Some(())
     }
 

@@ -12,7 +12,7 @@ impl Event {
         let meant = matches!(self, Event::Names { .. } | Event::Ordered { .. });
         let became = matches!(self, Event::Unreplicated | Event::Exited | Event::Tilted);
         let kept = matches!(self, Event::Dumped { .. } | Event::Continued { .. });
-        observed || meant || became || kept
+        observed || meant || became || kept || matches!(self, Event::Members { .. })
     }
 }
 
@@ -76,6 +76,7 @@ impl Trace {
             Event::Saw { .. }
             | Event::Declined { .. }
             | Event::Names { .. }
+            | Event::Members { .. }
             | Event::Ordered { .. }
             | Event::Unreplicated
             | Event::Exited

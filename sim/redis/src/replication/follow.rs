@@ -239,7 +239,9 @@ impl FollowLink<'_> {
             node.keyspace.keys()
         };
         let connection = self.stream.connection();
-        server.host.record(Event::Loaded { keys, resync: Some(connection), file: None });
+        let resync = Some(connection);
+        server.host.record(Event::Loaded { keys: keys.clone(), resync, file: None });
+        server.report_members(&server.node.borrow(), keys, true);
         // The file on disk does not match the new keys: it is replaced before the stream is
         // applied.
         server.rewrite_log().await;

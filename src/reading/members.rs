@@ -1,0 +1,264 @@
+//! The changes of the members of a collection: the differences between what a node reports of it.
+//!
+//! A command may change several members, or rewrite the collection: only its result counts. A
+//! member that a node loaded belongs to the operation that had added it, on whichever node.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use lockstorm_platform::time::Instant;
+use lockstorm_platform::trace::{Entry, Event, HostId, KeyChange, KeyName, Origin};
+
+use crate::history::OpId;
+use crate::reading::provenance::CausedChange;
+
+/// The members of a collection with their values.
+type Content = BTreeMap<Bytes, Bytes>;
+
+/// What happened to a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberChange {
+    /// The node.
+    pub host: HostId,
+    /// The collection.
+    pub key: KeyName,
+    /// The member.
+    pub member: Bytes,
+    /// When.
+    pub at: Instant,
+    /// What happened to it.
+    pub change: KeyChange,
+    /// The operation that caused it.
+    pub by: Option<OpId>,
+}
+
+/// The cause of the members' changes that are to be reported.
+#[derive(Clone, Copy, Debug)]
+struct Trigger {
+    at: Instant,
+    /// What happened to the collection.
+    change: KeyChange,
+    by: Option<OpId>,
+}
+
+/// See the module documentation.
+#[derive(Debug, Default)]
+pub struct Members {
+    known: BTreeMap<(HostId, KeyName), Content>,
+    /// The changes of keys that were recorded just before.
+    causes: BTreeMap<(HostId, KeyName), Trigger>,
+    /// What members that are gone after a load have suffered.
+    lost_as: BTreeMap<HostId, KeyChange>,
+    /// The operation that added a member last.
+    adders: BTreeMap<(KeyName, Bytes), OpId>,
+}
+
+impl Members {
+    /// Processes the next entry, which implies these changes of keys. Returns the changes of
+    /// members that are now known, in order.
+    pub fn take(&mut self, entry: &Entry, changes: &[CausedChange<OpId>]) -> Vec<MemberChange> {
+        let (host, at) = (entry.host, entry.stamp.instant());
+        match &entry.event {
+            Event::Key { key, origin, .. } => self.note(host, (key, *origin), at, changes),
+            Event::Members { key, members, is_loaded } => {
+                let place = (host, key.clone());
+                let lost = self.lost_as.get(&host).copied().filter(|_| *is_loaded);
+                let by_load = |change| Trigger { at, change, by: None };
+                let cause = self.causes.remove(&place).or_else(|| lost.map(by_load));
+                let Some(cause) = cause else { return Vec::new() };
+                self.replace(place, members.iter().cloned().collect(), cause, *is_loaded)
+            }
+            Event::Loaded { keys, resync, .. } => {
+                let lost = match resync {
+                    Some(_) => KeyChange::LostAtFailover,
+                    None => KeyChange::LostAtRestart,
+                };
+                self.lost_as.insert(host, lost);
+                self.causes.clear();
+                let known = self.known.keys();
+                let gone = known.filter(|(there, key)| *there == host && !keys.contains(key));
+                let gone: Vec<_> = gone.cloned().collect();
+                let cause = Trigger { at, change: lost, by: None };
+                gone.into_iter().flat_map(|place| self.remove(place, cause)).collect()
+            }
+            _ => self.settle(),
+        }
+    }
+
+    /// The changes of members whose collection was removed last.
+    pub fn settle(&mut self) -> Vec<MemberChange> {
+        let causes = std::mem::take(&mut self.causes).into_iter();
+        let removed = causes.filter(|(_, cause)| cause.change == KeyChange::Deleted);
+        removed.flat_map(|(place, cause)| self.remove(place, cause)).collect()
+    }
+
+    /// Notes the cause of changes of members. If the node itself has removed the collection, they
+    /// are known at once; a command that deletes it may go on to fill it again.
+    fn note(
+        &mut self,
+        host: HostId,
+        (key, origin): (&KeyName, Origin),
+        at: Instant,
+        changes: &[CausedChange<OpId>],
+    ) -> Vec<MemberChange> {
+        let Some(CausedChange { change, by, .. }) = changes.first() else { return Vec::new() };
+        let (place, cause) = ((host, key.clone()), Trigger { at, change: *change, by: *by });
+        let removes = matches!(change, KeyChange::Expired | KeyChange::Evicted)
+            || *change == KeyChange::Deleted && origin == Origin::Node;
+        if removes {
+            return self.remove(place, cause);
+        }
+        self.causes.insert(place, cause);
+        Vec::new()
+    }
+
+    fn remove(&mut self, place: (HostId, KeyName), cause: Trigger) -> Vec<MemberChange> {
+        let gone = self.known.remove(&place).unwrap_or_default();
+        let change = |member| change(&place, member, cause, (cause.change, cause.by));
+        gone.into_keys().map(change).collect()
+    }
+
+    fn replace(
+        &mut self,
+        place: (HostId, KeyName),
+        now: Content,
+        cause: Trigger,
+        is_loaded: bool,
+    ) -> Vec<MemberChange> {
+        let before = self.known.remove(&place).unwrap_or_default();
+        let mut found = Vec::new();
+        let gone = before.keys().filter(|member| !now.contains_key(*member));
+        let removed = if is_loaded { cause.change } else { KeyChange::Deleted };
+        found.extend(gone.map(|member| change(&place, member.clone(), cause, (removed, cause.by))));
+        for (member, value) in &now {
+            let what = match before.get(member) {
+                Some(earlier) if earlier == value => continue,
+                Some(_) => KeyChange::Changed,
+                None => KeyChange::Set,
+            };
+            let adder = (place.1.clone(), member.clone());
+            let by = if is_loaded { self.adders.get(&adder).copied() } else { cause.by };
+            if let (KeyChange::Set, Some(by)) = (what, by) {
+                self.adders.insert(adder, by);
+            }
+            found.push(change(&place, member.clone(), cause, (what, by)));
+        }
+        self.known.insert(place, now);
+        found
+    }
+}
+
+fn change(
+    (host, key): &(HostId, KeyName),
+    member: Bytes,
+    cause: Trigger,
+    (change, by): (KeyChange, Option<OpId>),
+) -> MemberChange {
+    MemberChange { host: *host, key: key.clone(), member, at: cause.at, change, by }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use lockstorm_platform::time::{Instant, Readings, Stamp};
+    use lockstorm_platform::trace::{Entry, Event, HostId, KeyChange, KeyName, Origin};
+
+    use super::Members;
+    use crate::history::OpId;
+    use crate::reading::provenance::CausedChange;
+
+    /// A node's entries, one after the other.
+    #[derive(Default)]
+    struct Node(Members, u64);
+
+    impl Node {
+        /// What an entry and the changes of keys that it implies reveal: `a set 1`.
+        fn take(&mut self, event: Event, changes: &[CausedChange<OpId>]) -> Vec<String> {
+            self.1 += 1;
+            let stamp = Stamp::new(Instant { seq: self.1, at: self.1 }, Readings::default());
+            let found = self.0.take(&Entry { stamp, host: HostId(1), event }, changes);
+            let text = |it: super::MemberChange| {
+                let (name, by) = (String::from_utf8_lossy(&it.member).into_owned(), it.by);
+                let change = format!("{:?}", it.change).to_lowercase();
+                format!("{name} {change} {}", by.map_or("-".to_owned(), |by| by.to_string()))
+            };
+            found.into_iter().map(text).collect()
+        }
+
+        /// The lock's key changes, by an operation or by the node.
+        fn key(&mut self, change: KeyChange, by: Option<OpId>) -> Vec<String> {
+            let (key, until_ms) = (lock(), None);
+            let request = Origin::Replication { history: 1, offset: 1 };
+            let origin = if by.is_some() { request } else { Origin::Node };
+            let caused = CausedChange { key: lock(), change, until_ms, by, unacknowledged: false };
+            self.take(Event::Key { key, change, origin, until_ms }, &[caused])
+        }
+
+        /// The node reports members as `name=value`.
+        fn report(&mut self, members: &[&str], is_loaded: bool) -> Vec<String> {
+            let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+            let pair = |member: &&str| {
+                let (name, value) = member.split_once('=').unwrap_or((member, ""));
+                (bytes(name), bytes(value))
+            };
+            let members = members.iter().map(pair).collect();
+            self.take(Event::Members { key: lock(), members, is_loaded }, &[])
+        }
+
+        fn other(&mut self) -> Vec<String> {
+            self.take(Event::Unreplicated, &[])
+        }
+
+        fn load(&mut self, keys: Vec<KeyName>) -> Vec<String> {
+            self.take(Event::Loaded { keys, resync: None, file: None }, &[])
+        }
+    }
+
+    fn lock() -> KeyName {
+        KeyName::new(0, b"lock"[..].into())
+    }
+
+    const NONE: [&str; 0] = [];
+
+    #[test]
+    fn a_command_changes_what_differs_after_it() {
+        let mut node = Node::default();
+        assert_eq!(node.key(KeyChange::Set, Some(1)), NONE);
+        assert_eq!(node.report(&["a=5"], false), ["a set 1"]);
+        node.key(KeyChange::Changed, Some(2));
+        assert_eq!(node.report(&["a=5", "b=6"], false), ["b set 2"]);
+        node.key(KeyChange::Changed, Some(3));
+        assert_eq!(node.report(&["b=7"], false), ["a deleted 3", "b changed 3"]);
+        assert_eq!(node.report(&["c=1"], false), NONE, "no change of the key came before");
+    }
+
+    #[test]
+    fn a_collection_that_is_gone_takes_its_members_with_it() {
+        let mut node = Node::default();
+        node.key(KeyChange::Set, Some(1));
+        node.report(&["a", "b"], false);
+        node.key(KeyChange::Deleted, Some(2));
+        node.key(KeyChange::Set, Some(2));
+        assert_eq!(node.report(&["b"], false), ["a deleted 2"], "it was filled again");
+        assert_eq!(node.key(KeyChange::Deleted, Some(3)), NONE);
+        assert_eq!(node.other(), ["b deleted 3"]);
+        node.key(KeyChange::Set, Some(4));
+        node.report(&["c"], false);
+        assert_eq!(node.key(KeyChange::Expired, None), ["c expired -"]);
+        assert_eq!(node.other(), NONE);
+    }
+
+    #[test]
+    fn a_start_loses_members_and_restores_others() {
+        let mut node = Node::default();
+        node.key(KeyChange::Set, Some(1));
+        node.report(&["a"], false);
+        node.key(KeyChange::Changed, Some(2));
+        node.report(&["a", "b"], false);
+        node.key(KeyChange::Changed, Some(3));
+        node.report(&["b"], false);
+        node.load(vec![lock()]);
+        assert_eq!(node.report(&["a"], true), ["b lostatrestart -", "a set 1"]);
+        assert_eq!(node.load(vec![]), ["a lostatrestart -"]);
+    }
+}
