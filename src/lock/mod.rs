@@ -97,7 +97,8 @@ pub struct Grant {
     pub permit: Option<u32>,
     /// Until when it is valid; `None` if it never expires.
     pub deadline: Option<Deadline>,
-    /// How often its owner currently holds it; 1 for a lock that is not re-entrant.
+    /// How often its owner currently holds it, with this grant; 1 for a lock that is not re-entrant.
+    /// A caller that takes a re-entrant lock twice releases each grant once, the inner one first.
     pub depth: u32,
 }
 

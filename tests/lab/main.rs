@@ -28,6 +28,7 @@ mod provenance;
 mod queue;
 mod reach;
 mod readme;
+mod reentry;
 mod refusals;
 mod scenarios;
 mod semaphore;
