@@ -32,7 +32,7 @@ pub fn find(name: &str) -> Option<&'static Algorithm> {
 pub fn sound(lock: &Algorithm) -> &'static Algorithm {
     let name = match lock {
         Algorithm { queries_all: true, .. } => redlock::ALGORITHM.name,
-        Algorithm { name: wait_replicas::NAME, .. } => wait_replicas::NAME,
+        Algorithm { waits_for_replicas: true, .. } => wait_replicas::ALGORITHM.name,
         Algorithm { fences: true, .. } => fenced::ALGORITHM.name,
         Algorithm { renews: true, .. } => token_lua_renewed::ALGORITHM.name,
         _ => token_lua::ALGORITHM.name,
