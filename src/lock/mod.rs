@@ -97,8 +97,9 @@ pub struct Grant {
     pub permit: Option<u32>,
     /// Until when it is valid; `None` if it never expires.
     pub deadline: Option<Deadline>,
-    /// How often its owner currently holds it, with this grant; 1 for a lock that is not re-entrant.
-    /// A caller that takes a re-entrant lock twice releases each grant once, the inner one first.
+    /// How often its owner currently holds it, with this grant; 1 for a lock that is not
+    /// re-entrant. A caller that takes a re-entrant lock twice releases each grant once, the inner
+    /// one first.
     pub depth: u32,
 }
 
