@@ -98,7 +98,7 @@ fn wrong_usage_ends_with_3_and_the_nearest_word() {
     let hunt = ["hunt", "--lock", "token-lua", "--topology", "single", "--faults", "failover"];
     check(&folder, &hunt, 3, &["'failover' needs a replica", "--topology replicated"]);
     let hunt = ["hunt", "--lock", "token-lua", "--topology", "single", "--faults", "lying-disk"];
-    check(&folder, &hunt, 3, &["'lying-disk' needs something", "--persistence aof-always"]);
+    check(&folder, &hunt, 3, &["'lying-disk' needs data on a disk", "--persistence aof-always"]);
     let hunt = ["hunt", "--lock", "redlock", "--topology", "independent", "--quorum", "0"];
     check(&folder, &hunt, 3, &["invalid value '0'"]);
     let hunt = ["hunt", "--lock", "setnx", "--topology", "single", "--ttl", "3s"];

@@ -156,7 +156,10 @@ fn nonsense_is_refused_with_advice_and_the_service_goes_on() {
         ("CLOCK STEP n1 soon", "-ERR 'soon' is not a length: "),
         ("LINK LOSS n1 200%", "-ERR nothing would ever arrive: at most 90%"),
         ("LINK DELAY n1", "-ERR a length is missing: like 200ms\r\n"),
-        ("FAILOVER n2", "-ERR there is no replica: start with --topology replicated\r\n"),
+        (
+            "FAILOVER n2",
+            "-ERR 'failover' needs a replica, and there is none: start with --topology replicated\r\n",
+        ),
         ("FALT PAUSE n1", "-ERR no order 'falt': did you mean 'FAULT'?\r\n"),
         ("CUT REPLY n1 NEXT STE", "-ERR no command 'STE': "),
         ("FAULT PAUSE clients 1s", "-ERR clients are not of this world"),
