@@ -330,7 +330,7 @@ impl HuntTest {
         let HuntTest { quarry, lab, patience } = self;
         let lab = watchdog::over(lab, Path::new(FAILURES), patience);
         let seeds = quarry.seeds.clone();
-        let hunt = countable(seeds).and_then(|_| quarry.hunt(lab));
+        let hunt = countable(seeds, 1).and_then(|_| quarry.hunt(lab));
         let hunt = hunt.unwrap_or_else(|refusal| panic!("{}", refusal.render(false)));
         let report = hunt::hunt(&hunt, &|_| {});
         (hunt.lab, report)

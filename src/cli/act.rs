@@ -223,17 +223,18 @@ pub fn agreement(one: &Finding, other: &Finding) -> EngineAgreement {
     agree::agreement(one, other)
 }
 
-/// Hunts with this many parallel plans. The explanation of the first finding may take the budget.
+/// Hunts with this many parallel plans. The search may take the first budget, the explanation of
+/// the first finding the second.
 /// `progress` receives each step.
 pub fn hunt(
     hunt: &Hunt,
     until: Until,
     jobs: Option<u16>,
-    budget: Option<Budget>,
+    (search, explaining): (Option<Budget>, Option<Budget>),
     progress: &(dyn Fn(HuntProgress) + Sync),
 ) -> Catch {
-    let scouted = side_by_side(jobs, || hunt::scout(hunt, until, progress));
-    catch(hunt, scouted, jobs, budget, progress)
+    let scouted = side_by_side(jobs, || hunt::scout(hunt, until, search, progress));
+    catch(hunt, scouted, jobs, explaining, progress)
 }
 
 /// Shrinks and explains what a hunt has found.

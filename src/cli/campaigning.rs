@@ -47,7 +47,12 @@ pub fn shard(choice: Option<Choice>) -> Result<Option<Shard>, Refusal> {
 
 /// Runs the shard's segments that no earlier process has finished.
 pub fn run(arguments: &HuntArguments, hunt: &Hunt, shard: Shard) -> Result<Exit, Refusal> {
-    let settings = Settings::of(hunt, kept::build());
+    let build = kept::build();
+    if build.is_empty() {
+        let what = "the program cannot read itself, so nobody could tell which build hunted";
+        return Err(Refusal::new(what, "make the program's file readable"));
+    }
+    let settings = Settings::of(hunt, build);
     let (segments, Shard { index, count: shards }) = (settings.segments(), shard);
     if u64::from(shards) > segments {
         let what = format!("{shards} shards have only {segments} segments of seeds to share");

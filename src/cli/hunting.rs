@@ -32,7 +32,8 @@ const SEEDS: RangeInclusive<u64> = 1..=1_000;
 /// Runs the hunt that the arguments describe.
 pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
     let shard = campaigning::shard(arguments.shard)?;
-    let hunt = quarry(arguments)?.hunt(watched(arguments.engine.lab()))?;
+    let shards = shard.map_or(1, |shard| shard.count);
+    let hunt = quarry(arguments, shards)?.hunt(watched(arguments.engine.lab()))?;
     if let Some(shard) = shard {
         return campaigning::run(arguments, &hunt, shard);
     }
@@ -46,12 +47,11 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
         None => format!("seeds {first}..{last}"),
     };
     say(&format!("lockstorm {}: {lock} on {topology}, {seeds}", env!("CARGO_PKG_VERSION")));
-    let until = match arguments.first {
-        true => Until::First,
-        false => Until::End(arguments.budget.map(clock::silent)),
-    };
-    let budget = clock::budget(arguments.budget.unwrap_or(EXPLAINING));
-    let catch = act::hunt(&hunt, until, arguments.jobs, budget, &shown(&hunt, arguments));
+    let until = if arguments.first { Until::First } else { Until::End };
+    let search = arguments.budget.map(clock::silent);
+    let explaining = clock::budget(arguments.budget.unwrap_or(EXPLAINING));
+    let (budgets, shown) = ((search, explaining), shown(&hunt, arguments));
+    let catch = act::hunt(&hunt, until, arguments.jobs, budgets, &shown);
     progress::clear();
     let seeds = match catch.next {
         Some(next) => format!("seeds {first}..{}, where the budget ended", next - 1),
@@ -85,7 +85,7 @@ fn shown(hunt: &Hunt, arguments: &HuntArguments) -> impl Fn(HuntProgress) + Sync
     }
 }
 
-fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
+fn quarry(arguments: &HuntArguments, shards: u32) -> Result<Quarry, Refusal> {
     let topology = TOPOLOGIES.iter().find(|(word, _)| *word == arguments.topology);
     let mut base = base_plan(&arguments.lock, topology.expect("the parser knows the words").1);
     base.lock.needs = arguments.needs;
@@ -108,7 +108,7 @@ fn quarry(arguments: &HuntArguments) -> Result<Quarry, Refusal> {
     quarry.within_assumptions = arguments.within_assumptions;
     quarry.seeds = match (&arguments.seeds, arguments.budget) {
         (Some(seeds), Some(_)) => seeds.clone(),
-        (Some(seeds), None) => countable(seeds.clone())?,
+        (Some(seeds), None) => countable(seeds.clone(), shards)?,
         (None, Some(_)) => 1..=u64::MAX,
         (None, None) => SEEDS,
     };

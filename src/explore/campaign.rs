@@ -26,10 +26,14 @@ use crate::run::Lab;
 
 /// The format of logs that this version writes and reads.
 const FORMAT: u32 = 1;
-/// The maximum number of segments of a hunt whose number of seeds is limited by more than time. It
-/// bounds what a campaign writes, and what a merge keeps in memory.
+/// The number of segments that a campaign has at most, as long as they are short enough. It bounds
+/// what a campaign writes, and what a merge keeps in memory.
 const MAX_SEGMENTS: u64 = 100_000;
-/// The number of batches in a segment of a hunt that only time limits.
+/// The maximum number of batches in a segment: a kill costs no more. 131,072 plans take minutes.
+const MAX_BATCHES: u64 = 2_048;
+/// With more segments than this, only time limits a campaign, and no shard comes to an end.
+const ENDLESS: u64 = 10_000_000;
+/// The number of batches in a segment of such a campaign.
 const BATCHES: u64 = 16;
 
 /// What all shards of a campaign have in common.
@@ -103,10 +107,15 @@ impl Settings {
     /// The number of seeds of a segment; the last one may be shorter.
     fn length(&self) -> u64 {
         let (first, last) = self.seeds;
-        if last == u64::MAX {
+        if self.is_endless() {
             return BATCHES * BATCH;
         }
-        (last - first + 1).div_ceil(MAX_SEGMENTS * BATCH).max(1) * BATCH
+        (last - first + 1).div_ceil(MAX_SEGMENTS * BATCH).clamp(1, MAX_BATCHES) * BATCH
+    }
+
+    /// Whether only time limits the campaign.
+    fn is_endless(&self) -> bool {
+        (self.seeds.1 - self.seeds.0) / (MAX_BATCHES * BATCH) >= ENDLESS
     }
 
     /// The number of segments.
@@ -144,7 +153,7 @@ impl Segment {
     pub fn run(hunt: &Hunt, seeds: RangeInclusive<u64>) -> Segment {
         let (first, last) = (*seeds.start(), *seeds.end());
         let part = Hunt { seeds, ..hunt.clone() };
-        let scouted = scout(&part, Until::End(None), &|_| {});
+        let scouted = scout(&part, Until::End, None, &|_| {});
         Segment {
             seeds: (first, last),
             tally: scouted.tally,
@@ -220,7 +229,7 @@ impl Campaign {
 
     /// The number of seeds of a shard that no log has; `None` if only time limits the hunt.
     pub fn missing(&self, shard: Shard) -> Option<u64> {
-        if self.settings.seeds.1 == u64::MAX {
+        if self.settings.is_endless() {
             return None;
         }
         let all = self.settings.seeds_of(shard);
@@ -323,6 +332,8 @@ mod tests {
         assert_eq!(settings(1, 6_400_000).segments(), 100_000);
         let many = settings(1, 10_000_000_000);
         assert!(many.segments() <= 100_000 && many.segments() > 99_000);
+        // No kill costs more than 131,072 plans.
+        assert_eq!(settings(1, 20_000_000_000).segments(), 20_000_000_000_u64.div_ceil(131_072));
         let endless = settings(5, u64::MAX);
         let mut seeds = endless.seeds_of(Shard { index: 2, count: 3 });
         assert_eq!(seeds.next(), Some(1_029..=2_052));

@@ -131,13 +131,13 @@ impl HuntFound {
 /// The number of seeds that run before the hunt checks what they found, and its budget.
 pub const BATCH: u64 = 64;
 
-/// When a hunt stops.
-#[derive(Clone, Copy, Debug)]
+/// When a hunt stops, unless its budget is used up before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// At the first violation.
     First,
-    /// When the seeds are exhausted, or the budget is used up.
-    End(Option<Budget>),
+    /// When the seeds are exhausted.
+    End,
 }
 
 /// What the plans of a hunt showed, before any of them is shrunk.
@@ -167,17 +167,20 @@ pub enum HuntProgress {
 
 /// Hunts until a violation is found or the seeds are exhausted. `progress` receives each step.
 pub fn hunt(hunt: &Hunt, progress: &dyn Fn(HuntProgress)) -> HuntReport {
-    let scouted = scout(hunt, Until::First, progress);
+    let scouted = scout(hunt, Until::First, None, progress);
     let found = scouted.groups.examples().next().map(|seed| pursue(hunt, seed));
     HuntReport { tally: scouted.tally, found }
 }
 
-/// Runs the plans of the seeds, a batch at a time, and groups what they violate.
-pub fn scout(hunt: &Hunt, until: Until, progress: &dyn Fn(HuntProgress)) -> Scouted {
-    let spending = Spending::of(match until {
-        Until::First => None,
-        Until::End(budget) => budget,
-    });
+/// Runs the plans of the seeds, a batch at a time, and groups what they violate. One batch runs
+/// whatever the budget is.
+pub fn scout(
+    hunt: &Hunt,
+    until: Until,
+    budget: Option<Budget>,
+    progress: &dyn Fn(HuntProgress),
+) -> Scouted {
+    let spending = Spending::of(budget);
     let mut all = Scouted::default();
     let (mut next, last) = (*hunt.seeds.start(), *hunt.seeds.end());
     while next <= last {
@@ -191,7 +194,7 @@ pub fn scout(hunt: &Hunt, until: Until, progress: &dyn Fn(HuntProgress)) -> Scou
             all.tally.add(&tried);
             let Some((key, example)) = tried.violation else { continue };
             all.groups.add(key, example);
-            if matches!(until, Until::First) {
+            if until == Until::First {
                 return all;
             }
         }

@@ -149,14 +149,14 @@ impl Quarry {
     }
 }
 
-/// The maximum number of plans of a hunt without a time limit: days of work.
+/// The maximum number of plans of one process without a time limit: days of work.
 const MAX_PLANS: u128 = 100_000_000;
 
-/// The seeds, if a hunt without a time limit can come to their end.
-pub fn countable(seeds: RangeInclusive<u64>) -> Result<RangeInclusive<u64>, Refusal> {
+/// The seeds, if a hunt without a time limit can come to their end, in so many processes.
+pub fn countable(seeds: RangeInclusive<u64>, shards: u32) -> Result<RangeInclusive<u64>, Refusal> {
     let (first, last) = (*seeds.start(), *seeds.end());
     let plans = (u128::from(last) + 1).saturating_sub(first.into());
-    if plans <= MAX_PLANS {
+    if plans.div_ceil(shards.into()) <= MAX_PLANS {
         return Ok(seeds);
     }
     let what = format!("the seeds {first}..{last} are {plans} plans, which would take days");
@@ -202,9 +202,11 @@ mod tests {
 
     #[test]
     fn seeds_that_nobody_can_try_need_a_time_limit() {
-        assert_eq!(countable(1..=100_000_000), Ok(1..=100_000_000));
-        assert_eq!(countable(5..=5), Ok(5..=5));
-        let refused = countable(0..=u64::MAX).expect_err("years").to_string();
+        assert_eq!(countable(1..=100_000_000, 1), Ok(1..=100_000_000));
+        assert!(countable(1..=100_000_001, 1).is_err());
+        assert!(countable(1..=10_000_000_000, 100).is_ok());
+        assert_eq!(countable(5..=5, 1), Ok(5..=5));
+        let refused = countable(0..=u64::MAX, 1).expect_err("years").to_string();
         let text = "the seeds 0..18446744073709551615 are 18446744073709551616 plans, which would \
                     take days (add a time limit, such as --budget 10m, or take 0..999999)";
         assert_eq!(refused, text);

@@ -34,7 +34,7 @@ fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
 }
 
 fn all(hunt: &Hunt) -> (Scouted, Vec<Distinct>) {
-    let scouted = scout(hunt, Until::End(None), &|_| {});
+    let scouted = scout(hunt, Until::End, None, &|_| {});
     let found = distinct(hunt, &scouted.groups, &|| {});
     (scouted, found)
 }
@@ -102,14 +102,16 @@ fn within_the_assumptions_every_finding_is_a_bug() {
 fn a_hunt_that_its_budget_ends_says_where() {
     let hunt = hunt("token-lua", true, 7..=300);
     let none = Budget { length: Duration::ZERO, clock: || Duration::ZERO, report: |_| {} };
-    let scouted = scout(&hunt, Until::End(Some(none)), &|_| {});
+    let scouted = scout(&hunt, Until::End, Some(none), &|_| {});
     // One batch runs in any case.
     assert_eq!((scouted.tally.runs, scouted.next), (64, Some(71)));
-    let whole = Hunt { seeds: 7..=70, ..hunt };
-    let all = scout(&whole, Until::End(Some(none)), &|_| {});
+    let whole = Hunt { seeds: 7..=70, ..hunt.clone() };
+    let all = scout(&whole, Until::End, Some(none), &|_| {});
     assert_eq!((all.tally, all.next), (scouted.tally, None));
-    let first = scout(&whole, Until::First, &|_| {});
+    let first = scout(&whole, Until::First, None, &|_| {});
     assert_eq!(first.tally.runs, 64, "it holds");
+    let first = scout(&hunt, Until::First, Some(none), &|_| {});
+    assert_eq!(first, scouted, "a hunt for the first violation has a budget too");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Campaigns as a scheduler runs them: shards that are killed, disks that are full, logs that do
 //! not belong together.
 
+#![allow(clippy::disallowed_methods, reason = "processes are waited for in real time")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

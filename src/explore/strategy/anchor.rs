@@ -63,7 +63,7 @@ pub fn chain(faults: &mut [Fault]) {
             continue;
         };
         let back = usize::try_from(*id).unwrap_or(1);
-        match before.iter().rev().take(back).last() {
+        match before.iter().rev().take(back).next_back() {
             None => own.anchor = Anchor::At(*plus),
             Some(other) => {
                 *id = other.id;
