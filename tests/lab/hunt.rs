@@ -9,7 +9,7 @@ use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::Kind;
 use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::{Class, Finding};
-use lockstorm::explore::base_plan::{base_plan, base_plan_of};
+use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::class::classify;
 use lockstorm::explore::examine;
 use lockstorm::explore::hunt::{Hunt, draw};
@@ -19,20 +19,17 @@ use lockstorm::explore::trial::attempt;
 use lockstorm::ledger::planned;
 use lockstorm::lock::algorithm::Algorithm;
 use lockstorm::lock::algorithm::token_lua::TokenLua;
-use lockstorm::lock::assumptions;
 use lockstorm::lock::catalogue::find;
 use lockstorm::lock::config::ReleaseShape;
 use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::promise::contract::Clause;
-use lockstorm::promise::{Bounded, bound};
 use lockstorm::report::text;
 use lockstorm::run::Lab;
 use lockstorm::test::{hunt_from, hunt_own};
-use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb, verbs};
+use lockstorm_platform::fault::verbs;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{MILLISECOND, SECOND};
-use lockstorm_platform::trace::Edge;
 use proptest::strategy::ValueTree;
 use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 
@@ -278,112 +275,6 @@ fn every_drawn_plan_makes_sense_and_keeps_within_its_limits() {
             }
         }
     }
-}
-
-/// Bugs have been missed because a hunt could not draw what shows them.
-#[test]
-fn a_hunt_draws_links_of_servers_chains_of_faults_and_other_deployments() {
-    let base = base("token-lua", TopologyKind::Sentinel, |_| {});
-    let hunt = Hunt { lab: Lab::default(), base, alphabet: alphabet("token-lua"), seeds: 1..=1 };
-    let plans: Vec<Plan> = (1..=600).map(|seed| draw(&hunt, seed).current()).collect();
-    let lease = hunt.base.longest_ttl();
-    let is_server = |host: &String| host.starts_with(['n', 's']);
-    let in_links = |fault: &Fault, is: &dyn Fn(&[String], &[String], bool) -> bool| matches!(&fault.target, Target::Links { from, to, both } if is(from, to, *both));
-    let of_servers = |fault: &Fault, way: bool| {
-        in_links(fault, &|from, to, both| both == way && from.iter().chain(to).all(is_server))
-    };
-    let late = |fault: &Fault| match fault.verb {
-        Verb::ReplicaLag { extra } | Verb::Delay { extra } => extra > lease,
-        _ => false,
-    };
-    let waits = |fault: &Fault, on: Edge| {
-        let Anchor::After { event: Pattern::Fault { edge, .. }, .. } = &fault.anchor else {
-            return false;
-        };
-        *edge == on
-    };
-    let waits_for_node =
-        |fault: &Fault| matches!(fault.anchor, Anchor::After { event: Pattern::Node { .. }, .. });
-    let deployed = &hunt.base.topology;
-    let watched = deployed.sentinels.expect("it is watched");
-    type Shows<'a> = &'a dyn Fn(&Plan) -> bool;
-    let one = |is: &dyn Fn(&Fault) -> bool, plan: &Plan| plan.faults.iter().any(is);
-    let again = |plan: &Plan| {
-        let mut pairs = plan.faults.windows(2);
-        pairs.any(|pair| (&pair[0].verb, &pair[0].target) == (&pair[1].verb, &pair[1].target))
-    };
-    let meet = |plan: &Plan| {
-        let mut pairs = plan.faults.windows(2);
-        pairs.any(|pair| pair[0].target == pair[1].target && pair[0].verb != pair[1].verb)
-    };
-    let shows: [(&str, Shows, usize); 16] = [
-        (
-            "servers that do not hear each other",
-            &|plan| one(&|fault| of_servers(fault, true), plan),
-            5,
-        ),
-        ("one of two directions", &|plan| one(&|fault| of_servers(fault, false), plan), 5),
-        (
-            "a client beside a server",
-            &|plan| {
-                let mixed =
-                    |side: &[String]| side.iter().any(is_server) && !side.iter().all(is_server);
-                one(&|fault| in_links(fault, &|from, to, _| mixed(from) || mixed(to)), plan)
-            },
-            5,
-        ),
-        ("messages later than a lease", &|plan| one(&late, plan), 5),
-        ("a fault after the begin of another", &|plan| one(&|f| waits(f, Edge::Start), plan), 5),
-        ("a fault after the end of another", &|plan| one(&|f| waits(f, Edge::End), plan), 5),
-        ("a fault after what a node becomes", &|plan| one(&waits_for_node, plan), 5),
-        ("a burst", &again, 5),
-        ("faults that meet in one place", &meet, 60),
-        (
-            "a condition from the start",
-            &|plan| one(&|fault| fault.length == Some(plan.heal_at), plan),
-            5,
-        ),
-        ("a disk", &|plan| plan.topology.persistence == Persistence::Rdb, 5),
-        (
-            "impatient Sentinels",
-            &|plan| {
-                plan.topology.sentinels.is_some_and(|them| them.down_after < watched.down_after)
-            },
-            5,
-        ),
-        (
-            "another quorum",
-            &|plan| plan.topology.sentinels.is_some_and(|them| them.quorum != watched.quorum),
-            5,
-        ),
-        ("masters that need replicas", &|plan| plan.topology.min_replicas.is_some(), 5),
-        ("a fast clock", &|plan| plan.clocks.values().any(|clock| clock.rate_ppm > 0), 5),
-        ("clocks apart", &|plan| plan.clocks.values().any(|clock| clock.wall_offset > 0), 5),
-    ];
-    for (what, is_shown, least) in shows {
-        let count = plans.iter().filter(|plan| is_shown(plan)).count();
-        assert!(count >= least, "{what}: {count} of {}", plans.len());
-    }
-}
-
-#[test]
-fn clocks_that_start_apart_are_drawn_within_what_a_lock_assumes() {
-    let lock = Algorithm {
-        promise: |config, work| {
-            let mut promise = assumptions::lease(config, work);
-            promise.assumes.push(bound(Bounded::Skew, SECOND));
-            promise
-        },
-        ..Algorithm::lease("dated", |setting| Box::new(TokenLua::new(setting)))
-    };
-    let base = base_plan_of(&lock, TopologyKind::Single);
-    let alphabet = Alphabet { within: true, ..Alphabet::of(lock) };
-    let lab = Lab::default().with_lock(lock);
-    let hunt = Hunt { lab, base, alphabet, seeds: 1..=1 };
-    let clocks = (1..=300).flat_map(|seed| draw(&hunt, seed).current().clocks.into_values());
-    let offsets: Vec<u64> = clocks.map(|clock| clock.wall_offset.unsigned_abs()).collect();
-    assert!(offsets.iter().any(|off| *off > 0), "some are drawn");
-    assert!(offsets.iter().all(|off| *off <= SECOND), "{offsets:?}");
 }
 
 /// Some of the drawn leases are too short for it.

@@ -14,6 +14,7 @@ mod causes;
 mod class;
 mod contract;
 mod distinct;
+mod drawn;
 mod engines;
 mod example;
 mod histories;
