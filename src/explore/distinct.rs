@@ -29,12 +29,16 @@ pub struct Distinct {
 }
 
 impl Distinct {
-    /// What comes first: bugs, then what a correct lock does not fall to, then smaller plans.
+    /// What comes first: smaller plans, among findings of one place.
     fn rank(&self) -> impl Ord + use<> {
-        let is_bug = self.found.class.is_in_model();
-        let falls = self.sound.as_ref().map(|sound| (sound.falls(), sound.is_unknown));
-        (Reverse(is_bug), falls, Example::of(&self.found.plan))
+        let place = place(self.found.class.is_in_model(), self.sound.as_ref());
+        (place, Example::of(&self.found.plan))
     }
+}
+
+/// The place of a finding: bugs come first, then what a correct lock does not fall to.
+fn place(is_bug: bool, sound: Option<&Sound>) -> impl Ord + use<> {
+    (Reverse(is_bug), sound.map(|sound| (sound.falls(), sound.is_unknown)))
 }
 
 /// The findings behind the groups of a hunt. `progress` receives each group whose plan is shrunk.
@@ -90,5 +94,24 @@ fn example(hunt: &Hunt, key: &GroupKey, sightings: &Sightings) -> u64 {
     match key.in_model {
         true => smallest,
         false => seeds.find(shows_bug).unwrap_or(smallest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::place;
+    use crate::check::verdict::Kind;
+    use crate::explore::sound::Sound;
+
+    #[test]
+    fn bugs_come_first_then_what_a_correct_lock_withstands() {
+        let holds = Sound { lock: "token-lua", same: vec![], other: vec![], is_unknown: false };
+        let untested = Sound { is_unknown: true, ..holds.clone() };
+        let falls = Sound { same: vec![Kind::StaleHolder], ..holds.clone() };
+        let places: Vec<_> = [true, false]
+            .into_iter()
+            .flat_map(|is_bug| [&holds, &untested, &falls].map(|sound| place(is_bug, Some(sound))))
+            .collect();
+        assert!(places.is_sorted_by(|one, next| one < next));
     }
 }
