@@ -7,8 +7,10 @@ use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, Line, Nanos, SECOND, Stamp};
 use lockstorm_platform::trace::{KeyChange, Leg, Sight};
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use crate::default::is_default;
+use crate::name::Name;
 use crate::promise::contract::Clause;
 
 pub mod words;
@@ -205,9 +207,9 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
     /// The node's name.
-    pub node: String,
+    pub node: Name,
     /// The key; of a member of a collection, the member.
-    pub key: String,
+    pub key: Name,
     /// The key of the collection of which it is a member: a field of a hash, a member of a set, an
     /// element of a list. Recorded for the lock's key if several callers may hold the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -296,19 +298,22 @@ pub enum AccessKind {
     Append,
 }
 
+/// The legs that a request reached, in order: hardly ever more than four.
+pub type Legs = SmallVec<[(Leg, Instant); 4]>;
+
 /// A request of an operation to a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// The operation.
     pub op: OpId,
     /// The client's host.
-    pub from: String,
+    pub from: Name,
     /// The node's host.
-    pub to: String,
+    pub to: Name,
     /// The command in upper case.
-    pub command: String,
+    pub command: Name,
     /// Its progress. The first leg is `Sent`, or `Unsent` as the only one.
-    pub legs: Vec<(Leg, Instant)>,
+    pub legs: Legs,
     /// Whether the node replied with an error: READONLY, LOADING, MOVED, NOSCRIPT, ...
     #[serde(default, skip_serializing_if = "is_default")]
     pub declined: bool,

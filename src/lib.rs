@@ -48,6 +48,7 @@ pub mod history;
 pub mod ledger;
 mod length;
 pub mod lock;
+pub mod name;
 pub mod own;
 pub mod plan;
 pub mod promise;

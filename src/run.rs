@@ -17,8 +17,8 @@ use std::rc::Rc;
 use lockstorm_platform::fault::HostNames;
 use lockstorm_platform::host::Host;
 use lockstorm_platform::rng::Chance;
-use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
-use lockstorm_platform::trace::{Digest, Event, Trace};
+use lockstorm_platform::time::{Instant, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::trace::{Digest, Entry, Trace};
 use lockstorm_redis::cluster::slots::SlotSet;
 use lockstorm_redis::cluster::{ClusterConfig, Member};
 use lockstorm_redis::node::NodeConfig;
@@ -27,6 +27,7 @@ use lockstorm_redis::process::{sentinel, serve};
 use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
+use lockstorm_world::world::remains::Remains;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 
 use crate::check::terms::{Invariant, Terms};
@@ -42,6 +43,7 @@ use crate::run::address::{
     client_address, node_address, probe_address, resource_address, sentinel_address,
 };
 use crate::run::contacts::{MASTER, contacted_nodes, masters};
+use crate::run::evidence::{Gathering, Step};
 use crate::run::sentinels::Surroundings;
 use crate::workload::progress::RunProgress;
 use crate::workload::recorder::Recorder;
@@ -59,17 +61,6 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// Every record as a line, if the trace was kept whole.
     pub lines: Vec<String>,
-}
-
-/// A named point that a lock's code passed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The host.
-    pub host: String,
-    /// The name of the point.
-    pub label: &'static str,
-    /// When it was passed.
-    pub at: Instant,
 }
 
 /// What plans are run with: the engine, and the locks that plans may name.
@@ -143,12 +134,20 @@ impl Lab {
     /// # Panics
     /// If the plan is not valid: see [`Plan::validate_with`].
     pub fn run(&self, plan: &Plan) -> Run {
-        run_in(self, plan, false)
+        run_on(&mut Simulated::of(self, plan), self, plan, false)
     }
 
     /// Like [`Lab::run`], and keeps a line for every record of the trace.
     pub fn run_whole(&self, plan: &Plan) -> Run {
-        run_in(self, plan, true)
+        run_on(&mut Simulated::of(self, plan), self, plan, true)
+    }
+
+    /// The trace of a run of a plan: its length and its hash. Panics as [`Lab::run`] does.
+    pub fn trace(&self, plan: &Plan) -> Digest {
+        live(&mut Simulated::of(self, plan), self, plan, false, &mut |_, _| {})
+            .remains
+            .trace
+            .digest()
     }
 
     /// The promise of a plan's lock.
@@ -280,9 +279,10 @@ impl Environment for Simulated {
     }
 }
 
-fn run_in(lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
-    let reports_members = lab.promise(plan).holders > 1;
-    run_on(&mut Simulated { reports_members }, lab, plan, whole_trace)
+impl Simulated {
+    fn of(lab: &Lab, plan: &Plan) -> Simulated {
+        Simulated { reports_members: lab.promise(plan).holders > 1 }
+    }
 }
 
 /// Runs a plan in an environment.
@@ -290,6 +290,42 @@ fn run_in(lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
 /// # Panics
 /// As [`Lab::run`].
 pub fn run_on(environment: &mut dyn Environment, lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
+    let mut gathering = Gathering::new(plan);
+    let take = &mut |names: &HostNames, entries: &[Entry]| gathering.take(names, entries);
+    let Lived { remains, healed, recorder } = live(environment, lab, plan, whole_trace, take);
+    let evidence = gathering.end(&remains);
+    let mut history = History {
+        keys: evidence.keys,
+        fault_intervals: evidence.fault_intervals,
+        requests: evidence.requests,
+        clocks: evidence.clocks,
+        sightings: evidence.sightings,
+        missed: remains.missed.map(|missed| Missed { lost: missed.lost, cut: missed.cut }),
+        healed: Some(healed),
+        end: remains.end,
+        ..History::default()
+    };
+    recorder.fill(&mut history);
+    let (trace, lines) = (remains.trace.digest(), lines(&remains.trace));
+    Run { history, trace, steps: evidence.steps, lines }
+}
+
+/// A world that has run to its end.
+struct Lived {
+    remains: Remains,
+    healed: Instant,
+    recorder: Recorder,
+}
+
+/// Runs a plan to its end. `take` receives the records on the way, so that none has to be kept; the
+/// last ones are in what remains.
+fn live(
+    environment: &mut dyn Environment,
+    lab: &Lab,
+    plan: &Plan,
+    whole_trace: bool,
+    take: &mut dyn FnMut(&HostNames, &[Entry]),
+) -> Lived {
     let algorithm = lab.algorithm(plan);
     let running = lab.progress.enter(plan);
     let recorder = Recorder::default();
@@ -306,31 +342,31 @@ pub fn run_on(environment: &mut dyn Environment, lab: &Lab, plan: &Plan, whole_t
     };
     let spec = spec(environment, lab, plan, &job, whole_trace);
     let mut world = environment.world(spec);
-    environment.pass(&mut world, plan.heal_at);
+    pass(environment, &mut world, take, plan.heal_at);
     // Set before the heal, so that no client begins a round in the phase of the probe.
     stop.set(true);
     let healed = world.heal(plan.topology.keep_down);
     world.start(PROBE);
-    environment.pass(&mut world, plan.until);
-    let remains = world.finish();
-    let evidence = evidence::gather(&remains, plan);
-    let mut history = History {
-        keys: evidence.keys,
-        fault_intervals: evidence.fault_intervals,
-        requests: evidence.requests,
-        clocks: evidence.clocks,
-        sightings: evidence.sightings,
-        missed: remains.missed.map(|missed| Missed { lost: missed.lost, cut: missed.cut }),
-        healed: Some(healed),
-        end: remains.end,
-        ..History::default()
-    };
-    recorder.fill(&mut history);
-    Run {
-        history,
-        trace: remains.trace.digest(),
-        steps: steps(&remains.trace, &remains.names),
-        lines: lines(&remains.trace),
+    pass(environment, &mut world, take, plan.until);
+    Lived { remains: world.finish(), healed, recorder }
+}
+
+/// Runs the world until true time `limit`, a second at a time.
+fn pass(
+    environment: &mut dyn Environment,
+    world: &mut World,
+    take: &mut dyn FnMut(&HostNames, &[Entry]),
+    limit: Nanos,
+) {
+    while world.now() < limit {
+        let next = limit.min(world.now().saturating_add(SECOND));
+        environment.pass(world, next);
+        let entries = world.drain();
+        take(world.names(), &entries);
+        // The environment was interrupted.
+        if world.now() < next {
+            return;
+        }
     }
 }
 
@@ -454,17 +490,6 @@ fn probe_host(plan: &Plan, job: &Job) -> HostSpec {
     let job = job.clone();
     let run = process(move |host| probe::run(host, job.clone()));
     host(plan, PROBE.to_owned(), probe_address(), Part::Late, run)
-}
-
-fn steps(trace: &Trace, names: &HostNames) -> Vec<Step> {
-    let step = |entry: &lockstorm_platform::trace::Entry| match entry.event {
-        Event::Step { label } => {
-            let host = names.name(entry.host).to_owned();
-            Some(Step { host, label, at: entry.stamp.instant() })
-        }
-        _ => None,
-    };
-    trace.entries().iter().filter_map(step).collect()
 }
 
 fn lines(trace: &Trace) -> Vec<String> {

@@ -138,7 +138,7 @@ fn requests(case: &Case, until: Moment) -> usize {
         let at = request.legs.first().map(|(_, at)| Moment::from(*at));
         request.from != PROBE && at.is_some_and(|at| at < until)
     });
-    sent.filter(|request| case.terms.site.nodes.contains(&request.to)).count()
+    sent.filter(|request| case.terms.site.has_node(&request.to)).count()
 }
 
 fn summed_up(case: &Case, waits: &[Wait]) -> Waits {

@@ -158,10 +158,10 @@ pub fn judge_plan(lab: &Lab, plan: &Plan) -> Finding {
     examine::classified(lab, plan)
 }
 
-/// Runs a plan twice. `None` if both runs have the same trace; otherwise the first difference, in
-/// words: a bug in lockstorm.
-pub fn divergence(lab: &Lab, plan: &Plan) -> Option<String> {
-    let (one, other) = trial::divergence(lab, plan)?;
+/// Runs the plan of a finding again. `None` if the trace is the same; otherwise the first
+/// difference, in words: a bug in lockstorm.
+pub fn divergence(lab: &Lab, plan: &Plan, finding: &Finding) -> Option<String> {
+    let (one, other) = trial::divergence(lab, plan, &finding.trace_hash)?;
     let name = &plan.name;
     Some(format!("two runs of '{name}' differ, first here:\n  {one}\n  {other}\n"))
 }

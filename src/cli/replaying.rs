@@ -18,13 +18,13 @@ pub fn replay(arguments: &ReplayArguments) -> Result<Exit, Refusal> {
     say(&format!("lockstorm {}: {what}", env!("CARGO_PKG_VERSION")));
     let finding = act::judge_plan(&lab, &plan);
     say(&format!("{}: {}", plan.name, found(&finding)));
-    let trace = finding.trace_hash;
     // Checked first, because a trace that differs from run to run cannot be compared with the given
     // one.
-    if let Some(difference) = act::divergence(&lab, &plan) {
+    if let Some(difference) = act::divergence(&lab, &plan, &finding) {
         complain(&difference);
         return Ok(Exit::Diverged);
     }
+    let trace = finding.trace_hash;
     let same = arguments.trace.as_ref().is_none_or(|wanted| *wanted == trace);
     match &arguments.trace {
         None => say(&format!("trace {trace}, the same as that of a second run")),

@@ -115,7 +115,7 @@ fn run_one<'a>(
     let mut found = vec![found(&finding)];
     found.extend(scenario.expect.limits.missed(&finding.judgement.availability));
     let (found, met) = (found.join("; "), met(scenario, &finding));
-    let diverged = first.then(|| act::divergence(lab, plan)).flatten();
+    let diverged = first.then(|| act::divergence(lab, plan, &finding)).flatten();
     Ran { scenario, plan, found, met, diverged, finding: explains.map(|_| finding) }
 }
 

@@ -100,7 +100,8 @@ impl Trial {
         let Some(first) = violations.first() else { return Vec::new() };
         let holders = first.ops.iter().map(|op| &self.run.history.ops[*op as usize].process);
         let last = |process: &String| {
-            let before = |step: &&crate::run::Step| step.host == *process && step.at <= first.from;
+            let before =
+                |step: &&crate::run::evidence::Step| step.host == *process && step.at <= first.from;
             self.run.steps.iter().rev().find(before).map(|step| step.label.to_owned())
         };
         let mut steps: Vec<String> = holders.filter_map(last).collect();
@@ -118,7 +119,7 @@ fn name(broken: &BrokenAssumption) -> String {
 /// The trial, and whether its run is the same when its plan is run again. If not, the lock breaks
 /// its contract, and the trial is judged by that: whatever else it shows may never occur again.
 pub fn repeated(lab: &Lab, plan: &Plan, mut trial: Trial) -> (Trial, bool) {
-    if lab.run(plan).trace == trial.run.trace && trial.is_violated() {
+    if lab.trace(plan) == trial.run.trace && trial.is_violated() {
         return (trial, true);
     }
     let end = trial.run.history.end;
@@ -133,11 +134,10 @@ pub fn repeated(lab: &Lab, plan: &Plan, mut trial: Trial) -> (Trial, bool) {
     (judged(trial.run, &terms), false)
 }
 
-/// The first record in which the traces of two runs of the same plan differ, from each run; `None`
-/// if they are the same.
-pub fn divergence(lab: &Lab, plan: &Plan) -> Option<(String, String)> {
-    let (one, other) = (lab.run(plan), lab.run(plan));
-    if one.trace == other.trace {
+/// Runs a plan again, of which a run had a trace with the hash `known`. If it has another one now,
+/// the first record in which the traces of two runs differ, from each run.
+pub fn divergence(lab: &Lab, plan: &Plan, known: &str) -> Option<(String, String)> {
+    if lab.trace(plan).to_string() == known {
         return None;
     }
     let (one, other) = (lab.run_whole(plan), lab.run_whole(plan));

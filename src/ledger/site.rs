@@ -24,6 +24,13 @@ pub struct Site {
     pub assumes: Vec<Assumption>,
 }
 
+impl Site {
+    /// Whether a host is one of the nodes.
+    pub fn has_node(&self, host: &str) -> bool {
+        self.nodes.iter().any(|node| node == host)
+    }
+}
+
 /// The bound of an assumption, if the lock makes it.
 pub fn bound_of(assumes: &[Assumption], what: Bounded) -> Option<u64> {
     assumes.iter().find(|assumption| assumption.what == what).map(|found| found.bound)

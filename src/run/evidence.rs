@@ -6,6 +6,7 @@
 //! replication or from a file are joined in `reading::provenance`.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 
 use bytes::Bytes;
 use lockstorm_platform::fault::{Fault, HostNames};
@@ -14,12 +15,10 @@ use lockstorm_platform::trace::{Connection, Entry, Event, HostId, Leg, Request a
 use lockstorm_world::world::remains::Remains;
 
 use crate::history::{ClockPiece, FaultInterval, Key, OpId, Request, Seen, Sighting};
+use crate::name::Name;
 use crate::plan::Plan;
 use crate::reading::members::{MemberChange, Members};
 use crate::reading::provenance::{CausedChange, Provenance};
-
-/// The number of legs of most requests: sent, applied, replied, delivered.
-const LEGS: usize = 4;
 
 /// The records of a run's world, without the operations.
 #[derive(Debug, Default)]
@@ -34,107 +33,164 @@ pub struct RunEvidence {
     pub clocks: Vec<ClockPiece>,
     /// Changes of nodes' roles, and views of masters.
     pub sightings: Vec<Sighting>,
+    /// The named points that locks passed, in order.
+    pub steps: Vec<Step>,
 }
 
-/// Gathers the evidence of a world that has ended.
-pub fn gather(remains: &Remains, plan: &Plan) -> RunEvidence {
-    let mut join = Join::new(&remains.names, &plan.lock.key);
-    for entry in remains.trace.entries() {
-        join.take(entry);
-    }
-    join.settle();
-    RunEvidence {
-        requests: join.index.requests,
-        keys: join.keys,
-        sightings: join.sightings,
-        fault_intervals: fault_intervals(remains, &plan.faults),
-        clocks: clocks(remains),
-    }
+/// A named point that a lock's code passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The host.
+    pub host: Name,
+    /// The name of the point.
+    pub label: &'static str,
+    /// When it was passed.
+    pub at: Instant,
 }
 
-/// The join, entry by entry.
-struct Join<'a> {
-    names: &'a HostNames,
-    lock_key: &'a str,
+/// The join of both records, entry by entry, while the world runs: a long run need not keep them.
+pub struct Gathering<'a> {
+    lock_key: Name,
+    names: Names,
     index: RequestIndex,
     provenance: Provenance<OpId>,
     members: Members,
-    keys: Vec<Key>,
-    sightings: Vec<Sighting>,
+    evidence: RunEvidence,
+    plan: &'a Plan,
+}
+
+/// The names of hosts and commands: many records share each.
+#[derive(Default)]
+struct Names {
+    hosts: BTreeMap<HostId, Name>,
+    commands: BTreeMap<&'static str, Name>,
 }
 
 /// Requests, with an index.
 #[derive(Default)]
 struct RequestIndex {
     requests: Vec<Request>,
-    /// For each connection, the index of its nth request in `requests`.
-    places: BTreeMap<Connection, Vec<Option<usize>>>,
+    lines: BTreeMap<Connection, Line>,
 }
 
-impl<'a> Join<'a> {
-    fn new(names: &'a HostNames, lock_key: &'a str) -> Join<'a> {
-        Join {
-            names,
-            lock_key,
+/// A connection: its ends, and the index of its nth request in `requests`.
+struct Line {
+    from: Name,
+    to: Name,
+    places: Vec<Option<u32>>,
+}
+
+impl Names {
+    fn host(&mut self, names: &HostNames, host: HostId) -> Name {
+        self.hosts.entry(host).or_insert_with(|| names.name(host).into()).clone()
+    }
+
+    fn command(&mut self, command: &'static str) -> Name {
+        self.commands.entry(command).or_insert_with(|| command.into()).clone()
+    }
+}
+
+impl<'a> Gathering<'a> {
+    /// Nothing yet, of a run of this plan.
+    pub fn new(plan: &'a Plan) -> Gathering<'a> {
+        Gathering {
+            lock_key: plan.lock.key.as_str().into(),
+            names: Names::default(),
             index: RequestIndex::default(),
             provenance: Provenance::default(),
             members: Members::default(),
-            keys: Vec::new(),
-            sightings: Vec::new(),
+            evidence: RunEvidence::default(),
+            plan,
         }
     }
 
-    fn take(&mut self, entry: &Entry) {
-        let (host, at) = (entry.host, entry.stamp.instant());
+    /// All evidence of a world that has ended.
+    pub fn end(mut self, remains: &Remains) -> RunEvidence {
+        self.take(&remains.names, remains.trace.entries());
+        for change in self.members.settle() {
+            self.note(&remains.names, change);
+        }
+        RunEvidence {
+            requests: self.index.requests,
+            fault_intervals: fault_intervals(remains, &self.plan.faults),
+            clocks: clocks(remains),
+            ..self.evidence
+        }
+    }
+
+    /// Takes the next entries of the trace, in order.
+    pub fn take(&mut self, names: &HostNames, entries: &[Entry]) {
+        for entry in entries {
+            self.take_changes(names, entry);
+            self.take_entry(names, entry);
+        }
+    }
+
+    fn take_changes(&mut self, names: &HostNames, entry: &Entry) {
+        let at = entry.stamp.instant();
         let changes = self.provenance.take(entry, |id| self.index.op(id));
-        let members = self.members.take(entry, &changes);
         // Members of a collection that was removed before this entry come first.
-        members.into_iter().for_each(|change| self.note(change));
+        for change in self.members.take(entry, &changes) {
+            self.note(names, change);
+        }
         for change in changes {
             let CausedChange { key, change, until_ms, by, unacknowledged } = change;
-            let (node, key) = (self.names.name(host).to_owned(), key.to_string());
-            self.keys.push(Key { node, key, of: None, at, change, until_ms, by, unacknowledged });
+            let is_locks = key.db == 0 && *key.name == *self.lock_key.as_bytes();
+            let key = if is_locks { self.lock_key.clone() } else { key.to_string().into() };
+            let node = self.names.host(names, entry.host);
+            let of = None;
+            self.evidence.keys.push(Key {
+                node,
+                key,
+                of,
+                at,
+                change,
+                until_ms,
+                by,
+                unacknowledged,
+            });
         }
+    }
+
+    fn take_entry(&mut self, names: &HostNames, entry: &Entry) {
+        let (host, at) = (entry.host, entry.stamp.instant());
         match &entry.event {
             Event::Message { request, leg: Leg::Sent, command, op } => {
-                self.send(*request, at, command, *op);
+                let command = self.names.command(command);
+                self.index.send(names, *request, at, (command, *op));
             }
             Event::Message { request, leg, .. } => self.index.advance(*request, *leg, at),
-            Event::Unreached { to, command, op } => self.index.requests.push(Request {
-                op: *op,
-                from: self.names.name(host).to_owned(),
-                to: self.names.name_at(*to.ip()).to_owned(),
-                command: (*command).to_owned(),
-                legs: vec![(Leg::Unsent, at)],
-                declined: false,
-                answer: None,
-                other_keys: false,
-            }),
+            Event::Unreached { to, command, op } => {
+                let from = self.names.host(names, host);
+                let to = names.name_at(*to.ip()).into();
+                let (command, leg) = (self.names.command(command), (Leg::Unsent, at));
+                self.index.requests.push(request(*op, (from, to), command, leg));
+            }
             Event::Declined { request, word } => {
-                if let Some(place) = self.index.place(*request) {
-                    let request = &mut self.index.requests[place];
+                if let Some(request) = self.index.get_mut(*request) {
                     (request.declined, request.answer) = (true, Some(word.clone()));
                 }
             }
             Event::Role { master: Some(master) } => {
-                self.see(host, at, Seen::Follows, self.names.name_at(*master.ip()));
+                self.see(names, (host, at), Seen::Follows, names.name_at(*master.ip()));
             }
-            Event::Role { master: None } => {
-                self.see(host, at, Seen::Leads, self.names.name(host));
-            }
-            Event::Unreplicated => {
-                self.see(host, at, Seen::Unreplicated, self.names.name(host));
-            }
-            Event::Exited => self.see(host, at, Seen::Exited, self.names.name(host)),
-            Event::Tilted => self.see(host, at, Seen::Tilted, self.names.name(host)),
+            Event::Role { master: None } => self.see_itself(names, (host, at), Seen::Leads),
+            Event::Unreplicated => self.see_itself(names, (host, at), Seen::Unreplicated),
+            Event::Exited => self.see_itself(names, (host, at), Seen::Exited),
+            Event::Tilted => self.see_itself(names, (host, at), Seen::Tilted),
             Event::Saw { sight, master } => {
-                self.see(host, at, Seen::Watched(*sight), self.names.name_at(*master.ip()));
+                self.see(names, (host, at), Seen::Watched(*sight), names.name_at(*master.ip()));
             }
             Event::Names { request, keys } => {
-                if let Some(place) = self.index.place(*request) {
-                    let is_own = |key: &Bytes| key == self.lock_key.as_bytes();
-                    self.index.requests[place].other_keys = !keys.iter().any(is_own);
+                let is_own = |key: &Bytes| *key == self.lock_key.as_bytes();
+                let other_keys = !keys.iter().any(is_own);
+                if let Some(request) = self.index.get_mut(*request) {
+                    request.other_keys = other_keys;
                 }
+            }
+            Event::Step { label } => {
+                let host = self.names.host(names, host);
+                self.evidence.steps.push(Step { host, label, at });
             }
             // The world has already joined the effects of a fault's command.
             Event::Ordered { .. } => {}
@@ -142,64 +198,82 @@ impl<'a> Join<'a> {
             Event::Key { .. } | Event::Propagated { .. } | Event::Continued { .. } => {}
             Event::Loaded { .. } | Event::Snapshot { .. } | Event::Dumped { .. } => {}
             Event::Members { .. } => {}
-            Event::Step { .. } | Event::Outcome { .. } | Event::Fault { .. } => {}
+            Event::Outcome { .. } | Event::Fault { .. } => {}
             Event::Note { .. } | Event::Words { .. } | Event::Ended { .. } => {}
         }
     }
 
-    /// Records what the end of the trace leaves open.
-    fn settle(&mut self) {
-        let last = self.members.settle();
-        last.into_iter().for_each(|change| self.note(change));
-    }
-
     /// Records a change of a member of the lock's key.
-    fn note(&mut self, change: MemberChange) {
+    fn note(&mut self, names: &HostNames, change: MemberChange) {
         let MemberChange { host, key, member, at, change, by } = change;
         let of = key.to_string();
-        if of == self.lock_key {
-            let node = self.names.name(host).to_owned();
-            let key = String::from_utf8_lossy(&member).into_owned();
+        if self.lock_key == of {
+            let node = self.names.host(names, host);
+            let key = String::from_utf8_lossy(&member).as_ref().into();
             let (of, until_ms, unacknowledged) = (Some(of), None, false);
-            self.keys.push(Key { node, key, of, at, change, until_ms, by, unacknowledged });
+            self.evidence.keys.push(Key {
+                node,
+                key,
+                of,
+                at,
+                change,
+                until_ms,
+                by,
+                unacknowledged,
+            });
         }
     }
 
-    fn see(&mut self, host: HostId, at: Instant, what: Seen, master: &str) {
-        let by = self.names.name(host).to_owned();
-        self.sightings.push(Sighting { at, by, what, master: master.to_owned() });
+    fn see_itself(&mut self, names: &HostNames, (host, at): (HostId, Instant), what: Seen) {
+        self.see(names, (host, at), what, names.name(host));
     }
 
-    fn send(&mut self, id: RequestId, at: Instant, command: &str, op: Option<OpId>) {
-        let places = self.index.places.entry(id.connection).or_default();
-        let nth = id.nth as usize;
-        places.resize(places.len().max(nth + 1), None);
-        let Some(op) = op else { return };
-        places[nth] = Some(self.index.requests.len());
-        let mut legs = Vec::with_capacity(LEGS);
-        legs.push((Leg::Sent, at));
-        self.index.requests.push(Request {
-            op,
-            from: self.names.name_at(*id.connection.client.ip()).to_owned(),
-            to: self.names.name_at(*id.connection.server.ip()).to_owned(),
-            command: command.to_owned(),
-            legs,
-            declined: false,
-            answer: None,
-            other_keys: false,
-        });
+    fn see(&mut self, names: &HostNames, (host, at): (HostId, Instant), what: Seen, master: &str) {
+        let by = names.name(host).to_owned();
+        self.evidence.sightings.push(Sighting { at, by, what, master: master.to_owned() });
     }
 }
 
+/// A request that has reached its first leg.
+fn request(op: OpId, (from, to): (Name, Name), command: Name, leg: (Leg, Instant)) -> Request {
+    let legs = [leg].into_iter().collect();
+    Request { op, from, to, command, legs, declined: false, answer: None, other_keys: false }
+}
+
 impl RequestIndex {
+    fn send(
+        &mut self,
+        names: &HostNames,
+        id: RequestId,
+        at: Instant,
+        (command, op): (Name, Option<OpId>),
+    ) {
+        let name = |end: SocketAddrV4| Name::from(names.name_at(*end.ip()));
+        let Connection { client, server } = id.connection;
+        let new = || Line { from: name(client), to: name(server), places: Vec::new() };
+        let line = self.lines.entry(id.connection).or_insert_with(new);
+        let nth = id.nth as usize;
+        line.places.resize(line.places.len().max(nth + 1), None);
+        let Some(op) = op else { return };
+        let place = u32::try_from(self.requests.len()).expect("a run has under 2^32 requests");
+        line.places[nth] = Some(place);
+        let ends = (line.from.clone(), line.to.clone());
+        self.requests.push(request(op, ends, command, (Leg::Sent, at)));
+    }
+
     fn advance(&mut self, id: RequestId, leg: Leg, at: Instant) {
-        if let Some(place) = self.place(id) {
-            self.requests[place].legs.push((leg, at));
+        if let Some(request) = self.get_mut(id) {
+            request.legs.push((leg, at));
         }
     }
 
     fn place(&self, id: RequestId) -> Option<usize> {
-        self.places.get(&id.connection)?.get(id.nth as usize).copied().flatten()
+        let place = self.lines.get(&id.connection)?.places.get(id.nth as usize).copied()?;
+        place.map(|place| place as usize)
+    }
+
+    fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
+        self.place(id).map(|place| &mut self.requests[place])
     }
 
     fn op(&self, id: RequestId) -> Option<OpId> {

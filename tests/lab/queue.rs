@@ -19,8 +19,8 @@ fn history(name: &str, line: &str, by: &str) -> History {
 /// The number of requests of an operation, and the node of the last one.
 fn attempts(history: &History, op: &Op) -> (usize, String) {
     let requests = history.requests.iter().filter(|request| request.op == op.id);
-    let nodes: Vec<&String> = requests.map(|request| &request.to).collect();
-    (nodes.len(), nodes.last().map(|node| (*node).clone()).unwrap_or_default())
+    let nodes: Vec<&str> = requests.map(|request| request.to.as_str()).collect();
+    (nodes.len(), nodes.last().map(|node| (*node).to_owned()).unwrap_or_default())
 }
 
 fn took(op: &Op) -> Nanos {

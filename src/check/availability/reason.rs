@@ -158,7 +158,7 @@ fn requests<'a>(
         tries.iter().map(|(op, ..)| (op.id, Vec::new())).collect();
     for request in &case.history.requests {
         if let Some(of_op) = requests.get_mut(&request.op)
-            && case.terms.site.nodes.contains(&request.to)
+            && case.terms.site.has_node(&request.to)
         {
             of_op.push(request);
         }

@@ -311,7 +311,7 @@ pub fn last_set(witness: &Witness<'_>, life: &StoryLife) -> Option<ExpiryTerm> {
     let origin = origins().find(|key| key.by == last.by).or_else(of_acquire).unwrap_or(last);
     let wall = witness.reading.clocks.line(&origin.node, Clock::Wall, origin.at.into())?;
     let lasts = until.saturating_sub(wall.at(origin.at.at));
-    Some(ExpiryTerm { at: origin.at.at, lasts, on: origin.node.clone() })
+    Some(ExpiryTerm { at: origin.at.at, lasts, on: origin.node.to_string() })
 }
 
 fn end_of(witness: &Witness<'_>, life: &StoryLife) -> Option<lockstorm_platform::time::Instant> {

@@ -334,7 +334,7 @@ fn apart(
         }
     }
     let names = |keys: &[(usize, &Key)]| {
-        let nodes: BTreeSet<String> = keys.iter().map(|(_, key)| key.node.clone()).collect();
+        let nodes: BTreeSet<String> = keys.iter().map(|(_, key)| key.node.to_string()).collect();
         list(&nodes.into_iter().collect::<Vec<_>>())
     };
     for ((_, mine), (_, theirs)) in own.iter().flat_map(|mine| set.iter().map(move |it| (mine, it)))

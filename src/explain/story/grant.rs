@@ -103,12 +103,14 @@ fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>,
         witness.history().keys.iter().enumerate().filter(|(_, key)| {
             key.by == Some(grant) && key.change == KeyChange::Set && key.at < until
         });
-    let mut nodes = Vec::new();
-    let mut evidence = Vec::new();
+    let (mut nodes, mut evidence) = (Vec::<String>::new(), Vec::new());
     for (index, key) in set {
         let is_lock = key.key == witness.finding.plan.lock.key;
-        if is_lock && !nodes.contains(&key.node) && set_by_request(witness, grant, key) {
-            nodes.push(key.node.clone());
+        if is_lock
+            && !nodes.iter().any(|node| *node == key.node)
+            && set_by_request(witness, grant, key)
+        {
+            nodes.push(key.node.to_string());
             evidence.push(Evidence::Key(index));
         }
     }

@@ -37,12 +37,13 @@ fn renewed(witness: &Witness<'_>, violation: &Violation) -> Option<Beat> {
     let mut ops = violation.ops.iter().filter_map(|id| op(history, *id));
     let extend = ops.find(|op| matches!(op.kind, OpKind::Extend { .. }))?;
     let keys = violation.keys.iter().filter_map(|index| history.keys.get(*index));
-    let mut nodes: Vec<String> = keys.map(|key| key.node.clone()).collect();
+    let mut nodes: Vec<String> = keys.map(|key| key.node.to_string()).collect();
     nodes.dedup();
     let mut evidence = vec![Evidence::Op(extend.id)];
     evidence.extend(violation.keys.iter().map(|index| Evidence::Key(*index)));
     let mut requests = history.requests.iter().enumerate();
-    let sent = requests.find(|(_, request)| request.op == extend.id && nodes.contains(&request.to));
+    let sent = requests
+        .find(|(_, request)| request.op == extend.id && nodes.iter().any(|n| *n == request.to));
     let sent = sent.and_then(|(index, request)| {
         let (leg, at) = request.legs.first()?;
         (*leg == Leg::Sent).then(|| {

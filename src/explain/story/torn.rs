@@ -112,10 +112,10 @@ mod tests {
         let words = ["WATCH", "GET", "MULTI", "ZADD", "ZRANK", "EXEC", "GET", "MULTI", "DISCARD"];
         let sent = (1..).zip(words).map(|(seq, command)| Request {
             op: OpId::default(),
-            from: "c1".to_owned(),
-            to: "n1".to_owned(),
-            command: command.to_owned(),
-            legs: vec![(Leg::Applied, Instant { seq, at: 7 })],
+            from: "c1".into(),
+            to: "n1".into(),
+            command: command.into(),
+            legs: [(Leg::Applied, Instant { seq, at: 7 })].into_iter().collect(),
             declined: false,
             answer: None,
             other_keys: false,

@@ -622,7 +622,7 @@ fn cut_off_within_a_lease(table: &Table, born: usize) -> bool {
     let (keys, Some(end)) = (&table.history.keys, end_of(table, born)) else { return false };
     let is_flushed = || {
         let commands = table.history.fault_intervals.iter();
-        let mut here = commands.filter(|c| c.target == Target::Host(keys[end].node.clone()));
+        let mut here = commands.filter(|c| c.target == Target::Host(keys[end].node.to_string()));
         let now = here.any(|c| c.verb == Verb::Flush && c.done.contains(&keys[end].at));
         now && keys[end].change == KeyChange::Deleted && keys[end].by.is_none()
     };
@@ -638,7 +638,7 @@ fn cut_off_within_a_lease(table: &Table, born: usize) -> bool {
     let mut gone = keys[end].at.at;
     for interval in &table.history.fault_intervals {
         let is_death = matches!(interval.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
-            && interval.target == Target::Host(last.node.clone());
+            && interval.target == Target::Host(last.node.to_string());
         let is_between = keys[end].change == KeyChange::LostAtRestart
             && last.at.at <= interval.from.at
             && interval.from.at <= keys[end].at.at;

@@ -3,7 +3,7 @@
 
 use lockstorm::check::terms::{Invariant, Terms};
 use lockstorm::history::{
-    Access, AccessKind, ClockPiece, FaultInterval, History, Key, Op, OpKind, Outcome, Request,
+    Access, AccessKind, ClockPiece, FaultInterval, History, Key, Legs, Op, OpKind, Outcome, Request,
 };
 use lockstorm::ledger::site::Site;
 use lockstorm::promise::Model;
@@ -337,18 +337,18 @@ impl Maker {
         let until_ms = (!self.dice.one_in(3)).then_some(until);
         let node = if self.again { "n1" } else { self.dice.pick(&NODES) }.to_owned();
         if let (Some(op), true) = (by, self.traced && !self.dice.one_in(3)) {
-            let (from, to) = (self.history.ops[op as usize].process.clone(), node.clone());
-            let legs = vec![(Leg::Sent, at), (Leg::Applied, self.tick())];
-            let command = "EVAL".to_owned();
+            let from = self.history.ops[op as usize].process.as_str().into();
+            let (to, command) = (node.as_str().into(), "EVAL".into());
+            let legs = [(Leg::Sent, at), (Leg::Applied, self.tick())].into_iter().collect();
             let (declined, answer, other_keys) = (false, None, false);
             let request = Request { op, from, to, command, legs, declined, answer, other_keys };
             self.history.requests.push(request);
         }
-        let key = if self.dice.one_in(9) { "other" } else { "lock" }.to_owned();
+        let key = if self.dice.one_in(9) { "other" } else { "lock" }.into();
         if change == KeyChange::Deleted && by.is_none() && at.seq.is_multiple_of(2) {
             self.flush(&node, at);
         }
-        let (of, unacknowledged) = (None, false);
+        let (node, of, unacknowledged) = (node.into(), None, false);
         self.history.keys.push(Key { node, key, of, at, change, until_ms, by, unacknowledged });
     }
 
@@ -358,9 +358,9 @@ impl Maker {
             let by = self.history.keys[index].by.map(|by| by as usize % 3);
             let own = by.map(|token| ["", "a", "b"][token]);
             let name = own.filter(|_| !self.dice.one_in(3));
-            let name = name.unwrap_or_else(|| self.dice.pick(&["", "a", "b", "c"])).to_owned();
+            let name = name.unwrap_or_else(|| self.dice.pick(&["", "a", "b", "c"])).into();
             let key = &mut self.history.keys[index];
-            key.of = Some(std::mem::replace(&mut key.key, name));
+            key.of = Some(std::mem::replace(&mut key.key, name).to_string());
             key.until_ms = None;
         }
     }
@@ -407,7 +407,7 @@ impl Maker {
         if !self.traced || self.taste == Taste::Holds || self.taste == Taste::Accesses {
             return;
         }
-        let mut legs = vec![(Leg::Sent, self.tick())];
+        let mut legs: Legs = [(Leg::Sent, self.tick())].into_iter().collect();
         if !self.dice.one_in(3) {
             legs.push((Leg::Applied, self.tick()));
             if self.dice.one_in(2) {
@@ -417,9 +417,9 @@ impl Maker {
                 legs.push((Leg::Delivered, self.tick()));
             }
         }
-        let from = self.history.ops[op as usize].process.clone();
-        let to = self.dice.pick(&NODES).to_owned();
-        let command = self.dice.pick(&["SET", "EVAL", "DEL"]).to_owned();
+        let from = self.history.ops[op as usize].process.as_str().into();
+        let to = self.dice.pick(&NODES).into();
+        let command = self.dice.pick(&["SET", "EVAL", "DEL"]).into();
         let (declined, answer) = (self.dice.one_in(5), None);
         let other_keys = self.dice.one_in(5);
         let request = Request { op, from, to, command, legs, declined, answer, other_keys };

@@ -41,11 +41,11 @@ impl<'a> Table<'a> {
     pub fn members(&self) -> Vec<(String, History)> {
         let is_member = |key: &&Key| key.of.as_deref() == Some(&self.terms.lock_key);
         let keys = self.history.keys.iter().filter(is_member);
-        let names = keys.map(|key| key.key.clone()).collect::<BTreeSet<_>>();
+        let names = keys.map(|key| key.key.to_string()).collect::<BTreeSet<_>>();
         let alone = |name: String| {
             let own = self.history.keys.iter().filter(is_member).filter(|key| key.key == name);
             let lock = self.terms.lock_key.clone();
-            let own = own.map(|key| Key { key: lock.clone(), of: None, ..key.clone() });
+            let own = own.map(|key| Key { key: lock.as_str().into(), of: None, ..key.clone() });
             let history = History { keys: own.collect(), ..self.history.clone() };
             (name, history)
         };

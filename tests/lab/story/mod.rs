@@ -24,7 +24,7 @@ use lockstorm::check::terms::{Invariant, Terms};
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::base_plan::base_plan;
 use lockstorm::history::{
-    Access, AccessKind, ClockPiece, ContractBreach, FaultInterval, History, Key, Op, OpKind,
+    Access, AccessKind, ClockPiece, ContractBreach, FaultInterval, History, Key, Legs, Op, OpKind,
     Outcome, Request, Seen, Sighting,
 };
 use lockstorm::ledger::site::Site;
@@ -334,10 +334,10 @@ impl StoryParser {
         let until_ms = until_ms.map(|until| until + EPOCH / MILLISECOND);
         let by = value(rest, "by").map(|by| by.parse().expect("an operation"));
         let unacknowledged = rest.contains(&"unacknowledged");
-        let (node, lock) = (node.to_owned(), "lock".to_owned());
+        let (node, lock) = (node.into(), "lock".to_owned());
         let (key, of) = match value(rest, "member") {
-            Some(member) => (member.to_owned(), Some(lock)),
-            None => (lock, None),
+            Some(member) => (member.into(), Some(lock)),
+            None => (lock.into(), None),
         };
         self.history.keys.push(Key { node, key, of, at, change, until_ms, by, unacknowledged });
         Some(())
@@ -347,7 +347,8 @@ impl StoryParser {
         let op = value(rest, "op")?.parse().ok()?;
         let (from, to) = rest.iter().find_map(|word| word.split_once("->"))?;
         let command = rest.iter().find(|word| word.chars().all(|c| c.is_ascii_uppercase()))?;
-        let mut legs = vec![(Leg::Sent, self.instant(value(rest, "sent")?)?)];
+        let sent = (Leg::Sent, self.instant(value(rest, "sent")?)?);
+        let mut legs: Legs = [sent].into_iter().collect();
         if let Some(applied) = value(rest, "applied") {
             legs.push((Leg::Applied, self.instant(applied)?));
         }
@@ -357,7 +358,7 @@ impl StoryParser {
         if let Some(delivered) = value(rest, "delivered") {
             legs.push((Leg::Delivered, self.instant(delivered)?));
         }
-        let (from, to, command) = (from.to_owned(), to.to_owned(), (*command).to_owned());
+        let (from, to, command) = (from.into(), to.into(), (*command).into());
         let answer = rest.iter().find_map(|word| word.strip_prefix("declined="));
         let declined = answer.is_some() || rest.contains(&"declined");
         let answer = answer.map(str::to_owned);
@@ -468,8 +469,8 @@ impl StoryParser {
 /// Gives each command the instants of its effects: what the times in `done` stand for.
 fn carry_out(history: &mut History) {
     for command in &mut history.fault_intervals {
-        let keys = history.keys.iter().map(|key| (&key.node, key.at));
-        let roles = history.sightings.iter().map(|role| (&role.by, role.at));
+        let keys = history.keys.iter().map(|key| (key.node.as_str(), key.at));
+        let roles = history.sightings.iter().map(|role| (role.by.as_str(), role.at));
         let effects: Vec<Instant> = keys
             .chain(roles)
             .filter(|(node, at)| {
@@ -500,7 +501,7 @@ fn verb(text: &str) -> Option<Verb> {
 
 fn true_clocks(history: &mut History) {
     let mut hosts = history.ops.iter().map(|op| op.process.clone()).collect::<Vec<_>>();
-    hosts.extend(history.keys.iter().map(|key| key.node.clone()));
+    hosts.extend(history.keys.iter().map(|key| key.node.to_string()));
     hosts.sort();
     hosts.dedup();
     for host in hosts {

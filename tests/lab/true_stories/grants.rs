@@ -107,8 +107,8 @@ fn nodes(facts: &Facts, hold: &Held, named: &[String]) -> Truth {
             let applied = |(leg, at): &(Leg, Instant)| *leg == Leg::Applied && *at >= key.at;
             here && request.legs[0].1 < key.at && request.legs.iter().any(applied)
         });
-        if is_set && is_own && applied && !own.contains(&key.node) {
-            own.push(key.node.clone());
+        if is_set && is_own && applied && !own.iter().any(|node| *node == key.node) {
+            own.push(key.node.to_string());
         }
     }
     let (mut own, mut named) = (own, named.to_vec());

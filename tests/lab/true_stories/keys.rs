@@ -417,7 +417,7 @@ fn renewal(facts: &Facts, sentence: &Sentence, sets: bool) -> Truth {
     let words = read(", sent at {moment},", sentence.words[1]).ok_or("unknown words")?;
     let sent = facts.history.requests.iter().any(|request| {
         request.op == extend.id
-            && nodes.contains(&request.to)
+            && nodes.iter().any(|node| *node == request.to)
             && request.legs[0].0 == Leg::Sent
             && is_moment(words[0], request.legs[0].1.at)
     });

@@ -126,7 +126,7 @@ fn queried_next(facts: &Facts, since: Instant, node: &str, text: &str) -> Truth 
     let next = leads.filter(|at| *at > since).min();
     let sent = facts.history.requests.iter().filter(|r| {
         let at = r.legs[0].1;
-        at > since && next.is_none_or(|next| at < next) && group.contains(&r.to)
+        at > since && next.is_none_or(|next| at < next) && group.iter().any(|node| *node == r.to)
     });
     let sent: Vec<bool> = sent.map(|request| request.to == node).collect();
     let first = sent.iter().position(|here| *here);

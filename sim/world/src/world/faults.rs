@@ -2,10 +2,10 @@
 
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb, Watch};
 use lockstorm_platform::time::Instant;
-use lockstorm_platform::trace::{Edge, Event, Trace};
+use lockstorm_platform::trace::{Edge, Entry, Event, Trace};
 
 use crate::world::machines::Machines;
-use crate::world::met::{Known, by_command};
+use crate::world::met::{ByCommand, Known};
 use crate::world::remains::Strike;
 
 /// See the head of this file.
@@ -13,6 +13,8 @@ use crate::world::remains::Strike;
 pub(crate) struct Faults {
     faults: Vec<Fault>,
     struck: Vec<Struck>,
+    /// The effects so far of the faults that act by command.
+    by_command: Vec<ByCommand>,
 }
 
 /// A fault that has struck, and whether it is still active.
@@ -34,7 +36,8 @@ impl Faults {
                 (Anchor::After { .. }, None) => unreachable!("an event anchor has a watch"),
             }
         }
-        Faults { faults, struck: Vec::new() }
+        let by_command = faults.iter().filter_map(|fault| ByCommand::of(fault, machines)).collect();
+        Faults { faults, struck: Vec::new(), by_command }
     }
 
     /// Adds a fault that is not in the plan: it strikes at once if its time has passed.
@@ -45,6 +48,7 @@ impl Faults {
         let id = fault.id;
         assert!(self.faults.iter().all(|other| other.id != id), "two faults are number {id}");
         let (anchor, watch) = (fault.anchor.clone(), Watch::of(&fault));
+        self.by_command.extend(ByCommand::of(&fault, machines));
         self.faults.push(fault);
         match anchor {
             Anchor::At(at) if at <= machines.now() => self.strike(id, machines),
@@ -190,20 +194,26 @@ impl Faults {
         // fault.
         self.count_all_met(machines);
         let trace = machines.engine.finish();
+        self.observe(trace.entries());
+        let counts = machines.engine.counts_faults();
         for place in 0..self.struck.len() {
-            let fault = self.fault_of(place);
-            let (Known::FromTheTrace, Target::Host(name)) = (Known::of(&fault.verb), &fault.target)
-            else {
+            let id = self.fault_of(place).id;
+            let Some(found) = self.by_command.iter().find(|found| found.fault == id) else {
                 continue;
             };
-            let counts = machines.engine.counts_faults();
-            let effects = by_command(&trace, fault, (machines.id(name), counts));
-            let met = effects.on_target.len() as u64 + effects.elsewhere;
+            let met = found.effects.on_target.len() as u64 + found.effects.elsewhere;
             let strike = &mut self.struck[place].strike;
             strike.met = counts.then_some(met);
-            strike.done = effects.on_target;
+            strike.done.clone_from(&found.effects.on_target);
         }
         trace
+    }
+
+    /// Takes the next events of the trace, in order.
+    pub(crate) fn observe(&mut self, entries: &[Entry]) {
+        for found in &mut self.by_command {
+            entries.iter().for_each(|entry| found.take(entry));
+        }
     }
 
     /// Counts what is not counted yet, before the heal: its own effects belong to no fault.

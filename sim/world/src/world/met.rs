@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::fault::{Fault, Target, Verb};
 use lockstorm_platform::time::Instant;
-use lockstorm_platform::trace::{Connection, Entry, Event, HostId, KeyChange, Leg, Origin, Trace};
+use lockstorm_platform::trace::{Connection, Entry, Event, HostId, KeyChange, Leg, Origin};
 
 use crate::engine::counters::LinkCounters;
 use crate::engine::state::State;
@@ -139,46 +139,68 @@ pub(crate) struct Effects {
     pub(crate) elsewhere: u64,
 }
 
-/// The effects of the commands that an operator sent for a fault to a node. A real server does not
-/// report whose command it executes. There (`is_exact` is false) every effect of the fault's kind
-/// counts, from the time at which the command was sent.
-pub(crate) fn by_command(
-    trace: &Trace,
-    fault: &Fault,
-    (node, is_exact): (HostId, bool),
-) -> Effects {
-    let mut sent: BTreeSet<Connection> = BTreeSet::new();
-    // The change of a role that no command has explained yet, of each node.
-    let mut roles: BTreeMap<HostId, Instant> = BTreeMap::new();
-    let mut effects = Effects::default();
-    for Entry { stamp, host, event } in trace.entries() {
-        let at = stamp.instant();
+/// Finds the effects of the commands that an operator sends for a fault to a node, event by event.
+/// A real server does not report whose command it executes. There (`is_exact` is false) every
+/// effect of the fault's kind counts, from the time at which the command was sent.
+pub(crate) struct ByCommand {
+    /// The fault's number.
+    pub(crate) fault: u32,
+    /// What was found.
+    pub(crate) effects: Effects,
+    verb: Verb,
+    node: HostId,
+    is_exact: bool,
+    sent: BTreeSet<Connection>,
+    /// The change of a role that no command has explained yet, of each node.
+    roles: BTreeMap<HostId, Instant>,
+}
+
+impl ByCommand {
+    /// For a fault that acts by command on a host; `None` for another.
+    pub(crate) fn of(fault: &Fault, machines: &Machines) -> Option<ByCommand> {
+        let (Known::FromTheTrace, Target::Host(name)) = (Known::of(&fault.verb), &fault.target)
+        else {
+            return None;
+        };
+        Some(ByCommand {
+            fault: fault.id,
+            effects: Effects::default(),
+            verb: fault.verb.clone(),
+            node: machines.id(name),
+            is_exact: machines.engine.counts_faults(),
+            sent: BTreeSet::new(),
+            roles: BTreeMap::new(),
+        })
+    }
+
+    /// Takes the next event of the trace.
+    pub(crate) fn take(&mut self, Entry { stamp, host, event }: &Entry) {
+        let (at, is_target) = (stamp.instant(), *host == self.node);
         match event {
-            Event::Ordered { fault: of, connection } if *of == fault.id => {
-                sent.insert(*connection);
+            Event::Ordered { fault, connection } if *fault == self.fault => {
+                self.sent.insert(*connection);
             }
-            Event::Key { origin: Origin::Request(request), .. } if *host == node => {
-                let is_own = sent.contains(&request.connection);
-                effects.on_target.extend(is_own.then_some(at));
+            Event::Key { origin: Origin::Request(request), .. } if is_target => {
+                let is_own = self.sent.contains(&request.connection);
+                self.effects.on_target.extend(is_own.then_some(at));
             }
-            event if !is_exact && *host == node => {
-                let is_own = !sent.is_empty() && is_of_kind(&fault.verb, event);
-                effects.on_target.extend(is_own.then_some(at));
+            event if !self.is_exact && is_target => {
+                let is_own = !self.sent.is_empty() && is_of_kind(&self.verb, event);
+                self.effects.on_target.extend(is_own.then_some(at));
             }
-            Event::Role { .. } => drop(roles.insert(*host, at)),
+            Event::Role { .. } => drop(self.roles.insert(*host, at)),
             // A node executes a command in no time, and then reports the execution.
             Event::Message { request, leg: Leg::Applied, .. } => {
-                let changed = roles.remove(host).filter(|changed| changed.at == at.at);
-                let changed = changed.filter(|_| sent.contains(&request.connection));
-                match *host == node {
-                    true => effects.on_target.extend(changed),
-                    false => effects.elsewhere += u64::from(changed.is_some()),
+                let changed = self.roles.remove(host).filter(|changed| changed.at == at.at);
+                let changed = changed.filter(|_| self.sent.contains(&request.connection));
+                match is_target {
+                    true => self.effects.on_target.extend(changed),
+                    false => self.effects.elsewhere += u64::from(changed.is_some()),
                 }
             }
             _ => {}
         }
     }
-    effects
 }
 
 /// Whether the event is an effect of this verb's command.

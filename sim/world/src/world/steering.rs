@@ -1,6 +1,6 @@
 //! Control of a world while it runs: faults that no plan contains, and queries of its state.
 
-use lockstorm_platform::fault::Fault;
+use lockstorm_platform::fault::{Fault, HostNames};
 use lockstorm_platform::time::{Instant, Readings};
 use lockstorm_platform::trace::{Entry, HostId};
 
@@ -77,6 +77,13 @@ impl World {
 
     /// Takes the events recorded since the previous call.
     pub fn drain(&mut self) -> Vec<Entry> {
-        self.machines.engine.state().trace.drain()
+        let entries = self.machines.engine.state().trace.drain();
+        self.faults.observe(&entries);
+        entries
+    }
+
+    /// The names and addresses of the machines.
+    pub fn names(&self) -> &HostNames {
+        &self.machines.names
     }
 }
