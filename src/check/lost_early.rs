@@ -281,6 +281,9 @@ fn lost_at(
     (keys, hold): (&[usize], &Hold),
 ) -> Option<(Moment, usize)> {
     let since = case.op(hold.grant)?.call.into();
+    // Most keys of the caller ended long before; only the rest is looked at closely.
+    let lasts = |index: &usize| case.lives.lives[*index].to >= since;
+    let keys: Vec<usize> = keys.iter().copied().filter(lasts).collect();
     let gone = |key: &KeyLife| case.passes(key).min(key.to);
     let ends: Vec<Moment> = keys.iter().map(|index| gone(&case.lives.lives[*index])).collect();
     let ended = ends.iter().copied().zip(keys.iter().copied());

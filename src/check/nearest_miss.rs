@@ -88,12 +88,9 @@ pub fn nearest(case: &Case) -> Option<NearestMiss> {
         return None;
     }
     let seats = seats(case);
-    let lives = case.lives.lives.iter();
-    // Once for all tenures: each has many keys before it.
-    let stays: Vec<Vec<Presence>> = lives.map(|key| presences(case, key, case.gone(key))).collect();
     let misses = last.into_iter().filter_map(|(grant, (write, at))| {
         let mut known = keys.remove(&grant).unwrap_or_default();
-        known.extend(older(case, grant, &stays));
+        known.extend(older(case, grant));
         let (free, node, key) = free_at(case, grant, at, &known, &seats)?;
         let by = i64::try_from(i128::from(free.at) - i128::from(at.at)).unwrap_or(i64::MAX);
         let resumed = !node.is_empty() && resumes(case, node, free);
@@ -126,16 +123,18 @@ fn own<'a>(case: &Case<'a>, (life, key): (usize, &KeyLife<'a>), owner: OpId) -> 
 }
 
 /// The keys from before a tenure's grant that are not its own, each with its real end: as long as
-/// one exists on the node that leads, it keeps everybody out. `stays` has those of each key.
-fn older<'a>(case: &Case<'a>, grant: OpId, stays: &[Vec<Presence<'a>>]) -> Vec<Presence<'a>> {
+/// one exists on the node that leads, it keeps everybody out.
+fn older<'a>(case: &Case<'a>, grant: OpId) -> Vec<Presence<'a>> {
     let Some(tenure) = case.tenure(grant) else { return Vec::new() };
-    let older = case.lives.lives.iter().zip(stays).filter(|(key, _)| {
+    let start = tenure.whole.start;
+    // Most keys ended before the grant: the first comparison leaves them out.
+    let older = case.lives.lives.iter().filter(|key| key.to > start).filter(|key| {
         let owner = key.by.and_then(|by| case.owner(by)).map(|owner| case.outermost(owner));
         let set = &case.history.keys[key.born];
-        let is_older = set.change == KeyChange::Set && case.is_from_before(set, tenure.whole.start);
+        let is_older = set.change == KeyChange::Set && case.is_from_before(set, start);
         is_older && owner.is_some_and(|owner| owner != grant)
     });
-    older.flat_map(|(_, stays)| stays).copied().collect()
+    older.flat_map(|key| presences(case, key, case.gone(key))).collect()
 }
 
 fn presences<'a>(case: &Case, key: &KeyLife<'a>, gone: Moment) -> Vec<Presence<'a>> {
@@ -198,13 +197,10 @@ fn seats<'a>(case: &Case<'a>) -> Vec<Vec<Seated<'a>>> {
 
 /// The nodes to which acquires were sent: their keys decide. All nodes if that is not known.
 fn contacted_nodes<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
-    let requests = case.history.requests.iter();
-    let sent = requests
-        .filter(|request| case.op(request.op).is_some_and(|op| op.object == case.terms.lock_key));
-    let nodes = &case.terms.site.nodes;
-    let queried =
-        sent.map(|request| request.to.as_str()).filter(|to| nodes.iter().any(|n| n == to));
-    let queried = queried.collect::<BTreeSet<_>>();
+    let queried = case.nodes_of(|request| {
+        case.terms.site.has_node(&request.to)
+            && case.op(request.op).is_some_and(|op| op.object == case.terms.lock_key)
+    });
     if queried.is_empty() {
         return case.history.keys.iter().map(|key| key.node.as_str()).collect();
     }

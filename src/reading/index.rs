@@ -1,7 +1,7 @@
 //! A history with indexes for repeated lookups: callers, the operations of a grant, the requests of
 //! an operation, roles of nodes, clock readings, halts and deaths of processes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, Nanos, STILL};
@@ -120,6 +120,18 @@ impl<'a> HistoryIndex<'a> {
         let (requests, starts) = &self.requests;
         let bound = |op: usize| starts.get(op).copied().unwrap_or(requests.len());
         &requests[bound(op as usize)..bound(op as usize + 1)]
+    }
+
+    /// The nodes that received a request which `counts`.
+    pub fn nodes_of(&self, counts: impl Fn(&Request) -> bool) -> BTreeSet<&'a str> {
+        let mut nodes = BTreeSet::new();
+        for request in &self.history.requests {
+            // Few nodes receive many requests: only the first that counts is looked at closely.
+            if !nodes.contains(request.to.as_str()) && counts(request) {
+                nodes.insert(request.to.as_str());
+            }
+        }
+        nodes
     }
 
     /// When a node executed the commands of an operation, except those that it declined.

@@ -133,15 +133,14 @@ fn known<'a>(reading: &Reading<'a>, group_of: &BTreeMap<&'a str, &'a str>) -> BT
 /// The nodes to which the lock sent requests. A request without a key, which may look for the node,
 /// does not count, nor does an access to the resource.
 fn queried<'a>(reading: &Reading<'a>) -> BTreeSet<&'a str> {
-    let requests = reading.history.requests.iter();
-    let of_lock = |request: &&Request| {
+    let of_lock = |request: &Request| {
         let op = reading.op(request.op);
         op.is_some_and(|op| {
             matches!(op.kind, OpKind::Acquire | OpKind::Extend { .. } | OpKind::Release { .. })
         })
     };
-    let own = requests.filter(|request| !KEYLESS.contains(&request.command.as_str()));
-    own.filter(of_lock).map(|request| request.to.as_str()).collect()
+    let has_key = |request: &Request| !KEYLESS.contains(&request.command.as_str());
+    reading.nodes_of(|request| has_key(request) && of_lock(request))
 }
 
 /// The name of the group of each node that reported a role. Nodes that replicated one another at
