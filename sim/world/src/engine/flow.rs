@@ -122,7 +122,6 @@ impl<T> Flow<T> {
     }
 
     /// Whether nothing is in flight.
-    #[cfg(feature = "live")]
     pub fn is_empty(&self) -> bool {
         self.under_way.is_empty()
     }

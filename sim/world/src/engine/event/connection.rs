@@ -12,11 +12,13 @@ use crate::engine::flow::{Flow, Way};
 pub const CLIENT: u8 = 0;
 pub const SERVER: u8 = 1;
 
-/// What a segment carries.
+/// What a segment carries. Bytes are in the [`Side`] that they travel to; the segment has their
+/// number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
     Syn,
     SynAck,
-    Bytes(Vec<u8>),
+    Bytes(usize),
     Fin,
     Reset,
 }
@@ -24,9 +26,12 @@ pub enum Payload {
 impl Payload {
     /// How many positions of the stream it takes.
     pub fn length(&self) -> usize {
-        if let Payload::Bytes(bytes) = self { bytes.len() } else { 1 }
+        if let Payload::Bytes(length) = self { *length } else { 1 }
     }
 }
+
+/// How many bytes that were read a side keeps at most before it frees them.
+const MAX_READ_BYTES: usize = 64 * 1024;
 
 /// A change of a connection, by the number under which it enters the trace's hash.
 #[derive(Clone, Copy)]
@@ -57,8 +62,12 @@ pub struct Side {
     pub closed: bool,
     /// The machine has lost power and with it all state of the connection.
     pub forgotten: bool,
-    pub inbox: Vec<u8>,
-    pub read: usize,
+    /// The bytes sent to this side that its application has not read yet, and some that it has.
+    bytes: Vec<u8>,
+    /// How many of them the application has read.
+    read: usize,
+    /// How many of them have arrived; the rest is in flight.
+    arrived: usize,
     /// The task that last read here; kept between reads, because cloning a waker is expensive.
     pub reader: Option<Waker>,
     pub waiting: bool,
@@ -112,12 +121,65 @@ impl Side {
             state: TcpState::Connecting,
             closed: false,
             forgotten: false,
-            inbox: Vec::new(),
+            bytes: Vec::new(),
             read: 0,
+            arrived: 0,
             reader: None,
             waiting: false,
             flow: Flow::new(way),
         }
+    }
+
+    /// Puts bytes into flight. Nobody reads what is sent to a closed side.
+    pub fn depart(&mut self, bytes: &[u8]) {
+        if !self.closed {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// The next bytes in flight have arrived.
+    pub fn arrive(&mut self, length: usize) -> &[u8] {
+        let from = self.arrived;
+        self.arrived += length;
+        debug_assert!(self.arrived <= self.bytes.len(), "what arrives was sent");
+        &self.bytes[from..self.arrived]
+    }
+
+    /// The bytes that have arrived and are not read.
+    pub fn unread(&self) -> &[u8] {
+        &self.bytes[self.read..self.arrived]
+    }
+
+    /// The application has read bytes.
+    pub fn consume(&mut self, length: usize) {
+        self.read += length;
+        debug_assert!(self.read <= self.arrived, "what is read has been received");
+        // Freed as soon as everything is read, or if most of a long buffer is.
+        if self.read == self.bytes.len() || self.read > self.bytes.len() / 2 + MAX_READ_BYTES {
+            self.bytes.drain(..self.read);
+            self.arrived -= self.read;
+            self.read = 0;
+        }
+    }
+
+    /// Drops the bytes in flight if their segments are gone.
+    pub fn drop_flight(&mut self) {
+        if self.flow.is_empty() {
+            self.bytes.truncate(self.arrived);
+        }
+    }
+
+    /// Drops the bytes that are not read.
+    pub fn drop_unread(&mut self) {
+        self.bytes.drain(..self.arrived);
+        (self.read, self.arrived) = (0, 0);
+    }
+
+    /// The application closes it: bytes to it are of no use any more.
+    pub fn close(&mut self) {
+        self.closed = true;
+        (self.reader, self.waiting) = (None, false);
+        (self.bytes, self.read, self.arrived) = (Vec::new(), 0, 0);
     }
 
     pub fn wake(&mut self) {

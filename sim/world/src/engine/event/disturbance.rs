@@ -65,10 +65,10 @@ impl Kernel {
             alive += u64::from(pair.sides.iter().any(lives));
             for side in &mut pair.sides {
                 side.flow.clear();
+                side.drop_flight();
                 // Bytes that are not read yet are lost too: the reader gets the error at once.
                 if side.state != TcpState::Connecting {
-                    side.inbox.clear();
-                    side.read = 0;
+                    side.drop_unread();
                 }
                 side.break_off(io::ErrorKind::ConnectionReset);
             }
@@ -86,6 +86,7 @@ impl Kernel {
                 if pair.sides[side].host == host {
                     pair.sides[side].forgotten = true;
                     pair.sides[1 - side].flow.drop_held();
+                    pair.sides[1 - side].drop_flight();
                 }
             }
         }

@@ -75,15 +75,11 @@ impl Kernel {
         waker: &Waker,
     ) -> Option<io::Result<()>> {
         let side = self.connections.side(connection, side);
-        debug_assert!(side.read <= side.inbox.len(), "what is read has been received");
-        if side.read < side.inbox.len() {
-            let length = into.remaining().min(side.inbox.len() - side.read);
-            into.put_slice(&side.inbox[side.read..side.read + length]);
-            side.read += length;
-            if side.read == side.inbox.len() {
-                side.inbox.clear();
-                side.read = 0;
-            }
+        let unread = side.unread();
+        if !unread.is_empty() {
+            let length = into.remaining().min(unread.len());
+            into.put_slice(&unread[..length]);
+            side.consume(length);
             return Some(Ok(()));
         }
         match side.state {
@@ -103,7 +99,8 @@ impl Kernel {
         if let TcpState::Broken(kind) = end.state {
             return Err(kind.into());
         }
-        self.send(connection, 1 - side, Payload::Bytes(bytes.to_vec()));
+        self.connections.side(connection, 1 - side).depart(bytes);
+        self.send(connection, 1 - side, Payload::Bytes(bytes.len()));
         Ok(())
     }
 
@@ -116,14 +113,11 @@ impl Kernel {
     /// were left unread. A machine without power sends nothing.
     pub fn close(&mut self, connection: u32, side: u8) {
         let end = self.connections.side(connection, side);
-        if std::mem::replace(&mut end.closed, true) {
+        if end.closed {
             return;
         }
-        end.reader = None;
-        end.waiting = false;
-        let unread = end.read < end.inbox.len();
-        end.inbox = Vec::new();
-        end.read = 0;
+        let unread = !end.unread().is_empty();
+        end.close();
         let (silent, host) = (end.forgotten, end.host);
         // A client that gives up before the reply to its SYN sends nothing.
         let mute = matches!(end.state, TcpState::Broken(_) | TcpState::Connecting);
@@ -170,16 +164,17 @@ impl Kernel {
         let barred = self.state.is_barred(hosts);
         let now = self.state.now;
         loop {
-            let flow = &mut self.connections.side(connection, side).flow;
-            if !flow.is_due(now) {
+            let end = self.connections.side(connection, side);
+            if !end.flow.is_due(now) {
                 return;
             }
             if barred {
-                flow.hold(is_dead);
+                end.flow.hold(is_dead);
+                end.drop_flight();
                 self.state.count_held(hosts);
                 return;
             }
-            let payload = flow.take().expect("it was just looked at");
+            let payload = end.flow.take().expect("it was just looked at");
             self.deliver(connection, side, payload);
         }
     }
@@ -209,11 +204,18 @@ impl Kernel {
                 end.wake();
                 self.note_connection(connection, ConnectionChange::Established);
             }
-            Payload::Bytes(bytes) if !refused => {
+            Payload::Bytes(length) if !refused => {
                 debug_assert_ne!(end.state, TcpState::Connecting, "bytes follow the handshake");
-                end.inbox.extend_from_slice(&bytes);
                 end.wake();
-                self.happen(Happening::Delivery, connection, u32::from(side), &bytes);
+                let now = self.state.now;
+                let bytes = end.arrive(length);
+                self.state.trace.happen(
+                    now,
+                    Happening::Delivery,
+                    connection,
+                    u32::from(side),
+                    bytes,
+                );
             }
             Payload::Fin if !refused => {
                 if end.state == TcpState::Open {
