@@ -8,6 +8,7 @@ pub mod collection;
 
 use bytes::Bytes;
 use lockstorm_platform::trace::KeyChange;
+use smallvec::SmallVec;
 
 use crate::errors::{NOT_INTEGER, WRONGTYPE, wrong_arity};
 use crate::frame::{Arguments, Reply, integer};
@@ -58,9 +59,11 @@ impl<'a> Call<'a> {
         self.node.time_us(self.session) / 1_000
     }
 
-    /// The nth word in upper case.
-    pub fn word(&self, nth: usize) -> Vec<u8> {
-        self.args[nth].to_ascii_uppercase()
+    /// The nth word in upper case. Options are short, so this allocates nothing.
+    pub fn word(&self, nth: usize) -> SmallVec<[u8; 16]> {
+        let mut word = SmallVec::from_slice(&self.args[nth]);
+        word.make_ascii_uppercase();
+        word
     }
 
     /// The command's name in lower case, as in error texts.

@@ -73,6 +73,27 @@ pub async fn converse(server: Rc<Server>, stream: Stream) {
     server.disconnect(id);
 }
 
+/// What an execution appended to the output buffer.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    /// Nothing.
+    None,
+    /// A reply that is no error.
+    Reply,
+    /// An error with this first word, and whether it means too few good replicas for a write.
+    Error { word: String, is_noreplicas: bool },
+}
+
+impl Answer {
+    fn of(reply: &[u8]) -> Answer {
+        match frame::error_word(reply) {
+            Some(word) => Answer::Error { word, is_noreplicas: is_noreplicas(reply) },
+            None if reply.is_empty() => Answer::None,
+            None => Answer::Reply,
+        }
+    }
+}
+
 /// Whether a reply refuses a write because there are too few good replicas.
 fn is_noreplicas(reply: &[u8]) -> bool {
     reply.strip_prefix(b"-").is_some_and(|error| error.starts_with(NOREPLICAS.as_bytes()))
@@ -163,18 +184,21 @@ impl Conversation {
         self.nth += 1;
         let before = self.session(|session| session.replies.buffer.len());
         self.server.execute(self.id, request, args).await;
-        let (after, waits, after_len, command) = self.session(|session| {
+        let (after, waits, answer, command) = self.session(|session| {
             let after = std::mem::take(&mut session.after);
             let command = session.last_command.map_or("UNKNOWN", |command| command.head);
-            (after, session.blocked.is_some(), session.replies.buffer.len(), command)
+            (
+                after,
+                session.blocked.is_some(),
+                Answer::of(&session.replies.buffer[before..]),
+                command,
+            )
         });
-        if let Some(word) =
-            self.session(|session| frame::error_word(&session.replies.buffer[before..]))
-        {
-            self.server.host.record(Event::Declined { request, word });
-        }
-        if self.session(|session| is_noreplicas(&session.replies.buffer[before..])) {
-            self.server.host.record(Event::Unreplicated);
+        if let Answer::Error { word, is_noreplicas } = &answer {
+            self.server.host.record(Event::Declined { request, word: word.clone() });
+            if *is_noreplicas {
+                self.server.host.record(Event::Unreplicated);
+            }
         }
         // Before the mark, at which other tasks may run: REPLICAOF takes effect with its execution.
         if let After::Follow(master) = after {
@@ -196,7 +220,7 @@ impl Conversation {
                     debug_assert!(self.waiting.is_none(), "one request at a time is blocked");
                     self.waiting = Some((request, command));
                 }
-                is_done || (after_len > before && !waits)
+                is_done || (answer != Answer::None && !waits)
             }
         };
         if has_reply {

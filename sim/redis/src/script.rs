@@ -128,13 +128,14 @@ pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply
     if program.flags.is_some() {
         admit(node, session, flags, read_only)?;
     }
+    let keeps_to_slot =
+        program.flags.is_some() && !flags.intersects(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
     let script = ScriptRun {
         read_only: read_only || flags.intersects(ScriptFlags::NO_WRITES),
         allow_oom: flags.intersects(ScriptFlags::ALLOW_OOM),
         wrote: false,
-        keeps_to_slot: program.flags.is_some()
-            && !flags.intersects(ScriptFlags::ALLOW_CROSS_SLOT_KEYS),
-        slot: words.0.first().map(|key| of_key(key)),
+        keeps_to_slot,
+        slot: words.0.first().filter(|_| keeps_to_slot).map(|key| of_key(key)),
     };
     let mut inner = Session {
         id: session.id,

@@ -289,7 +289,7 @@ impl Client {
         line.node.stream.tag(tag);
         // Set before the write: once a byte may have left, the outcome of the request is unknown.
         *sent = true;
-        line.write(command, args).await?;
+        line.node.send(&words).await?;
         host.mark(message(Leg::Sent)).await;
         if !keys.is_empty() {
             host.record(Event::Names { request, keys });
@@ -414,11 +414,5 @@ impl Connection {
             Poll::Ready(Pin::new(&mut *stream).poll_read(cx, &mut buffer).is_pending())
         });
         quiet.await.then_some(self)
-    }
-
-    async fn write(&mut self, command: &'static str, args: &[&[u8]]) -> io::Result<()> {
-        let words: Vec<&[u8]> =
-            std::iter::once(command.as_bytes()).chain(args.iter().copied()).collect();
-        self.node.send(&words).await
     }
 }
