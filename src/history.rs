@@ -106,6 +106,9 @@ pub struct Op {
     pub kind: OpKind,
     /// The result.
     pub outcome: Outcome,
+    /// Whether it acquires the lock in shared mode.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub shared: bool,
 }
 
 impl Op {

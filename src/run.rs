@@ -281,7 +281,8 @@ impl Environment for Simulated {
 
 impl Simulated {
     fn of(lab: &Lab, plan: &Plan) -> Simulated {
-        Simulated { reports_members: lab.promise(plan).holders > 1 }
+        let reports_members = lab.promise(plan).holders > 1 || lab.algorithm(plan).shares;
+        Simulated { reports_members }
     }
 }
 
@@ -336,6 +337,7 @@ fn live(
         config: plan.lock.clone(),
         nodes: contacted_nodes(plan, algorithm),
         holders: lab.promise(plan).holders,
+        shares: algorithm.shares,
         recorder: recorder.clone(),
         stop: Rc::clone(&stop),
         pulse: running.pulse(),

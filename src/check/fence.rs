@@ -75,15 +75,19 @@ impl<'a> Largest<'a> {
 fn given_back_at(case: &Case, grant: &Numbered) -> Option<Moment> {
     let released = case.releases(grant.op).filter(|op| op.outcome == Outcome::Released);
     let released = released.filter_map(|op| op.ret).map(Moment::from).min();
-    released.filter(|_| case.terms.holders == 1)
+    released.filter(|_| !case.can_overlap())
 }
 
 fn is_covered(case: &Case, grant: &Numbered) -> bool {
     case.tenure(grant.op).is_some_and(|tenure| tenure.covers(grant.ret))
 }
 
+/// A grant with a number. Holders in shared mode may have the same number.
 fn numbered(op: &Op) -> Option<Numbered> {
     let Outcome::Granted { fence: Some(fence), .. } = op.outcome else { return None };
+    if op.shared {
+        return None;
+    }
     Some(Numbered { op: op.id, call: op.call.into(), ret: op.ret?.into(), fence })
 }
 

@@ -28,7 +28,8 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     for touch in &case.lives.touches {
         let change = &case.history.keys[touch.change];
         let life = &case.lives.lives[touch.met];
-        let victim = case.owner_of(life);
+        // No caller relies on a member that an acquire without a grant left.
+        let victim = case.owner_of(life).filter(|owner| !case.by_member || case.is_granted(*owner));
         let (Some(by), Some(victim)) = (change.by, victim) else { continue };
         let Some(kind) = harm(case, change, (touch.met, victim)) else { continue };
         if !same_caller(case, by, victim) && !takes_over(case, change, victim) {

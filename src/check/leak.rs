@@ -33,8 +33,8 @@
 //!
 //! If several callers may hold the lock, each member of its key is judged as a key. It kept an
 //! acquire out only if the lock would not have been full without the members that were left. Its
-//! value bounds it for a lease from its last change on, and if an acquire removes it in the end. If
-//! the key has no members, or the lock queries several nodes, nothing is judged.
+//! value bounds it for a lease from its last change on, and if an acquire removes it in the end.
+//! Without members, with several queried nodes or with a shared mode nothing is judged.
 //!
 //! Only acquires of other callers count, and those of the owner after its release had reported that
 //! the key was removed.
@@ -71,7 +71,8 @@ use crate::reading::tries::{Met, tries};
 /// One violation for each set of acquires whose leftovers made an acquire fail, with
 /// the first acquire that failed.
 pub fn violations(case: &Case) -> Vec<Violation> {
-    let judges = case.has_owners() && (!case.by_member || case.terms.queries_one_node());
+    let counts = !case.shares && case.terms.queries_one_node();
+    let judges = case.has_owners() && (!case.by_member || counts);
     if !judges {
         return Vec::new();
     }

@@ -40,7 +40,7 @@ use crate::reading::tenure::Tenure;
 
 /// One violation for each key that was lost early in a tenure, unless the ledger excuses it.
 pub fn violations(case: &Case) -> Vec<Violation> {
-    if case.terms.holders != 1 {
+    if case.can_overlap() {
         return Vec::new();
     }
     let leaders = &Leaders::of(case.history);

@@ -73,7 +73,7 @@ struct Seated<'a> {
 /// their keys expires.
 pub fn nearest(case: &Case) -> Option<NearestMiss> {
     // Several holders may share a key, so its end does not let another caller in.
-    if case.terms.holders > 1 {
+    if case.can_overlap() {
         return None;
     }
     let last = last_writes(case);

@@ -1,5 +1,7 @@
 //! Double grants and stale holders: stretches in which more callers hold than the lock allows.
 //!
+//! Holders in shared mode may overlap each other: there are too many only if one is exclusive.
+//!
 //! A caller counts once for each of its tenures: nested grants are one tenure, permits are not.
 //! Stretches are maximal. A stretch is a double grant if more than the allowed number of holds are
 //! covered at some instant of it, or if one of its grants was dead on arrival while nothing else
@@ -79,6 +81,30 @@ fn edges(case: &Case) -> Vec<(Moment, Edge)> {
     edges
 }
 
+/// How many callers hold or are covered, and how many of them are exclusive.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    all: u32,
+    exclusive: u32,
+}
+
+impl Count {
+    /// Whether these are more than a lock for so many allows.
+    fn exceeds(self, holders: u32) -> bool {
+        self.all > holders && self.exclusive > 0
+    }
+
+    fn add(&mut self, counts: bool, shared: bool) {
+        self.all += u32::from(counts);
+        self.exclusive += u32::from(counts && !shared);
+    }
+
+    fn remove(&mut self, counts: bool, shared: bool) {
+        self.all -= u32::from(counts);
+        self.exclusive -= u32::from(counts && !shared);
+    }
+}
+
 /// Walks through the edges in order and records the stretches with too many holders.
 struct Sweep<'a> {
     case: &'a Case<'a>,
@@ -86,8 +112,8 @@ struct Sweep<'a> {
     held: Vec<(u32, u32)>,
     /// The tenure of each hold.
     tenures: Vec<usize>,
-    holders: u32,
-    covered: u32,
+    holders: Count,
+    covered: Count,
     active: Vec<usize>,
     now: Moment,
     open: Option<Overlap>,
@@ -104,8 +130,8 @@ impl<'a> Sweep<'a> {
             case,
             held: vec![(0, 0); case.tenures.len()],
             tenures,
-            holders: 0,
-            covered: 0,
+            holders: Count::default(),
+            covered: Count::default(),
             active: Vec::new(),
             now: Moment::default(),
             open: None,
@@ -118,7 +144,7 @@ impl<'a> Sweep<'a> {
         if moment == self.now {
             return;
         }
-        if self.holders <= self.case.terms.holders {
+        if !self.holders.exceeds(self.case.terms.holders) {
             let holds = &self.case.holds;
             let is_probed = |open: &Overlap| {
                 let mut inside = open.holds.iter().map(|index| &holds[*index]);
@@ -130,7 +156,7 @@ impl<'a> Sweep<'a> {
             let counts = |open: &Overlap| open.from.at < open.to.at || is_probed(open);
             self.found.extend(self.open.take().filter(counts));
         } else {
-            let covered = self.covered > self.case.terms.holders;
+            let covered = self.covered.exceeds(self.case.terms.holders);
             let from = self.now;
             let open = self.open.get_or_insert_with(|| Overlap {
                 from,
@@ -156,25 +182,26 @@ impl<'a> Sweep<'a> {
         | Edge::EndOfHold(index)
         | Edge::StartOfCover(index)
         | Edge::EndOfCover(index)) = edge;
+        let shared = self.case.tenures[self.tenures[index]].whole.shared;
         let (holds, covers) = &mut self.held[self.tenures[index]];
         match edge {
             Edge::StartOfHold(_) => {
                 *holds += 1;
-                self.holders += u32::from(*holds == 1);
+                self.holders.add(*holds == 1, shared);
                 self.active.push(index);
             }
             Edge::EndOfHold(_) => {
                 *holds -= 1;
-                self.holders -= u32::from(*holds == 0);
+                self.holders.remove(*holds == 0, shared);
                 self.active.retain(|active| *active != index);
             }
             Edge::StartOfCover(_) => {
                 *covers += 1;
-                self.covered += u32::from(*covers == 1);
+                self.covered.add(*covers == 1, shared);
             }
             Edge::EndOfCover(_) => {
                 *covers -= 1;
-                self.covered -= u32::from(*covers == 0);
+                self.covered.remove(*covers == 0, shared);
             }
         }
     }

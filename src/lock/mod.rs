@@ -42,6 +42,11 @@ pub mod token;
 pub trait Lock {
     /// Acquires the lock once, with the algorithm's own number of tries.
     async fn acquire(&mut self) -> Acquired;
+    /// Acquires the lock in shared mode: holders in this mode may overlap each other, but no
+    /// exclusive one. Only called if the lock [shares](algorithm::Algorithm::shares).
+    async fn acquire_shared(&mut self) -> Acquired {
+        self.acquire().await
+    }
     /// Extends a grant by the lock's time to live.
     async fn extend(&mut self, grant: &Grant) -> Extended;
     /// Releases a grant, which may be one that an unknown acquire left.

@@ -28,6 +28,8 @@ pub struct Reading<'a> {
     pub by_member: bool,
     /// The maximum number of concurrent holders.
     holders: u32,
+    /// Whether callers acquire the lock in shared mode, too.
+    pub shares: bool,
     /// The tenure of each acquire that has one, by index.
     by_acquire: BTreeMap<OpId, usize>,
 }
@@ -59,13 +61,22 @@ impl<'a> Reading<'a> {
             by_acquire.extend(tenure.acquires.iter().map(|acquire| (*acquire, index)));
         }
         let is_member = |key: &Key| key.of.as_deref() == Some(lock_key);
-        let by_member = holders > 1 && history.keys.iter().any(is_member);
-        let lives = Lives::default();
-        let mut reading = Reading { index, holds, tenures, lives, by_member, holders, by_acquire };
+        let shares = history.ops.iter().any(|op| op.shared);
+        let by_member = (holders > 1 || shares) && history.keys.iter().any(is_member);
+        let mut reading = Reading {
+            index,
+            holds,
+            tenures,
+            lives: Lives::default(),
+            by_member,
+            holders,
+            shares,
+            by_acquire,
+        };
         // The lives come last: whether a key is taken over depends on the tenures.
         let is_own = |key: &Key| reading.is_of_lock(key);
         reading.lives = Lives::of(history, is_own, |creator, change| {
-            holders == 1 && reading.takes_over(creator, change)
+            holders == 1 && !shares && reading.takes_over(creator, change)
         });
         reading
     }
@@ -82,7 +93,13 @@ impl<'a> Reading<'a> {
     /// Whether each life has one owner, which shows who may change it: one caller holds the lock,
     /// or each holder has a member of its own.
     pub fn has_owners(&self) -> bool {
-        self.holders == 1 || self.by_member
+        !self.can_overlap() || self.by_member
+    }
+
+    /// Whether two callers may hold the lock at once: in shared mode, or because it has several
+    /// holders.
+    pub fn can_overlap(&self) -> bool {
+        self.holders > 1 || self.shares
     }
 
     /// Whether a change is one of this key, or of this member.

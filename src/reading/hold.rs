@@ -26,6 +26,8 @@ pub struct Hold {
     pub covered: Vec<(Moment, Moment)>,
     /// Whether the caller is the liveness probe.
     pub by_probe: bool,
+    /// Whether it is one in shared mode.
+    pub shared: bool,
 }
 
 /// What ended a hold.
@@ -65,7 +67,8 @@ pub fn hold_of(index: &HistoryIndex, grant: OpId) -> Option<Hold> {
     let end = end.max(start);
     let covered = covered(index, &op.process, &terms(index, grant, start, *deadline), end);
     let owner = index.caller(grant);
-    Some(Hold { grant, owner, start, end, ended, covered, by_probe: op.process == PROBE })
+    let (by_probe, shared) = (op.process == PROBE, op.shared);
+    Some(Hold { grant, owner, start, end, ended, covered, by_probe, shared })
 }
 
 /// What ended a grant for its caller: an operation or a notice.

@@ -60,6 +60,17 @@ pub struct Held {
     pub grant: Grant,
     /// The operation that received it.
     pub acquire: OpId,
+    /// Whether it is one in shared mode.
+    pub shared: bool,
+}
+
+/// How a caller acquires the lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// Whether in shared mode.
+    pub shared: bool,
+    /// How long it waits at most, ns.
+    pub limit: Option<Nanos>,
 }
 
 /// The result of an acquire.
@@ -126,30 +137,25 @@ impl Caller {
     ///
     /// # Errors
     /// If the lock ends the process.
-    pub async fn acquire(&mut self) -> Result<Taken, Finished> {
-        self.acquire_within(None).await
-    }
-
-    /// Acquires the lock, and waits at most `limit` ns, if given.
-    ///
-    /// # Errors
-    /// As [`Caller::acquire`].
-    pub async fn acquire_within(&mut self, limit: Option<Nanos>) -> Result<Taken, Finished> {
-        let call = self.desk.begin(OpKind::Acquire).await;
+    pub async fn acquire(&mut self, wish: Wish) -> Result<Taken, Finished> {
+        let Wish { shared, limit } = wish;
+        let call = self.desk.begin_acquire(shared).await;
         self.desk.is_acquiring.set(true);
         // If the caller gave up its last acquire, that was never compared with a grant and may have
         // left tokens.
         self.desk.announced.borrow_mut().clear();
+        let host = self.desk.host.clone();
+        let work = self.invoke(|lock| match shared {
+            true => lock.acquire_shared(),
+            false => lock.acquire(),
+        });
         let acquired = match limit {
-            None => Some(self.invoke(|lock| lock.acquire()).await),
-            Some(limit) => {
-                let host = self.desk.host.clone();
-                host.timeout(limit, self.invoke(|lock| lock.acquire())).await
-            }
+            None => Some(work.await),
+            Some(limit) => host.timeout(limit, work).await,
         };
         self.desk.is_acquiring.set(false);
         let (outcome, taken) = match acquired {
-            Some(Ok(acquired)) => self.desk.take(call.op, acquired),
+            Some(Ok(acquired)) => self.desk.take((call.op, shared), acquired),
             Some(Err(ended)) => return self.desk.fail(call, ended),
             None => (Outcome::Unknown, Taken::GivenUp),
         };
@@ -221,6 +227,16 @@ impl Drop for Caller {
 }
 
 impl CallerDesk {
+    async fn begin_acquire(&self, shared: bool) -> Call {
+        let call = self.recorder.open(&self.host, &self.name, &self.key, OpKind::Acquire);
+        if shared {
+            self.recorder.share(call.op);
+        }
+        self.host.struck().await;
+        self.call.set(call);
+        call
+    }
+
     async fn begin(&self, kind: OpKind) -> Call {
         let call = self.recorder.call(&self.host, &self.name, &self.key, kind).await;
         self.call.set(call);
@@ -233,8 +249,8 @@ impl CallerDesk {
         Err(ended)
     }
 
-    fn take(&self, acquire: OpId, acquired: Acquired) -> (Outcome, Taken) {
-        let held = |grant: &Grant| Held { grant: grant.clone(), acquire };
+    fn take(&self, (acquire, shared): (OpId, bool), acquired: Acquired) -> (Outcome, Taken) {
+        let held = |grant: &Grant| Held { grant: grant.clone(), acquire, shared };
         match acquired {
             Acquired::Granted(grant) => {
                 self.give(&grant, acquire);

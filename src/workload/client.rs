@@ -10,7 +10,7 @@ use lockstorm_platform::time::{MILLISECOND, Nanos};
 use crate::history::RESOURCE;
 use crate::lock::{client, lease, token};
 use crate::plan::WorkloadKind;
-use crate::workload::caller::{Caller, Held, Taken};
+use crate::workload::caller::{Caller, Held, Taken, Wish};
 use crate::workload::guard::Finished;
 use crate::workload::round::Round;
 use crate::workload::{Job, append_log, counter, stock};
@@ -46,8 +46,10 @@ async fn rounds(caller: &mut Caller, job: &Job) -> Result<(), Finished> {
 /// Acquires until the lock is granted; `None` once the workload is to stop. A client that checks
 /// deadlines releases a grant that is already over when it arrives.
 async fn take(caller: &mut Caller, job: &Job) -> Result<Option<Held>, Finished> {
+    // Drawn once: a client that draws again after each refusal would end as a reader.
+    let wish = Wish { shared: job.shares && is_reader(caller), limit: None };
     while !job.stop.get() {
-        match caller.acquire().await? {
+        match caller.acquire(wish).await? {
             Taken::Granted(held) if is_too_late(caller, &held, job) => {
                 caller.release(&held).await?;
             }
@@ -58,6 +60,13 @@ async fn take(caller: &mut Caller, job: &Job) -> Result<Option<Held>, Finished> 
         wait(caller, job.workload.retry).await;
     }
     Ok(None)
+}
+
+/// Whether a caller only reads in its next round: every other time, as drawn for its last
+/// operation.
+fn is_reader(caller: &Caller) -> bool {
+    let ordinal = token::ordinal(caller.last_call(), 1);
+    below(caller.host().draw(Purpose::Workload, ordinal), 2) == 0
 }
 
 fn is_too_late(caller: &Caller, held: &Held, job: &Job) -> bool {

@@ -55,6 +55,8 @@ pub struct Job {
     pub nodes: Vec<String>,
     /// How many callers may hold the lock at once.
     pub holders: u32,
+    /// Whether callers acquire the lock in either mode.
+    pub shares: bool,
     /// Where operations are recorded.
     pub recorder: Recorder,
     /// Set when the workload is to stop.

@@ -5,7 +5,7 @@ use lockstorm_platform::time::Nanos;
 
 use crate::history::PROBE_MARGIN;
 use crate::workload::Job;
-use crate::workload::caller::{Caller, Taken};
+use crate::workload::caller::{Caller, Taken, Wish};
 use crate::workload::client::wait;
 use crate::workload::guard::Finished;
 
@@ -22,7 +22,7 @@ pub async fn run(host: Host, job: Job) {
 
 async fn attempt(caller: &mut Caller, job: &Job) -> Result<(), Finished> {
     loop {
-        match caller.acquire().await? {
+        match caller.acquire(Wish::default()).await? {
             Taken::Granted(held) => return caller.release(&held).await.map(drop),
             Taken::Unknown(held) => drop(caller.release(&held).await?),
             Taken::Refused | Taken::GivenUp => {}

@@ -60,6 +60,11 @@ impl Recorder {
         op.outcome = Outcome::Lost;
     }
 
+    /// Records that an acquire is one in shared mode.
+    pub fn share(&self, op: OpId) {
+        self.0.borrow_mut().at(op).shared = true;
+    }
+
     /// Records an access on which the resource has decided.
     pub fn access(&self, access: Access) {
         self.0.borrow_mut().accesses.push(access);
@@ -87,7 +92,8 @@ impl Recording {
         let call = host.record(Event::Outcome { op: id, what: kind.invocation_word() });
         let (caller, object) = (caller.to_owned(), object.to_owned());
         let outcome = Outcome::Pending;
-        self.ops.push(Op { id, process, caller, object, call, ret: None, kind, outcome });
+        let (ret, shared) = (None, false);
+        self.ops.push(Op { id, process, caller, object, call, ret, kind, outcome, shared });
         Call { op: id, nth }
     }
 

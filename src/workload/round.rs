@@ -10,7 +10,7 @@ use crate::lock::client::answer::{self, Answer, Said};
 use crate::lock::{Call, Extended, lease};
 use crate::plan::extend::{Extend, Rhythm};
 use crate::plan::{FenceOn, Workload};
-use crate::workload::caller::{Caller, Held, Taken};
+use crate::workload::caller::{Caller, Held, Taken, Wish};
 use crate::workload::guard::Finished;
 use crate::workload::resource::{NONE, REFUSED};
 use crate::workload::{Job, reentry};
@@ -57,14 +57,21 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Writes `value` in place of the value that was `read`.
+    /// Writes `value` in place of the value that was `read`, unless the caller holds the lock in
+    /// shared mode.
     pub async fn write(&mut self, value: i64, read: i64) {
+        if self.held.shared {
+            return;
+        }
         let kind = OpKind::Write { grant: Some(self.held.acquire), value };
         self.access("WRITE", kind, &[value, read]).await;
     }
 
-    /// Appends an entry to the resource's log.
+    /// Appends an entry to the resource's log, unless the caller holds the lock in shared mode.
     pub async fn append(&mut self) {
+        if self.held.shared {
+            return;
+        }
         let kind = OpKind::Append { grant: Some(self.held.acquire) };
         self.access("APPEND", kind, &[]).await;
     }
@@ -91,7 +98,8 @@ impl<'a> Round<'a> {
     /// for itself, the limit ends that wait.
     async fn reenter(&mut self) -> Result<Option<Held>, Finished> {
         let limit = reentry(&self.job.workload, self.job.config.ttl);
-        match self.caller.acquire_within(Some(limit)).await? {
+        let wish = Wish { shared: self.held.shared, limit: Some(limit) };
+        match self.caller.acquire(wish).await? {
             Taken::Granted(inner) => return Ok(Some(inner)),
             Taken::Unknown(inner) => drop(self.caller.release(&inner).await?),
             Taken::Refused | Taken::GivenUp => {}

@@ -138,6 +138,7 @@ impl Run {
             config: self.config,
             nodes: (1..=self.nodes).map(|n| format!("n{n}")).collect(),
             holders: 1,
+            shares: false,
             recorder: recorder.clone(),
             stop: Rc::clone(&stop),
             pulse: Default::default(),

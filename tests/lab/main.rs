@@ -33,6 +33,7 @@ mod reentry;
 mod refusals;
 mod scenarios;
 mod semaphore;
+mod sharing;
 mod story;
 mod true_stories;
 mod wire;

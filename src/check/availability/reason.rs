@@ -281,7 +281,7 @@ fn on_node<'c, 'a>(
 fn whose(case: &Case, waited: &BTreeSet<OpId>, key: &KeyLife, at: Moment) -> Reason {
     let owner = key.by.and_then(|by| case.op(case.owner(by)?));
     // Several holders may share one key, so its owner is not known.
-    if case.terms.holders > 1 {
+    if case.can_overlap() {
         return Reason::Waiting;
     }
     let Some(owner) = owner else { return Reason::Unowned };

@@ -100,7 +100,8 @@ impl SequentialModel for LockModel {
 /// The actions on the lock.
 pub fn lock_items(case: &Case) -> Vec<Item<LockAction>> {
     let mut items = Vec::new();
-    for op in case.acquires() {
+    // What holds the lock in shared mode is left out: that never makes it harder to find an order.
+    for op in case.acquires().filter(|op| !op.shared) {
         let proof = proven_by(case, op);
         let ret = proof.and_then(|proof| proof.ret).map_or(Moment::NEVER, Moment::from);
         if let Some(outer) = nested_in(case, op) {

@@ -22,7 +22,7 @@ use crate::reading::moment::Moment;
 
 /// How the second grant of an overlap became possible.
 pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
-    if witness.finding.promise.holders > 1 {
+    if witness.reading.can_overlap() {
         return of_several(witness, violation);
     }
     let (first, second) = pair(witness, violation)?;
@@ -40,7 +40,9 @@ fn of_several(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism>
         let at = Moment::from(last.from);
         let there =
             witness.tenures.iter().filter(|hold| hold.from <= last.from && covers(hold, at));
-        there.count() > witness.finding.promise.holders as usize
+        let there: Vec<_> = there.collect();
+        let is_exclusive = there.iter().any(|hold| !hold.grant.shared);
+        there.len() > witness.finding.promise.holders as usize && is_exclusive
     };
     let mut double = witness.tenures.iter().filter(|_| violation.kind == Kind::DoubleGrant);
     let last = double.find(is_one_too_many).or_else(|| {

@@ -42,6 +42,9 @@ pub struct Algorithm {
     pub renews: bool,
     /// Whether its grants carry an increasing number.
     pub fences: bool,
+    /// Whether it has a shared mode, as the lock of readers and a writer: callers then acquire it
+    /// in either mode. A shared holder only reads.
+    pub shares: bool,
     /// Whether a grant waits until replicas have acknowledged it: it reads `acks`, `ack_timeout`,
     /// `fsync` and `wait`.
     pub waits_for_replicas: bool,
@@ -72,6 +75,7 @@ impl Algorithm {
             queries_all: false,
             renews: false,
             fences: false,
+            shares: false,
             waits_for_replicas: false,
             waits_for_turn: false,
             runs_tokio: false,

@@ -169,7 +169,7 @@ fn moves_the_end(table: &Table, index: usize) -> bool {
 /// that the key had was told of its grant and is not covered, or was never granted.
 fn takes_over(table: &Table, born: usize, index: usize) -> bool {
     let key = &table.history.keys[index];
-    if key.change != KeyChange::Changed || table.terms.holders > 1 {
+    if key.change != KeyChange::Changed || table.may_meet() {
         return false;
     }
     let Some(by) = key.by.map(|by| table.op(by)) else { return false };
@@ -224,7 +224,7 @@ pub fn stays(table: &Table, born: usize, index: usize) -> bool {
 /// Kind, harming operation and harmed acquire of each foreign command. With several holders, those
 /// of each member on its own.
 pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
-    if table.terms.holders == 1 {
+    if !table.may_meet() {
         return foreign_of(table);
     }
     let members = table.members();
@@ -240,7 +240,9 @@ fn foreign_of(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
     let harms = own.filter_map(|index| {
         let born = alive_before(table, &keys[index].node, index)?;
         let (by, victim) = (keys[index].by?, owner_of(table, creator(table, born)?)?);
-        let foreign = table.op(by).caller != table.op(victim).caller;
+        let was_granted = matches!(table.op(victim).outcome, Outcome::Granted { .. });
+        let foreign = table.op(by).caller != table.op(victim).caller
+            && (table.member.is_none() || was_granted);
         // A key on which no caller relies any more may be taken.
         let free = relies_no_more(table, table.began(victim), point(keys[index].at));
         let entered = |acquire: u32| {
@@ -300,7 +302,7 @@ pub fn tenure_of(table: &Table, born: usize) -> Option<u32> {
 
 /// Sets of acquires that left keys behind, with the first acquire that failed because of them.
 pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
-    if table.terms.holders != 1 {
+    if table.may_meet() {
         return member_leaks(table);
     }
     let mut found = BTreeMap::new();
@@ -332,6 +334,9 @@ pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
 /// were too few others.
 fn member_leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
     let mut found = BTreeMap::new();
+    if table.history.ops.iter().any(|op| op.shared) {
+        return found;
+    }
     let members = table.members();
     let members =
         members.iter().map(|(name, history)| Table::of_member(history, table.terms, name));
@@ -907,7 +912,7 @@ fn tried_to_free(table: &Table, born: usize, owner: u32, releases: &[u32]) -> bo
 /// members, those of each member on its own.
 pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
     let members = table.members();
-    if table.terms.holders == 1 || members.is_empty() {
+    if !table.may_meet() || members.is_empty() {
         return renewals_of(table);
     }
     let mut found: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();

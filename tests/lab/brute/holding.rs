@@ -24,9 +24,12 @@ pub fn overlaps(table: &Table) -> Vec<Found> {
         let covered = holding.iter().copied().filter(|op| table.covers(op, at));
         let limit = table.terms.holders as usize;
         let dead = holding.iter().any(|op| dead_on_arrival(table, op));
-        let double = tenures(table, covered).len() > limit || dead;
+        let exceeds = |began: &BTreeSet<u32>| {
+            began.len() > limit && began.iter().any(|id| !table.op(*id).shared)
+        };
+        let double = exceeds(&tenures(table, covered)) || dead;
         let began = tenures(table, holding.iter().copied());
-        if began.len() <= limit {
+        if !exceeds(&began) {
             if open {
                 found.last_mut().expect("one is open").3 = at.0;
                 spans.last_mut().expect("one is open").1 = at;
@@ -114,7 +117,8 @@ pub fn fence(grant: &Op) -> Option<u64> {
 /// Grants whose number is not larger than that of an earlier grant, or of one that was released
 /// before they were covered, or is shared with another tenure.
 pub fn fence_regresses(table: &Table) -> Vec<u32> {
-    let grants = table.grants().into_iter().filter(|op| fence(op).is_some()).collect::<Vec<_>>();
+    let numbered = |op: &&Op| fence(op).is_some() && !op.shared;
+    let grants = table.grants().into_iter().filter(numbered).collect::<Vec<_>>();
     let wrong = grants.iter().filter(|later| {
         grants.iter().any(|other| {
             let before = stamp(other.ret.expect("granted")) < stamp(later.call);
@@ -131,7 +135,7 @@ pub fn fence_regresses(table: &Table) -> Vec<u32> {
                     && op.outcome == Outcome::Released
                     && returned.is_some()
             });
-            let outdone = table.terms.holders == 1 && apart && covered && given_back;
+            let outdone = !table.may_meet() && apart && covered && given_back;
             let less = fence(later) < fence(other);
             other.id != later.id && (less && (before || outdone) || same && apart)
         })

@@ -25,7 +25,7 @@ struct Life {
 
 /// Grants whose key was lost early, with the change that ended the decisive one.
 pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
-    if table.terms.holders != 1 {
+    if table.may_meet() {
         return Vec::new();
     }
     let lives = lives(table);

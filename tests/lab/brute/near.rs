@@ -15,7 +15,7 @@ use crate::brute::table::{Point, Table, point, stamp};
 /// point, if it is so at the write. With one queried node, only the nodes that had a key count, and
 /// of them the one that came up last.
 pub fn nearest_miss(table: &Table) -> Option<i64> {
-    if table.terms.holders > 1 {
+    if table.may_meet() {
         return None;
     }
     let queried = table.history.requests.iter();

@@ -102,6 +102,9 @@ fn happening(op: &Op, must: bool, deed: Deed) -> Happening {
 fn lock_happening(table: &Table, op: &Op) -> Option<Happening> {
     let one_node = table.terms.site.queried == 1;
     let vague = matches!(op.outcome, Outcome::Unknown | Outcome::Pending);
+    if table.op(block(op)).shared {
+        return None;
+    }
     let (must, deed) = match op.kind {
         OpKind::Acquire => {
             let granted = matches!(op.outcome, Outcome::Granted { .. });

@@ -98,7 +98,11 @@ fn history_of(seed: u64, taste: Taste, again: bool) -> (History, Terms) {
         maker.history.end.at += 5 * SECOND + maker.dice.below(12) * MILLISECOND;
     }
     let terms = terms(&mut maker.dice);
-    if terms.holders > 1 && !maker.dice.one_in(3) {
+    let shares = maker.dice.one_in(5);
+    if shares {
+        maker.share();
+    }
+    if (terms.holders > 1 || shares) && !maker.dice.one_in(3) {
         maker.name_members();
     }
     (maker.history, terms)
@@ -216,6 +220,7 @@ impl Maker {
             ret: is_loss.then_some(call),
             kind,
             outcome: if is_loss { Outcome::Lost } else { Outcome::Pending },
+            shared: false,
         });
         if !is_loss {
             self.pending[caller] = Some(id);
@@ -350,6 +355,14 @@ impl Maker {
         }
         let (node, of, unacknowledged) = (node.into(), None, false);
         self.history.keys.push(Key { node, key, of, at, change, until_ms, by, unacknowledged });
+    }
+
+    /// Makes about half of the acquires those in shared mode.
+    fn share(&mut self) {
+        let acquires = self.history.ops.iter_mut().filter(|op| op.kind == OpKind::Acquire);
+        for op in acquires {
+            op.shared = self.dice.one_in(2);
+        }
     }
 
     /// Makes the changes of keys those of members of the lock's key, named by the tokens of grants.

@@ -37,6 +37,11 @@ impl<'a> Table<'a> {
         table
     }
 
+    /// Whether two callers may hold the lock at once.
+    pub fn may_meet(&self) -> bool {
+        self.terms.holders > 1 || self.history.ops.iter().any(|op| op.shared)
+    }
+
     /// A history for each member of the lock's key, in which the member is that key.
     pub fn members(&self) -> Vec<(String, History)> {
         let is_member = |key: &&Key| key.of.as_deref() == Some(&self.terms.lock_key);

@@ -288,6 +288,7 @@ impl StoryParser {
             ret,
             kind,
             outcome: outcome(rest)?,
+            shared: rest.contains(&"shared"),
         });
         Some(())
     }
