@@ -281,8 +281,7 @@ impl Environment for Simulated {
 
 impl Simulated {
     fn of(lab: &Lab, plan: &Plan) -> Simulated {
-        let reports_members = lab.promise(plan).holders > 1 || lab.algorithm(plan).shares;
-        Simulated { reports_members }
+        Simulated { reports_members: lab.promise(plan).holders > 1 || lab.algorithm(plan).shares }
     }
 }
 
@@ -329,8 +328,7 @@ fn live(
 ) -> Lived {
     let algorithm = lab.algorithm(plan);
     let running = lab.progress.enter(plan);
-    let recorder = Recorder::default();
-    let stop = Rc::new(Cell::new(false));
+    let (recorder, stop) = (Recorder::default(), Rc::new(Cell::new(false)));
     let job = Job {
         workload: plan.workload.clone(),
         lock: Rc::new(algorithm.build),
