@@ -1,7 +1,5 @@
 //! `merge`: joins the logs of a campaign, and reports what all of them found as a hunt does.
 
-use lockstorm_world::engine::kind::EngineKind;
-
 use crate::cli::args::MergeArguments;
 use crate::cli::hunting::{Told, tell};
 use crate::cli::{act, clock, kept, progress};
@@ -121,7 +119,7 @@ fn hunt(campaign: &Campaign) -> Result<Hunt, Refusal> {
     }
     let lab = match settings.engine {
         #[cfg(feature = "turmoil")]
-        EngineKind::Turmoil => Lab::turmoil(),
+        lockstorm_world::engine::kind::EngineKind::Turmoil => Lab::turmoil(),
         _ => Lab::default(),
     };
     Ok(settings.hunt(act::watched(lab)))
