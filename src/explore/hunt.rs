@@ -1,7 +1,7 @@
-//! The search for a violation: each seed draws a plan, and plans are run until one is violated.
+//! The search for violations: each seed draws a plan, and what the plans violate is grouped.
 //!
-//! The result does not depend on how many runs are parallel: it is the violation of the smallest
-//! seed.
+//! The result does not depend on how many runs are parallel. A search that stops at the first
+//! violation reports that of the smallest seed.
 
 use std::fmt;
 use std::ops::RangeInclusive;

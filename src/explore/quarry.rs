@@ -173,9 +173,7 @@ fn can_strike(base: &Plan, word: &str) -> Result<(), Refusal> {
         return Err(Refusal::new(format!("there is no fault '{word}'"), one_of(word, &known)));
     };
     let Some(lack) = lack(&base.topology, row) else { return Ok(()) };
-    let other =
-        if lack.is_of_disk() { "--persistence aof-always" } else { "--topology replicated" };
-    Err(Refusal::new(lack.refusal(word), format!("remove it, or use {other}")))
+    Err(Refusal::new(lack.refusal(word), format!("remove it, or use {}", lack.option())))
 }
 
 #[cfg(test)]

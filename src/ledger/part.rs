@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::fault::{Anchor, Fault, Pattern};
+use lockstorm_platform::fault::{Anchor, Fault};
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos};
 use serde::{Deserialize, Serialize};
@@ -332,6 +332,5 @@ fn take_out(whole: &Plan, plan: &mut Plan, part: Part) {
 
 /// Whether a fault is anchored to a fault among these parts.
 fn waits_for(fault: &Fault, out: &BTreeSet<Part>) -> bool {
-    let Anchor::After { event: Pattern::Fault { id, .. }, .. } = fault.anchor else { return false };
-    out.contains(&Part::Fault(id))
+    fault.anchor.other_fault().is_some_and(|id| out.contains(&Part::Fault(id)))
 }

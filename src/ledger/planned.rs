@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::network::{MAX_LOSS_DELAY, max_outage_delay};
 use lockstorm_platform::time::Nanos;
 
@@ -237,10 +237,7 @@ fn relative_drift(plan: &Plan) -> u64 {
 pub fn keep_within(plan: &mut Plan, promise: &Promise) {
     let all = std::mem::take(&mut plan.faults);
     for fault in all {
-        let waits_for = match fault.anchor {
-            Anchor::After { event: Pattern::Fault { id, .. }, .. } => Some(id),
-            _ => None,
-        };
+        let waits_for = fault.anchor.other_fault();
         let is_kept = |id| plan.faults.iter().any(|fault| fault.id == id);
         if waits_for.is_some_and(|id| !is_kept(id)) {
             continue;

@@ -269,10 +269,7 @@ fn other_fault(plan: &Plan, fault: &Fault, id: u32, edge: Edge, at: &str) -> Che
     let mut next = Some(id);
     for _ in 0..=plan.faults.len() {
         let Some(here) = next.and_then(find) else { return Ok(()) };
-        next = match &here.anchor {
-            Anchor::After { event: Pattern::Fault { id, .. }, .. } => Some(*id),
-            _ => None,
-        };
+        next = here.anchor.other_fault();
     }
     let what = format!("fault {} waits for itself", fault.id);
     refuse_if(true, &format!("{at}.id"), what, "let one of them wait for something else")

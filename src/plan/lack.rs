@@ -30,6 +30,11 @@ impl Lack {
         format!("'{word}' needs {need}")
     }
 
+    /// The option of a hunt, and of served nodes, that mends it.
+    pub fn option(self) -> &'static str {
+        if self.is_of_disk() { "--persistence aof-always" } else { "--topology replicated" }
+    }
+
     /// Whether other persistence mends it. Otherwise another kind of topology does.
     pub fn is_of_disk(self) -> bool {
         matches!(self, Lack::File | Lack::AppendOnlyFile)

@@ -232,10 +232,10 @@ fn side(hosts: &[String], plan: &Plan) -> Result<Vec<String>, String> {
 fn drop_orphans(setup: &mut Setup) {
     loop {
         let known: Vec<u32> = setup.faults.iter().map(|fault| fault.id).collect();
-        let orphan = setup.faults.iter().position(|fault| match &fault.anchor {
-            Anchor::After { event: Pattern::Fault { id, .. }, .. } => !known.contains(id),
-            _ => false,
-        });
+        let orphan = setup
+            .faults
+            .iter()
+            .position(|fault| fault.anchor.other_fault().is_some_and(|id| !known.contains(&id)));
         let Some(orphan) = orphan else { return };
         let fault = setup.faults.remove(orphan);
         let what = format!("fault {} of the scenario, {}", fault.id, fault.verb.word());
@@ -246,7 +246,5 @@ fn drop_orphans(setup: &mut Setup) {
 /// Refuses a verb that needs more than the topology offers.
 pub fn suits(topology: &Topology, verb: &Verb) -> Result<(), Refusal> {
     let Some(lack) = lack(topology, verb.row()) else { return Ok(()) };
-    let other =
-        if lack.is_of_disk() { "--persistence aof-always" } else { "--topology replicated" };
-    Err(Refusal::new(lack.refusal(verb.word()), format!("start with {other}")))
+    Err(Refusal::new(lack.refusal(verb.word()), format!("start with {}", lack.option())))
 }

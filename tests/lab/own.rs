@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::Kind;
 use lockstorm::explain::explanation::explain;
+use lockstorm::explain::finding::Finding;
 use lockstorm::explain::headline::headline;
 use lockstorm::explain::mechanism::by_kind::mechanism;
 use lockstorm::explain::witness::Witness;
@@ -233,12 +234,23 @@ fn an_extend_that_asks_nobody_is_found_by_clients_that_count_on_it() {
 }
 
 /// A lock whose lease stands in its key's value: the key itself never expires.
-struct Stamped(Client, Setting);
+struct Stamped {
+    client: Client,
+    setting: Setting,
+    /// The script of an acquire.
+    take_over: &'static str,
+}
 
-/// Its constructor.
-const STAMPED: Algorithm = Algorithm::lease("stamped", |setting| {
-    Box::new(Stamped(Client::new(setting.host.clone(), &setting.nodes[0]), setting))
-});
+impl Stamped {
+    fn boxed(setting: Setting, take_over: &'static str) -> Box<dyn Lock> {
+        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        Box::new(Stamped { client, setting, take_over })
+    }
+}
+
+/// Its leases are told by the node's clock.
+const STAMPED: Algorithm =
+    Algorithm::lease("stamped", |setting| Stamped::boxed(setting, TAKE_OVER));
 
 /// Takes the lock over if the lease in its value is over. KEYS: lock. ARGV: token, ms.
 const TAKE_OVER: &str = r#"
@@ -262,13 +274,14 @@ return 0"#;
 #[async_trait(?Send)]
 impl Lock for Stamped {
     async fn acquire(&mut self) -> Acquired {
-        let Setting { host, config, call, .. } = &self.1;
+        let Setting { host, config, call, .. } = &self.setting;
         let lease = LEASE.settle(config).lease(config);
         let (token, ttl) = (token::fresh(host, call.get(), 0), milliseconds(lease.ttl));
+        let now = milliseconds(host.now(Clock::Wall));
         let deadline = Some(lease.deadline(host, host.now(lease.clock)));
-        let (keys, args): ([&[u8]; 1], [&[u8]; 2]) =
-            ([config.key.as_bytes()], [token.as_bytes(), ttl.as_bytes()]);
-        let sent = self.0.eval(call.get(), SECOND, TAKE_OVER, &keys, &args);
+        let keys: [&[u8]; 1] = [config.key.as_bytes()];
+        let args: [&[u8]; 3] = [token.as_bytes(), ttl.as_bytes(), now.as_bytes()];
+        let sent = self.client.eval(call.get(), SECOND, self.take_over, &keys, &args);
         answer::acquired(&sent.await, Grant { token, deadline, depth: 1, ..Grant::default() })
     }
 
@@ -277,14 +290,14 @@ impl Lock for Stamped {
     }
 
     async fn release(&mut self, grant: &Grant) -> Released {
-        let (call, key) = (self.1.call.get(), self.1.config.key.as_bytes());
+        let (call, key) = (self.setting.call.get(), self.setting.config.key.as_bytes());
         let args: [&[u8]; 1] = [grant.token.as_bytes()];
-        answer::released(&self.0.eval(call, SECOND, GIVE_BACK, &[key], &args).await)
+        answer::released(&self.client.eval(call, SECOND, GIVE_BACK, &[key], &args).await)
     }
 }
 
-/// The verdict on an own lock in a scenario, and how it went wrong.
-fn why(lock: Algorithm, rest: &str) -> (String, String) {
+/// An own lock in a scenario.
+fn classified(lock: Algorithm, rest: &str) -> Finding {
     let text = format!(
         "name = \"own\"\nask = \"?\"\nexpect = {{ holds = true }}\n[lock]\n\
          algorithm = \"{}\"\nttl = \"10s\"\n{rest}",
@@ -292,7 +305,12 @@ fn why(lock: Algorithm, rest: &str) -> (String, String) {
     );
     let lab = Lab::default().with_lock(lock);
     let scenario = Scenario::parse_with(&lab.locks, "own.toml", &text).expect("a scenario");
-    let finding = examine::classified(&lab, &scenario.plan(1));
+    examine::classified(&lab, &scenario.plan(1))
+}
+
+/// The verdict on an own lock in a scenario, and how it went wrong.
+fn why(lock: Algorithm, rest: &str) -> (String, String) {
+    let finding = classified(lock, rest);
     let witness = Witness::of(&finding);
     let how = mechanism(&witness).expect("it is violated").sentence;
     (headline(&witness), how)
@@ -308,52 +326,21 @@ fn who_takes_over_a_lease_that_is_over_is_not_to_blame() {
     assert_eq!(how, "c1 was paused for 15 s, and its lease ran out.");
 }
 
-/// A lock like [`Stamped`] whose leases are told by the clocks of its callers.
-struct Dated(Client, Setting);
-
+/// A lock like [`STAMPED`] whose leases are told by the clocks of its callers.
 const fn dated(promise: fn(&LockConfig, Work) -> Promise) -> Algorithm {
-    let build = |setting: Setting| -> Box<dyn Lock> {
-        Box::new(Dated(Client::new(setting.host.clone(), &setting.nodes[0]), setting))
-    };
+    let build = |setting| Stamped::boxed(setting, TAKE_OVER_BY);
     Algorithm { promise, ..Algorithm::lease("dated", build) }
 }
 
-/// Takes the lock over if the lease in its value is over. KEYS: lock. ARGV: token, now in ms, until
-/// in ms.
+/// Takes the lock over if the lease in its value is over. KEYS: lock. ARGV: token, ms, now in ms.
 const TAKE_OVER_BY: &str = r#"
 local until_ms = string.match(redis.call("GET", KEYS[1]) or "0:", "^(%d+):")
-if tonumber(until_ms) > tonumber(ARGV[2]) then
+if tonumber(until_ms) > tonumber(ARGV[3]) then
     return 0
 end
 redis.call("DEL", KEYS[1])
-redis.call("SET", KEYS[1], ARGV[3] .. ":" .. ARGV[1])
+redis.call("SET", KEYS[1], string.format("%d:%s", ARGV[3] + ARGV[2], ARGV[1]))
 return 1"#;
-
-#[async_trait(?Send)]
-impl Lock for Dated {
-    async fn acquire(&mut self) -> Acquired {
-        let Setting { host, config, call, .. } = &self.1;
-        let lease = LEASE.settle(config).lease(config);
-        let now = host.now(Clock::Wall);
-        let (from, until) = (milliseconds(now), milliseconds(now + lease.ttl));
-        let token = token::fresh(host, call.get(), 0);
-        let deadline = Some(lease.deadline(host, host.now(lease.clock)));
-        let args: [&[u8]; 3] = [token.as_bytes(), from.as_bytes(), until.as_bytes()];
-        let keys: [&[u8]; 1] = [config.key.as_bytes()];
-        let sent = self.0.eval(call.get(), SECOND, TAKE_OVER_BY, &keys, &args);
-        answer::acquired(&sent.await, Grant { token, deadline, depth: 1, ..Grant::default() })
-    }
-
-    async fn extend(&mut self, _: &Grant) -> Extended {
-        Extended::Lost
-    }
-
-    async fn release(&mut self, grant: &Grant) -> Released {
-        let (call, key) = (self.1.call.get(), self.1.config.key.as_bytes());
-        let args: [&[u8]; 1] = [grant.token.as_bytes()];
-        answer::released(&self.0.eval(call, SECOND, GIVE_BACK, &[key], &args).await)
-    }
-}
 
 /// A lock that compares the clocks of its callers has to say so: otherwise it is its bug.
 #[test]
@@ -364,14 +351,11 @@ fn clocks_that_start_apart_break_the_assumption_of_a_lock_that_compares_them() {
         promise
     });
     let told = |lock, ahead| {
-        let text = format!(
-            "name = \"own\"\nask = \"?\"\nexpect = {{ holds = true }}\n[lock]\n\
-             algorithm = \"dated\"\nttl = \"10s\"\n[workload]\nkind = \"counter\"\n\
-             clients = 2\nhold = \"2s\"\n[clocks.c2]\nwall_offset = \"{ahead}\"\n"
+        let rest = format!(
+            "[workload]\nkind = \"counter\"\nclients = 2\nhold = \"2s\"\n[clocks.c2]\n\
+             wall_offset = \"{ahead}\"\n"
         );
-        let lab = Lab::default().with_lock(lock);
-        let scenario = Scenario::parse_with(&lab.locks, "own.toml", &text).expect("a scenario");
-        explain(&examine::classified(&lab, &scenario.plan(1))).assumptions.join(" ")
+        explain(&classified(lock, &rest)).assumptions.join(" ")
     };
     let broken = "all clocks are within 10.5 s of each other and of true time at the start: clocks \
                   with a wrong time (c2 +11 s); take this away, and nothing is violated.";

@@ -193,6 +193,16 @@ pub enum Anchor {
     },
 }
 
+impl Anchor {
+    /// The number of the fault for whose begin or end it waits.
+    pub fn other_fault(&self) -> Option<u32> {
+        match self {
+            Anchor::After { event: Pattern::Fault { id, .. }, .. } => Some(*id),
+            _ => None,
+        }
+    }
+}
+
 /// The events that an anchor waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
