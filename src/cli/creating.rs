@@ -127,7 +127,10 @@ opt-level = 2
 
 #[cfg(test)]
 mod tests {
-    use super::{LOCK, SCENARIO, manifest, named, type_of, valid};
+    use std::fs;
+    use std::io::ErrorKind;
+
+    use super::{LOCK, SCENARIO, create, manifest, named, type_of, valid};
 
     #[test]
     fn a_name_becomes_a_type_that_collides_with_nothing() {
@@ -150,5 +153,13 @@ mod tests {
             }
         }
         assert!(manifest("mine", "/a").parse::<toml::Table>().is_ok());
+    }
+
+    #[test]
+    fn a_folder_that_exists_is_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let refused = create(folder.path()).expect_err("a folder that exists").kind();
+        let entries = fs::read_dir(folder.path()).expect("the folder").count();
+        assert_eq!((refused, entries), (ErrorKind::AlreadyExists, 0));
     }
 }

@@ -70,6 +70,10 @@ impl Check {
             Check::Run(file) => Err(format!("there is no {file}")),
             Check::Test(test) => {
                 let (target, name) = self.test().ok_or(format!("'{test}' names no test"))?;
+                if target == "program" {
+                    // They start the program by its own name, and the copy's has another.
+                    return Err(format!("'{test}' would run the program without the mutant"));
+                }
                 let texts = texts(&sources(target, name));
                 let last = name.rsplit("::").next().unwrap_or(name);
                 let stands = last == "tests" || texts.contains(&format!("fn {last}()"));
