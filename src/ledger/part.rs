@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::history::History;
 use crate::ledger::overwork::{fit, overworked, works};
 use crate::plan::{Files, Persistence, Plan};
-use crate::promise::{Bounded, Promise};
+use crate::promise::Promise;
 use crate::workload::{finds_node, first_request, work};
 
 /// A whole fault, or an initial condition of the run.
@@ -112,9 +112,6 @@ pub fn parts_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     if plan.clocks.values().any(|clock| clock.rate_ppm != 0) {
         parts.push(Part::Clocks);
     }
-    if is_off(plan) && promise.assumes.iter().any(|it| it.what == Bounded::Skew) {
-        parts.push(Part::Offsets);
-    }
     if plan.links.loss_per_million > 0 {
         parts.push(Part::Loss);
     }
@@ -143,7 +140,7 @@ pub fn every_part_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     let forgets = topology.persistence != Persistence::AofAlways;
     let loses = |fault: &Fault| fault.verb.kills();
     let is_there = [
-        (Part::Offsets, is_off(plan) && !parts.contains(&Part::Offsets)),
+        (Part::Offsets, is_off(plan)),
         (Part::Jitter(links.latency.median()), links.latency.constant().is_none()),
         (Part::Links, !links.named.is_empty()),
         (Part::Latency, links.latency.median() > MAX_OF_ONE_SITE),
