@@ -214,7 +214,8 @@ pub struct Key {
     /// The key; of a member of a collection, the member.
     pub key: Name,
     /// The key of the collection of which it is a member: a field of a hash, a member of a set, an
-    /// element of a list. Recorded for the lock's key if several callers may hold the lock.
+    /// element of a list. Recorded for the lock's key if several callers may hold the lock, and for
+    /// the queue of its waiters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
     /// When.

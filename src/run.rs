@@ -7,6 +7,7 @@
 pub mod address;
 pub mod contacts;
 pub mod evidence;
+pub mod nodes;
 pub mod sentinels;
 
 use std::cell::Cell;
@@ -17,10 +18,8 @@ use std::rc::Rc;
 use lockstorm_platform::fault::HostNames;
 use lockstorm_platform::host::Host;
 use lockstorm_platform::rng::Chance;
-use lockstorm_platform::time::{Instant, MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{Instant, Nanos, SECOND};
 use lockstorm_platform::trace::{Digest, Entry, Trace};
-use lockstorm_redis::cluster::slots::SlotSet;
-use lockstorm_redis::cluster::{ClusterConfig, Member};
 use lockstorm_redis::node::NodeConfig;
 use lockstorm_redis::operator::operator;
 use lockstorm_redis::process::{sentinel, serve};
@@ -37,13 +36,14 @@ use crate::ledger::site::Site;
 use crate::lock::algorithm::Algorithm;
 use crate::lock::catalogue::Locks;
 use crate::lock::config::LockConfig;
-use crate::plan::{Plan, Shards, TopologyKind, WorkloadKind};
+use crate::plan::{Plan, WorkloadKind};
 use crate::promise::Promise;
 use crate::run::address::{
     client_address, node_address, probe_address, resource_address, sentinel_address,
 };
 use crate::run::contacts::{MASTER, contacted_nodes, masters};
 use crate::run::evidence::{Gathering, Step};
+use crate::run::nodes::node_config;
 use crate::run::sentinels::Surroundings;
 use crate::workload::progress::RunProgress;
 use crate::workload::recorder::Recorder;
@@ -211,6 +211,7 @@ impl Lab {
             },
             grants_without_faults: None,
             is_drawn: plan.is_drawn,
+            queue: promise.queue,
         }
     }
 
@@ -246,7 +247,8 @@ pub trait Environment {
 
 /// Fake nodes in a simulated world.
 struct Simulated {
-    /// Whether nodes record the members of collections: each holder of a semaphore may have one.
+    /// Whether nodes record the members of collections: each holder of a semaphore may have one,
+    /// and each waiter in a queue.
     reports_members: bool,
 }
 
@@ -281,7 +283,9 @@ impl Environment for Simulated {
 
 impl Simulated {
     fn of(lab: &Lab, plan: &Plan) -> Simulated {
-        Simulated { reports_members: lab.promise(plan).holders > 1 || lab.algorithm(plan).shares }
+        let promise = lab.promise(plan);
+        let has_members = promise.holders > 1 || promise.queue.is_some();
+        Simulated { reports_members: has_members || lab.algorithm(plan).shares }
     }
 }
 
@@ -290,7 +294,7 @@ impl Simulated {
 /// # Panics
 /// As [`Lab::run`].
 pub fn run_on(environment: &mut dyn Environment, lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
-    let mut gathering = Gathering::new(plan);
+    let mut gathering = Gathering::new(plan, lab.promise(plan).queue);
     let take = &mut |names: &HostNames, entries: &[Entry]| gathering.take(names, entries);
     let Lived { remains, healed, recorder } = live(environment, lab, plan, whole_trace, take);
     let evidence = gathering.end(&remains);
@@ -437,40 +441,6 @@ where
     R: Future<Output = ()> + 'static,
 {
     Rc::new(move |host| Box::pin(run(host)))
-}
-
-fn node_config(plan: &Plan, n: u32) -> NodeConfig {
-    let topology = &plan.topology;
-    let addresses: Vec<SocketAddrV4> = (1..=topology.nodes).map(node_address).collect();
-    NodeConfig {
-        replica_of: master_of(plan, n),
-        cluster: topology.shards.map(|shards| cluster_of(&shards, &addresses)),
-        ..topology.node(n)
-    }
-}
-
-/// The initial master of a node by configuration; `None` in a cluster, whose nodes determine it on
-/// their own.
-pub fn master_of(plan: &Plan, n: u32) -> Option<SocketAddrV4> {
-    let topology = &plan.topology;
-    let is_configured = topology.kind != TopologyKind::Cluster;
-    topology.master_of(n).filter(|_| is_configured).map(node_address)
-}
-
-/// The configuration of every node of a cluster with these node addresses.
-pub fn cluster_of(shards: &Shards, nodes: &[SocketAddrV4]) -> ClusterConfig {
-    let member = |(n, address): (u32, &SocketAddrV4)| {
-        let master = shards.master_of(n).map(|master| nodes[master as usize - 1]);
-        let slots = match master {
-            Some(_) => SlotSet::default(),
-            None => SlotSet::range(shards.slots_of(n)),
-        };
-        Member { address: *address, master, slots }
-    };
-    ClusterConfig {
-        members: (1..).zip(nodes).map(member).collect(),
-        node_timeout_ms: shards.node_timeout / MILLISECOND,
-    }
 }
 
 fn resource_host(plan: &Plan, job: &Job) -> HostSpec {

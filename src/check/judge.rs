@@ -10,7 +10,7 @@ use crate::check::terms::Terms;
 use crate::check::verdict::{Verdict, Violation};
 use crate::check::{
     availability, contract, corruption, fence, foreign, idle, late_loss, leak, linear, liveness,
-    lost_early,
+    lost_early, overtaking,
 };
 use crate::check::{nearest_miss, overlap, renewal};
 use crate::history::History;
@@ -53,6 +53,7 @@ pub fn judge_case(case: &Case) -> Judgement {
     violations.extend(late_loss::violations(case));
     violations.extend(lost_early::violations(case));
     violations.extend(fence::violations(case));
+    violations.extend(overtaking::violations(case));
     violations.extend(linear.violations);
     let mut unknown = untested(case, &counts);
     unknown.extend(liveness.unknown);

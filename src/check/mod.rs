@@ -18,6 +18,7 @@ pub mod liveness;
 pub mod lost_early;
 pub mod nearest_miss;
 pub mod overlap;
+pub mod overtaking;
 pub mod renewal;
 pub mod signature;
 pub mod terms;

@@ -37,6 +37,9 @@ pub struct Terms {
     /// [`idle`](crate::check::idle).
     #[serde(default)]
     pub is_drawn: bool,
+    /// The key of the queue in which waiters stand, if the lock promises to serve them in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
 }
 
 impl Terms {

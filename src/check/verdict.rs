@@ -51,11 +51,13 @@ pub enum Kind {
     FenceRegress,
     /// No legal order under the declared model.
     NotLinearizable,
+    /// The lock was granted to an acquire while an earlier one stood in the queue and waited.
+    Overtaken,
 }
 
 impl Kind {
     /// Every kind, in order.
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 15] = [
         Kind::BrokenContract,
         Kind::DoubleGrant,
         Kind::StaleHolder,
@@ -70,6 +72,7 @@ impl Kind {
         Kind::LostEarly,
         Kind::FenceRegress,
         Kind::NotLinearizable,
+        Kind::Overtaken,
     ];
 
     /// The name of the kind in scenarios and reports.
@@ -89,6 +92,7 @@ impl Kind {
             Kind::LostEarly => "lost-early",
             Kind::FenceRegress => "fence-regress",
             Kind::NotLinearizable => "not-linearizable",
+            Kind::Overtaken => "overtaken",
         }
     }
 }

@@ -103,6 +103,7 @@ fn meaning(kind: Kind) -> &'static str {
              broken assumption explains it"
         }
         Kind::NotLinearizable => "no legal order under what the lock promises",
+        Kind::Overtaken => "an acquire got the lock before one that stood in the queue ahead of it",
     }
 }
 

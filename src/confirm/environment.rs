@@ -28,6 +28,7 @@ use crate::confirm::processes::{Home, Membership, ProcessSetup, Server, Watch, f
 use crate::confirm::relay::{self, RelayNode};
 use crate::plan::Plan;
 use crate::run::address::{node_address, resource_address, sentinel_address};
+use crate::run::nodes::{cluster_of, master_of};
 use crate::run::sentinels::Surroundings;
 use crate::run::{self, Environment, Lab, process};
 
@@ -138,11 +139,11 @@ impl RealEnvironment {
         let master = self.place(first);
         let nth = (1..).zip(plan.nodes()).find(|(_, node)| node == name).map(|(nth, _)| nth);
         let is_node = nth.is_some();
-        let follows = nth.and_then(|nth| run::master_of(plan, nth));
+        let follows = nth.and_then(|nth| master_of(plan, nth));
         let nodes: Vec<SocketAddrV4> =
             (1..=plan.topology.nodes).map(|n| self.place(node_address(n))).collect();
         let cluster = plan.topology.shards.map(|shards| {
-            let config = run::cluster_of(&shards, &nodes);
+            let config = cluster_of(&shards, &nodes);
             free_port(known).map(|bus| Membership { bus, config })
         });
         let watch = |terms| Watch { master, terms, known: self.known_to(plan, name, &nodes) };

@@ -309,7 +309,7 @@ mod tests {
 
     use super::{Membership, ProcessSetup};
     use crate::plan::{MinReplicas, Persistence, Shards, Topology, TopologyKind};
-    use crate::run::cluster_of;
+    use crate::run::nodes::cluster_of;
 
     fn setup(topology: &Topology) -> ProcessSetup {
         ProcessSetup {

@@ -102,6 +102,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
             None => format!("{second} got a fence that was not above {first}'s"),
         },
         Kind::NotLinearizable => "No order of the operations is legal for this lock".to_owned(),
+        Kind::Overtaken => format!("{second} got the lock before {first}, which stood before it"),
     }
 }
 

@@ -12,7 +12,8 @@ use crate::check::verdict::Verdict;
 use crate::explain::evidence::Evidence;
 use crate::explain::story::{Beat, Story, StoryLine, Weight};
 use crate::explain::story::{
-    access, answer, calm, contract, grant, liveness, lost, renewal, role, strike, theft, torn,
+    access, answer, calm, contract, grant, liveness, lost, queue, renewal, role, strike, theft,
+    torn,
 };
 use crate::explain::witness::Witness;
 
@@ -89,5 +90,6 @@ fn violated(witness: &Witness<'_>) -> Vec<Beat> {
     beats.retain(|beat| beat.line.at <= horizon);
     // The horizon does not limit these: liveness is judged after the heal.
     beats.extend(liveness::beats(witness));
+    beats.extend(queue::beats(witness));
     beats
 }

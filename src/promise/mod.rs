@@ -19,6 +19,11 @@ pub struct Promise {
     pub model: Model,
     /// Its assumptions.
     pub assumes: Vec<Assumption>,
+    /// The key of the queue in which its waiters stand, if it grants them the lock in the order in
+    /// which they joined it: a list, a set, a sorted set or a hash with a member for each waiter.
+    /// The member belongs to the acquire that added it, and is gone when that acquire returns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
 }
 
 /// A sequential model of a lock.
@@ -121,7 +126,7 @@ pub struct Work {
 
 /// The promise of a lock for one holder that notifies no caller of its loss.
 pub fn exclusive(model: Model, assumes: Vec<Assumption>) -> Promise {
-    Promise { holders: 1, reports_loss: false, model, assumes }
+    Promise { holders: 1, reports_loss: false, model, assumes, queue: None }
 }
 
 /// One assumption.

@@ -28,5 +28,6 @@ pub(crate) mod members;
 pub(crate) mod moment;
 mod presence;
 pub(crate) mod provenance;
+pub(crate) mod queue;
 pub(crate) mod tenure;
 pub(crate) mod tries;

@@ -80,6 +80,18 @@ fn words(finding: &Finding, share: &Share) -> String {
             "requests were not answered".to_owned()
         }
         (Reason::NoQuorum, _) => "too few nodes answered".to_owned(),
+        (Reason::DeadWaiter, who) => {
+            format!("the head of the queue, {}, whose process had died", named(who))
+        }
+        (Reason::LeftPlace, who) => {
+            format!("the head of the queue, a place that {} had left there", named(who))
+        }
+        (Reason::HaltedWaiter, who) => {
+            format!("the head of the queue, {}, which stood still", named(who))
+        }
+        (Reason::CutOffWaiter, who) => {
+            format!("the head of the queue, {}, which was cut off", named(who))
+        }
         (Reason::SplitVotes, Some(who)) => {
             format!("keys of tries that were under way, as {who}'s: split votes")
         }
@@ -94,6 +106,10 @@ fn words(finding: &Finding, share: &Share) -> String {
             "callers waited for an answer, or before they tried again".to_owned()
         }
     }
+}
+
+fn named(who: Option<&str>) -> &str {
+    who.unwrap_or("one caller after another")
 }
 
 fn waits(waits: &Waits) -> String {

@@ -51,6 +51,7 @@ pub struct Step {
 /// The join of both records, entry by entry, while the world runs: a long run need not keep them.
 pub struct Gathering<'a> {
     lock_key: Name,
+    queue: Option<String>,
     names: Names,
     index: RequestIndex,
     provenance: Provenance<OpId>,
@@ -92,9 +93,12 @@ impl Names {
 
 impl<'a> Gathering<'a> {
     /// Nothing yet, of a run of this plan.
-    pub fn new(plan: &'a Plan) -> Gathering<'a> {
+    ///
+    /// The changes of members are kept for the lock's key, and for the queue of its waiters.
+    pub fn new(plan: &'a Plan, queue: Option<String>) -> Gathering<'a> {
         Gathering {
             lock_key: plan.lock.key.as_str().into(),
+            queue,
             names: Names::default(),
             index: RequestIndex::default(),
             provenance: Provenance::default(),
@@ -203,11 +207,11 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// Records a change of a member of the lock's key.
+    /// Records a change of a member of the lock's key or of its queue.
     fn note(&mut self, names: &HostNames, change: MemberChange) {
         let MemberChange { host, key, member, at, change, by } = change;
         let of = key.to_string();
-        if self.lock_key == of {
+        if self.lock_key == of || self.queue.as_ref() == Some(&of) {
             let node = self.names.host(names, host);
             let key = String::from_utf8_lossy(&member).as_ref().into();
             let (of, until_ms, unacknowledged) = (Some(of), None, false);

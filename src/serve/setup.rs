@@ -15,8 +15,9 @@ use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 use crate::plan::lack::lack;
 use crate::plan::{Plan, Topology, TopologyKind};
 use crate::refusal::Refusal;
+use crate::run::nodes::cluster_of;
+use crate::run::process;
 use crate::run::sentinels::Surroundings;
-use crate::run::{self, process};
 use crate::serve::desk;
 use crate::serve::desk::Desk;
 
@@ -157,7 +158,7 @@ impl Setup {
     fn node(&self, addresses: &Addresses, node: usize) -> HostSpec {
         let name = format!("n{}", node + 1);
         let address = addresses.nodes[node];
-        let cluster = self.topology.shards.map(|s| run::cluster_of(&s, &addresses.nodes));
+        let cluster = self.topology.shards.map(|s| cluster_of(&s, &addresses.nodes));
         // The nodes of a cluster read their masters from its configuration.
         let master = self.master_of(node).filter(|_| cluster.is_none());
         let config = NodeConfig {

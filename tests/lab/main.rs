@@ -36,4 +36,5 @@ mod semaphore;
 mod sharing;
 mod story;
 mod true_stories;
+mod waiters;
 mod wire;

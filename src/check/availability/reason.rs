@@ -7,13 +7,14 @@
 //!
 //! If enough nodes were free, no key blocked the try: too few replicas acknowledged, a reply never
 //! arrived, or the caller only waited. Otherwise the reason is what blocked most of the other
-//! nodes. Keys are a reason until enough of them are deleted, or expire, to free a quorum; the rest
-//! of the try's time is waiting. Time in which a caller's process was halted has its own reason. It
-//! counts only where no other caller ran, because a caller that runs and is not granted the lock
-//! has another reason. A key becomes another reason when its owner dies, is halted, resumes or
-//! releases the lock, or when the owner's try or release returns. A stretch lists every reason that
-//! takes some of its callers' time, the one that takes most of it first; equals are in the order of
-//! [`Reason`].
+//! nodes. If the lock has a queue, the place at its head is a reason where its waiter cannot take
+//! the free lock. Keys are a reason until enough of them are deleted, or expire, to free a quorum;
+//! the rest of the try's time is waiting. Time in which a caller's process was halted has its own
+//! reason. It counts only where no other caller ran, because a caller that runs and is not granted
+//! the lock has another reason. A key becomes another reason when its owner dies, is halted,
+//! resumes or releases the lock, or when the owner's try or release returns. A stretch lists every
+//! reason that takes some of its callers' time, the one that takes most of it first; equals are in
+//! the order of [`Reason`].
 
 use std::cell::OnceCell;
 use std::cmp::Reverse;
@@ -31,6 +32,7 @@ use crate::reading::index::{Halt, standing};
 use crate::reading::key_life::KeyLife;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
+use crate::reading::queue::{QueuePlace, Standing, head, places};
 
 /// Why no caller acquired the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -48,6 +50,14 @@ pub enum Reason {
     Declined,
     /// Too few nodes replied.
     NoQuorum,
+    /// The place at the head of the queue of a caller whose process had died.
+    DeadWaiter,
+    /// The place at the head of the queue of an acquire that had ended without it.
+    LeftPlace,
+    /// The place at the head of the queue of a caller that was halted.
+    HaltedWaiter,
+    /// The place at the head of the queue of a caller that its node did not reach.
+    CutOffWaiter,
     /// Keys of other pending tries, none of them on a quorum of nodes: the votes were split.
     SplitVotes,
     /// The key of a try whose caller was halted.
@@ -91,6 +101,7 @@ pub fn reasons(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> Vec<Sha
     let tries = tries(waits, from, to);
     let requests = requests(case, &tries);
     let waited = waited(case);
+    let queue = case.terms.queue.as_ref().map_or(Vec::new(), |queue| places(case, queue));
     let leaderless = leaders::leaderless(case, case.terms.site.quorum);
     let mut spent: BTreeMap<Reason, Nanos> = BTreeMap::new();
     let mut owners: BTreeMap<(Reason, OpId), Nanos> = BTreeMap::new();
@@ -101,7 +112,7 @@ pub fn reasons(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> Vec<Sha
         let awake = |from: Moment, to: Moment| to.at - from.at - standing(&halts, (from, to));
         let mut from = begin;
         while from < end {
-            let met = met(case, requests, (&leaderless, &waited), (op, from));
+            let met = met(case, requests, (&leaderless, &waited, &queue), (op, from));
             let until = met.until.clamp(from, end);
             let turn = met.turns.map_or(until, |turns| turns.min(until));
             let blocked = awake(from, turn);
@@ -175,7 +186,7 @@ fn waited(case: &Case) -> BTreeSet<OpId> {
 fn met(
     case: &Case,
     requests: &[&Request],
-    (leaderless, waited): (&[(Moment, Moment)], &BTreeSet<OpId>),
+    (leaderless, waited, queue): (&[(Moment, Moment)], &BTreeSet<OpId>, &[QueuePlace]),
     (op, begin): (&Op, Moment),
 ) -> Obstacle {
     if let Some((_, until)) = leaderless.iter().find(|(from, to)| *from <= begin && begin < *to) {
@@ -189,6 +200,9 @@ fn met(
     let unqueried = if case.history.requests.is_empty() { 0 } else { queried - nodes.len() };
     let mut blocked: BTreeMap<Reason, Vec<Option<&KeyLife>>> = BTreeMap::new();
     blocked.insert(Reason::NoQuorum, vec![None; unqueried]);
+    let mut behind =
+        nodes.keys().filter_map(|node| behind(case, head(queue, node, begin)?, op, begin));
+    let behind = behind.next();
     for (node, requests) in nodes {
         let (reason, key) = on_node(case, node, (&requests, waited), (op, begin));
         blocked.entry(reason).or_default().push(key);
@@ -203,6 +217,7 @@ fn met(
             Outcome::Refused { .. } if has_set && waited.contains(&op.id) => {
                 Obstacle { reason: Reason::Unacknowledged, ..waits }
             }
+            _ if let Some(behind) = behind => behind,
             Outcome::Unknown | Outcome::Pending if !is_answered => {
                 Obstacle { reason: Reason::NoQuorum, ..waits }
             }
@@ -225,6 +240,35 @@ fn met(
     let last = last.map_or(Moment::NEVER, |key| case.gone(key));
     let until = overs.get(missing.saturating_sub(1)).copied().unwrap_or(last);
     Obstacle { reason, owner, until, turns }
+}
+
+/// What keeps a try behind the place at the head of its queue, if that place's waiter cannot take
+/// the lock.
+fn behind(case: &Case, head: &QueuePlace, op: &Op, at: Moment) -> Option<Obstacle> {
+    let waiter = head.waiter;
+    let dies = case.death_after(&waiter.process, waiter.call.into()).map(|death| death.at);
+    let cuts = || {
+        let intervals = case.history.fault_intervals.iter();
+        let cuts = intervals.filter(|cut| {
+            let links = cut.verb.acts_on_links() && cut.touches(head.node);
+            links && cut.touches(&waiter.process)
+        });
+        cuts.map(|cut| (Moment::from(cut.from), Moment::from(cut.until(case.history.end))))
+    };
+    let is_cut = || cuts().any(|(from, to)| from <= at && at < to);
+    let reason = match head.standing(case, at) {
+        _ if waiter.id == op.id => return None,
+        Standing::Dead => Reason::DeadWaiter,
+        Standing::Over => Reason::LeftPlace,
+        Standing::Halted => Reason::HaltedWaiter,
+        Standing::Waits if is_cut() => Reason::CutOffWaiter,
+        Standing::Waits => return None,
+    };
+    let halts = case.halts(&waiter.process).flat_map(|halt| [halt.from, halt.to]);
+    let cuts = cuts().flat_map(|(from, to)| [from, to]);
+    let all = [dies, head.over(case)].into_iter().flatten().chain(halts).chain(cuts);
+    let turns = all.filter(|turn| *turn > at).min();
+    Some(Obstacle { reason, owner: Some(waiter.id), until: head.to, turns })
 }
 
 /// When a key next becomes another reason: its owner dies, is halted or resumes, the owner's try

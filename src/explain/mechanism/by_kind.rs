@@ -2,7 +2,7 @@
 
 use crate::check::verdict::Kind;
 use crate::explain::mechanism::how::Mechanism;
-use crate::explain::mechanism::{alone, fence, overlap};
+use crate::explain::mechanism::{alone, fence, overlap, queue};
 use crate::explain::witness::Witness;
 
 /// How the headline violation became possible; `None` if nothing is violated.
@@ -13,7 +13,10 @@ pub fn mechanism(witness: &Witness<'_>) -> Option<Mechanism> {
         Kind::BrokenContract => alone::contract(witness),
         Kind::Corruption => alone::corruption(witness, violation),
         Kind::ForeignRelease | Kind::ForeignExtend => alone::foreign(witness, violation),
-        Kind::Leak | Kind::Stuck => alone::left(witness, violation),
+        Kind::Leak | Kind::Stuck => {
+            queue::left(witness, violation).or_else(|| alone::left(witness, violation))
+        }
+        Kind::Overtaken => queue::overtaken(witness, violation),
         Kind::RenewalAfterRelease => alone::renewal(witness, violation),
         Kind::NeverSettles => alone::unanswered(witness, violation),
         Kind::LateLoss => alone::late(witness, violation),

@@ -129,6 +129,11 @@ pub enum How {
     /// Replicas lacked what callers had written: a master still reported this when the margin that
     /// the probe has after the heal had passed.
     NoReplica,
+    /// A place in the queue stayed at its head: its acquire had returned, or its process had died
+    /// or was halted, and the lock was free.
+    LeftInQueue,
+    /// The queue was passed: an acquire got the lock while one ahead of it in the queue waited.
+    QueueSkipped,
     /// The lock's own state lets nobody in: the probe's acquires were answered without an error and
     /// refused, and no caller's key was there.
     StateStays,
@@ -185,7 +190,7 @@ impl How {
             How::Forgotten => &[Bounded::AmnesiacRestart],
             How::CounterForgotten => &[Bounded::AmnesiacRestart, Bounded::Failover],
             How::Removed => &[Bounded::KeyRemoval],
-            How::LeftByDead => &[Bounded::ClientCrash],
+            How::LeftByDead | How::LeftInQueue => &[Bounded::ClientCrash],
             How::NoLeader => &[Bounded::Leaderless],
             How::NoReplica => &[Bounded::Unreplicated],
             _ => &[],

@@ -20,6 +20,7 @@ mod ending;
 mod fence;
 pub mod how;
 mod overlap;
+pub(in crate::explain) mod queue;
 mod stuck;
 mod takeover;
 mod theft;

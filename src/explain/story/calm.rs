@@ -10,7 +10,7 @@ use crate::explain::hold::StoryHold;
 use crate::explain::life::StoryLife;
 use crate::explain::story::strike::{acted_at, described, outages};
 use crate::explain::story::{Beat, Weight};
-use crate::explain::story::{access, margin, role, theft};
+use crate::explain::story::{access, margin, queue, role, theft};
 use crate::explain::witness::Witness;
 use crate::history::{FaultInterval, Op, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};
@@ -31,6 +31,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats.extend(renewals(witness));
     beats.extend(access::first_refused(witness));
     beats.extend(longest_wait(witness));
+    beats.extend(queue::calm(witness));
     beats.extend(closest(witness));
     beats.extend(margin::beat(witness));
     beats.extend(probe(witness));

@@ -16,7 +16,7 @@ use crate::lock::config::LockConfig;
 use crate::lock::defaults::{Choices, LEASE};
 use crate::lock::lease::Lease;
 use crate::lock::{Acquired, Deadline, Extended, Grant, Lock, Notice, Released, Setting};
-use crate::promise::{Model, Promise, Work};
+use crate::promise::{Model, Promise, Work, exclusive};
 
 /// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -167,5 +167,5 @@ fn renewed(config: &LockConfig) -> Renewed {
 fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = LEASE.settle(config);
     let assumes = assumptions::of_renewed(config, &choices, renewed(config), work);
-    Promise { holders: 1, reports_loss: true, model: Model::Lease, assumes }
+    Promise { reports_loss: true, ..exclusive(Model::Lease, assumes) }
 }

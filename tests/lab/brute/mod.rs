@@ -9,6 +9,7 @@ mod holding;
 mod lost;
 mod near;
 mod order;
+mod queue;
 mod random;
 mod served;
 mod table;
@@ -20,7 +21,7 @@ use lockstorm::check::terms::{Invariant, Terms};
 use lockstorm::check::verdict::{Cause, Kind, Turn, Violation};
 use lockstorm::check::{
     availability, corruption, counts, fence, foreign, idle, late_loss, leak, linear, liveness,
-    lost_early, nearest_miss, overlap, renewal,
+    lost_early, nearest_miss, overlap, overtaking, renewal,
 };
 use lockstorm::explain::argument;
 use lockstorm::history::{History, OpKind};
@@ -208,6 +209,25 @@ fn leak(case: &Case, table: &Table) -> Both<BTreeMap<BTreeSet<u32>, u32>> {
         (leakers, victim.expect("somebody failed"))
     });
     (keyed.collect::<BTreeMap<_, _>>(), damage::leaks(table))
+}
+
+#[test]
+fn places_in_the_queue() {
+    let judged = |seed: u64| {
+        let (history, terms) = random::queued(seed);
+        let found = agreed(seed, &history, &terms, |case, table| {
+            let found = overtaking::violations(case);
+            let of = |kind| found.iter().filter(move |v| v.kind == kind);
+            let passed = of(Kind::Overtaken).map(|v| (v.ops[0], v.ops[1]));
+            let left = of(Kind::Leak).map(|v| (v.ops[0], (v.from.at, v.from.seq), v.ops[1]));
+            let expected = (queue::overtaken(table), queue::left(table));
+            ((passed.collect(), left.collect()), expected)
+        });
+        let found: &(BTreeSet<_>, BTreeSet<_>) = &found;
+        (!found.0.is_empty(), !found.1.is_empty())
+    };
+    hits(80, |seed| judged(seed).0);
+    hits(80, |seed| judged(seed).1);
 }
 
 #[test]

@@ -69,6 +69,27 @@ pub fn history_again(seed: u64, taste: Taste) -> (History, Terms) {
     (history, Terms { reenters: true, invariant, site, ..terms })
 }
 
+/// A history in which waiters stand in a queue, and no key has a time to live.
+pub fn queued(seed: u64) -> (History, Terms) {
+    let (mut history, terms) = history_of(seed, Taste::Keys, false);
+    let mut dice = Dice(seed ^ 0x5155_4555);
+    history.ops.iter_mut().for_each(|op| op.shared = false);
+    for key in &mut history.keys {
+        let is_place = dice.one_in(2);
+        (key.key, key.of) =
+            if is_place { ("a".into(), Some("queue".to_owned())) } else { ("lock".into(), None) };
+        if let (true, Some(by)) = (is_place, key.by) {
+            key.key = ["a", "b", "c", "d", "e"][by as usize % 5].into();
+        }
+        (key.node, key.until_ms) = ("n1".into(), None);
+        key.change = if dice.one_in(4) { KeyChange::Deleted } else { KeyChange::Set };
+    }
+    for request in &mut history.requests {
+        (request.to, request.declined) = ("n1".into(), false);
+    }
+    (history, Terms { holders: 1, queue: Some("queue".to_owned()), ..terms })
+}
+
 fn history_of(seed: u64, taste: Taste, again: bool) -> (History, Terms) {
     let mut maker = Maker {
         dice: Dice(seed),
@@ -131,6 +152,7 @@ fn terms(dice: &mut Dice) -> Terms {
         grants_without_faults: None,
         faults: (0..dice.below(4) as u32).collect(),
         is_drawn: dice.one_in(3),
+        queue: None,
     }
 }
 

@@ -96,6 +96,7 @@ struct StoryTerms {
     assumes: BTreeMap<String, u64>,
     grants_without_faults: Option<u32>,
     is_drawn: bool,
+    queue: Option<String>,
 }
 
 impl Default for StoryTerms {
@@ -118,6 +119,7 @@ impl Default for StoryTerms {
             assumes: BTreeMap::new(),
             grants_without_faults: None,
             is_drawn: false,
+            queue: None,
         }
     }
 }
@@ -148,6 +150,7 @@ impl Story {
             },
             grants_without_faults: terms.grants_without_faults,
             is_drawn: terms.is_drawn,
+            queue: terms.queue.clone(),
         }
     }
 
@@ -180,6 +183,7 @@ impl Story {
                 reports_loss: terms.reports_loss,
                 model: terms.model,
                 assumes: terms.site.assumes.clone(),
+                queue: terms.queue.clone(),
             },
             timeout: SECOND,
             history,
@@ -340,6 +344,9 @@ impl StoryParser {
             Some(member) => (member.into(), Some(lock)),
             None => (lock.into(), None),
         };
+        // A place in the queue is a member of a key of its own.
+        let place = value(rest, "place").map(|place| (place.into(), Some("queue".to_owned())));
+        let (key, of) = place.unwrap_or((key, of));
         self.history.keys.push(Key { node, key, of, at, change, until_ms, by, unacknowledged });
         Some(())
     }

@@ -1,0 +1,104 @@
+//! Overtaken, and places that were left: the queue of a lock that promises to serve its waiters in
+//! the order in which they joined it.
+//!
+//! An acquire overtakes another if it gets the lock on a node while the other stands before it in
+//! the queue there and waits: its process is alive and not halted, and it has not returned.
+//! An acquire without a place stands behind all places that were taken before it was called. A
+//! waiter whose place was removed stands nowhere, whoever removed it: a queue may skip a waiter
+//! that it has not heard of.
+//!
+//! A place is left if its acquire returned as refused, or if its grant was released. It is a leak
+//! once it stood at the head, with the lock free, where a request of another caller's acquire met
+//! it.
+
+use lockstorm_platform::trace::Leg;
+
+use crate::check::case::Case;
+use crate::check::verdict::{Kind, Violation};
+use crate::history::{Op, OpKind, Outcome};
+use crate::reading::moment::Moment;
+use crate::reading::queue::{QueuePlace, Standing, head, places};
+
+/// One violation for each acquire that overtook another, and for each place that was left.
+pub fn violations(case: &Case) -> Vec<Violation> {
+    let Some(queue) = &case.terms.queue else { return Vec::new() };
+    let places = places(case, queue);
+    let grants = case.acquires().filter(|op| case.is_granted(op.id));
+    let mut found: Vec<Violation> =
+        grants.filter_map(|grant| overtaking(case, &places, grant)).collect();
+    found.extend(places.iter().filter_map(|place| left(case, &places, place)));
+    found
+}
+
+/// The first waiter that a grant overtook.
+fn overtaking(case: &Case, places: &[QueuePlace], grant: &Op) -> Option<Violation> {
+    let entries = case.lives.lives.iter().filter(|life| life.by == Some(grant.id));
+    entries.into_iter().find_map(|entry| {
+        let own = places.iter().rfind(|place| {
+            place.waiter.id == grant.id && place.node == entry.node && place.from <= entry.from
+        });
+        let since = own.map_or(grant.call.into(), |own| own.from);
+        let waits = |place: &&QueuePlace| {
+            place.node == entry.node
+                && place.from < since
+                && place.is_there(entry.from)
+                && case.caller(place.waiter.id) != case.caller(grant.id)
+                && place.waiter.ret.is_none_or(|ret| entry.from < Moment::from(ret))
+                && place.standing(case, entry.from) == Standing::Waits
+        };
+        let first = places.iter().find(waits)?;
+        let key = &case.history.keys[entry.born];
+        Some(Violation {
+            ops: vec![first.waiter.id, grant.id],
+            keys: vec![first.born, entry.born],
+            ..Violation::new(Kind::Overtaken, key.at, key.at)
+        })
+    })
+}
+
+/// The first acquire that a place kept out although nobody waited in it any more.
+fn left(case: &Case, places: &[QueuePlace], place: &QueuePlace) -> Option<Violation> {
+    let over = match place.waiter.outcome {
+        Outcome::Refused { .. } => place.over(case)?,
+        Outcome::Granted { .. } => {
+            let mut releases = case.releases(place.waiter.id);
+            releases.find(|op| op.outcome == Outcome::Released)?.ret?.into()
+        }
+        _ => return None,
+    };
+    let requests = case
+        .history
+        .requests
+        .iter()
+        .filter(|request| request.to == place.node && !request.declined && !request.other_keys);
+    let met = requests.filter_map(|request| {
+        let at = request.at(Leg::Applied)?;
+        let victim = case.op(request.op)?;
+        let counts = (victim.kind == OpKind::Acquire)
+            && case.caller(victim.id) != case.caller(place.waiter.id);
+        (counts && is_kept_out(case, places, (place, over), at.into())).then_some((at, victim))
+    });
+    let (at, victim) = met.min_by_key(|(at, _)| *at)?;
+    Some(Violation {
+        ops: vec![place.waiter.id, victim.id],
+        keys: vec![place.born],
+        ..Violation::new(Kind::Leak, at, at)
+    })
+}
+
+/// Whether a place that was over by then stood at the head of the queue, and the lock was free.
+fn is_kept_out(
+    case: &Case,
+    places: &[QueuePlace],
+    (place, over): (&QueuePlace, Moment),
+    at: Moment,
+) -> bool {
+    let is_head = || head(places, place.node, at).is_some_and(|first| first.born == place.born);
+    over < at && place.is_there(at) && is_head() && is_free(case, place.node, at)
+}
+
+/// Whether no key of the lock exists on a node at a moment.
+fn is_free(case: &Case, node: &str, at: Moment) -> bool {
+    let mut lives = case.lives.lives.iter().filter(|life| life.node == node);
+    !lives.any(|life| life.from <= at && at < case.gone(life))
+}

@@ -1,0 +1,105 @@
+//! What went wrong in the queue of a lock's waiters: one that was overtaken, and a place at its
+//! head in which nobody waits any more.
+
+use crate::check::verdict::{Kind, Violation};
+use crate::explain::evidence::Evidence;
+use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::witness::Witness;
+use crate::history::{Op, Outcome};
+use crate::quantity::moment;
+use crate::reading::moment::Moment;
+use crate::reading::queue::{QueuePlace, Standing, head, places};
+
+/// How the lock came to an acquire before one that stood ahead of it in the queue.
+pub fn overtaken(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let (all, [first, entry]) = (in_queue(witness), violation.keys[..].try_into().ok()?);
+    let waiter = all.iter().find(|place| place.born == first)?;
+    let key = witness.history().keys.get::<usize>(entry)?;
+    let grant = witness.reading.op(key.by?)?;
+    let own = all.iter().rfind(|place| {
+        place.waiter.id == grant.id && place.node == key.node && place.from <= key.at.into()
+    });
+    let stood = match own {
+        Some(own) => format!("which had joined the queue at {}", moment(own.from.at)),
+        None => "which had no place in the queue".to_owned(),
+    };
+    let text = format!(
+        "{} let {} in at {}, {stood}, though {} had stood in it since {}.",
+        key.node,
+        grant.caller,
+        moment(key.at.at),
+        waiter.waiter.caller,
+        moment(waiter.from.at)
+    );
+    let evidence = [Evidence::Op(waiter.waiter.id), Evidence::Op(grant.id)];
+    let keys = [first, entry].map(Evidence::Key);
+    Some(Mechanism::new(How::QueueSkipped, text, evidence.into_iter().chain(keys).collect()))
+}
+
+/// The place at the head of the queue that kept others out, if nobody waited in it any more.
+pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let (place, at) = blocking(witness, violation)?;
+    let Op { id, caller, .. } = place.waiter;
+    let over = match place.standing(&witness.reading, at) {
+        Standing::Dead => died(witness, &place),
+        Standing::Halted => "its process stood still".to_owned(),
+        Standing::Over => ended(&place),
+        Standing::Waits => return None,
+    };
+    let stayed = match place.to {
+        Moment::NEVER => "to the end of the run".to_owned(),
+        to => format!("until {}", moment(to.at)),
+    };
+    let text = format!(
+        "{caller} stood at the head of the queue on {}, {over}, and its place stayed {stayed}: \
+         nobody behind it could take the free lock.",
+        place.node
+    );
+    let evidence = vec![Evidence::Op(*id), Evidence::Key(place.born)];
+    Some(Mechanism::new(How::LeftInQueue, text, evidence))
+}
+
+/// The place that a violation is about, and a moment at which it stood at the head of its queue
+/// while the lock was free.
+pub fn blocking<'a>(
+    witness: &Witness<'a>,
+    violation: &Violation,
+) -> Option<(QueuePlace<'a>, Moment)> {
+    let (all, at) = (in_queue(witness), Moment::from(violation.to));
+    let found = match violation.kind {
+        Kind::Leak => all.iter().find(|place| violation.keys.contains(&place.born)),
+        Kind::Stuck => {
+            let nodes = all.iter().map(|place| place.node);
+            let heads = nodes.filter_map(|node| head(&all, node, at));
+            heads.into_iter().find(|place| {
+                let mut keys = witness.lives.iter().filter(|life| life.node == place.node);
+                let is_over = place.standing(&witness.reading, at) != Standing::Waits;
+                is_over && !keys.any(|life| witness.is_there(life, violation.to))
+            })
+        }
+        _ => None,
+    };
+    found.map(|place| (*place, at))
+}
+
+/// The queue of the lock, if it promises one.
+pub fn in_queue<'a>(witness: &Witness<'a>) -> Vec<QueuePlace<'a>> {
+    let queue = witness.finding.promise.queue.as_deref();
+    queue.map_or(Vec::new(), |queue| places(&witness.reading, queue))
+}
+
+fn died(witness: &Witness<'_>, place: &QueuePlace) -> String {
+    let Op { process, call, .. } = place.waiter;
+    let death = witness.reading.death_after(process, Moment::from(*call));
+    let at = death.map_or(0, |death| death.at.at);
+    format!("its process died at {}", moment(at))
+}
+
+fn ended(place: &QueuePlace) -> String {
+    let at = place.waiter.ret.map_or(0, |ret| ret.at);
+    match place.waiter.outcome {
+        Outcome::Granted { .. } => "it had got the lock and released it".to_owned(),
+        Outcome::Refused { .. } => format!("its acquire was refused at {}", moment(at)),
+        _ => format!("its acquire had ended at {} without an answer", moment(at)),
+    }
+}

@@ -1,0 +1,98 @@
+//! The queue of a lock's waiters, as the nodes have it: which acquire joined it when, and when its
+//! place was removed. A place belongs to the acquire that added the member. Its order is that of
+//! joining.
+
+use crate::history::{Key, Op, OpKind, Outcome};
+use crate::reading::history::Reading;
+use crate::reading::key_life::{KeyLife, LifeEnd, Lives};
+use crate::reading::moment::Moment;
+
+/// A place in the queue on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuePlace<'a> {
+    /// The acquire that took it.
+    pub waiter: &'a Op,
+    /// The node.
+    pub node: &'a str,
+    /// Index of the change that added it.
+    pub born: usize,
+    /// When it was taken.
+    pub from: Moment,
+    /// When it was removed: [`Moment::NEVER`] if it stayed to the end of the run.
+    pub to: Moment,
+    /// What removed it.
+    pub ended: Option<LifeEnd>,
+}
+
+/// What becomes of the acquire to which a place belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It waits, or its outcome is unknown and not released yet, or its caller has the lock.
+    Waits,
+    /// Its process is halted.
+    Halted,
+    /// Its process died while it waited.
+    Dead,
+    /// It has returned, and its caller neither has the lock nor can have it.
+    Over,
+}
+
+impl QueuePlace<'_> {
+    /// Whether it is in the queue at a moment.
+    pub fn is_there(&self, at: Moment) -> bool {
+        self.from <= at && at < self.to
+    }
+
+    /// Its acquire's standing at a moment.
+    pub fn standing(&self, reading: &Reading, at: Moment) -> Standing {
+        let Op { id, process, call, .. } = self.waiter;
+        let over = self.over(reading);
+        let died = reading.death_after(process, Moment::from(*call)).map(|death| death.at);
+        match died.filter(|died| *died <= at) {
+            Some(died) if over.is_none_or(|over| died < over) => return Standing::Dead,
+            _ if over.is_some_and(|over| over <= at) => return Standing::Over,
+            _ => {}
+        }
+        let holds = reading.tenure(*id).is_some_and(|tenure| tenure.whole.start <= at);
+        match !holds && reading.is_halted(process, at) {
+            true => Standing::Halted,
+            false => Standing::Waits,
+        }
+    }
+
+    /// When its acquire had come to an end: its refusal, or the end of its hold, or the return of
+    /// the release after an unknown outcome.
+    pub fn over(&self, reading: &Reading) -> Option<Moment> {
+        let ret = Moment::from(self.waiter.ret?);
+        match self.waiter.outcome {
+            Outcome::Granted { .. } => reading.tenure(self.waiter.id).map(|own| own.whole.end),
+            Outcome::Unknown => {
+                let mut releases = reading.ops_of(self.waiter.id);
+                let release = releases.find(|op| matches!(op.kind, OpKind::Release { .. }));
+                release.map_or(Some(ret), |release| release.ret.map(Moment::from))
+            }
+            _ => Some(ret),
+        }
+    }
+}
+
+/// Every place in the queue with that key, in order of joining.
+pub fn places<'a>(reading: &Reading<'a>, queue: &str) -> Vec<QueuePlace<'a>> {
+    let is_place = |key: &Key| key.of.as_deref() == Some(queue);
+    let lives = Lives::of(reading.history, is_place, |_, _| false);
+    let place = |life: &KeyLife<'a>| {
+        let waiter = reading.op(life.by?).filter(|op| op.kind == OpKind::Acquire)?;
+        let (node, born, from, to) = (life.node, life.born, life.from, life.to);
+        Some(QueuePlace { waiter, node, born, from, to, ended: life.ended })
+    };
+    lives.lives.iter().filter_map(place).collect()
+}
+
+/// The first place in the queue of a node at a moment.
+pub fn head<'p, 'a>(
+    places: &'p [QueuePlace<'a>],
+    node: &str,
+    at: Moment,
+) -> Option<&'p QueuePlace<'a>> {
+    places.iter().find(|place| place.node == node && place.is_there(at))
+}

@@ -1,0 +1,235 @@
+//! A lock of one's own with a queue: a list of waiters, each with a sign of life beside it. A waiter
+//! without one is skipped. The correct one keeps its promise; one that skips nobody, one that lets
+//! newcomers pass, and one whose waiters leave without a word are found.
+
+use lockstorm::check::judge::judge;
+use lockstorm::check::signature::Signature;
+use lockstorm::check::verdict::{Kind, Verdict};
+use lockstorm::explain::explanation::explain;
+use lockstorm::explain::finding::Finding;
+use lockstorm::explain::mechanism::how::How;
+use lockstorm::own::{
+    Acquired, Algorithm, Answer, Choices, Client, Clock, Extended, Grant, HuntTest, LEASE, Lock,
+    LockConfig, MILLISECOND, Promise, Released, SECOND, Setting, TopologyKind, Work, answer,
+    assumptions, async_trait, base_plan_of, hunt_own, milliseconds, token,
+};
+
+use lockstorm::run::Lab;
+
+use crate::amount::amount;
+
+/// How often a waiter asks whether it is its turn.
+const EVERY: u64 = 100 * MILLISECOND;
+
+/// Joins the queue, drops heads that gave no sign of life, and takes the lock if it is free and the
+/// caller is the first. KEYS: lock, queue. ARGV: token, ms of the lease, ms of a sign of life.
+const TURN: &str = r#"
+redis.call("SET", KEYS[2] .. ":" .. ARGV[1], 1, "PX", ARGV[3])
+if not redis.call("LPOS", KEYS[2], ARGV[1]) then
+    redis.call("RPUSH", KEYS[2], ARGV[1])
+end
+local head = redis.call("LINDEX", KEYS[2], 0)
+while redis.call("EXISTS", KEYS[2] .. ":" .. head) == 0 do
+    redis.call("LPOP", KEYS[2])
+    head = redis.call("LINDEX", KEYS[2], 0)
+end
+if head ~= ARGV[1] or redis.call("EXISTS", KEYS[1]) == 1 then
+    return 0
+end
+redis.call("LPOP", KEYS[2])
+redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
+return 1"#;
+
+/// The same for a queue that waits for its head whatever became of it.
+const PATIENT: &str = r#"
+if not redis.call("LPOS", KEYS[2], ARGV[1]) then
+    redis.call("RPUSH", KEYS[2], ARGV[1])
+end
+if redis.call("LINDEX", KEYS[2], 0) ~= ARGV[1] or redis.call("EXISTS", KEYS[1]) == 1 then
+    return 0
+end
+redis.call("LPOP", KEYS[2])
+redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
+return 1"#;
+
+/// The same, but who finds the lock free takes it, and does not look at the queue.
+const BARGE: &str = r#"
+if redis.call("EXISTS", KEYS[1]) == 1 then
+    if not redis.call("LPOS", KEYS[2], ARGV[1]) then
+        redis.call("RPUSH", KEYS[2], ARGV[1])
+    end
+    return 0
+end
+redis.call("LREM", KEYS[2], 1, ARGV[1])
+redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
+return 1"#;
+
+/// Leaves the queue, and the lock. KEYS: lock, queue. ARGV: token.
+const LEAVE: &str = r#"
+redis.call("LREM", KEYS[2], 1, ARGV[1])
+if redis.call("GET", KEYS[1]) == ARGV[1] then
+    return redis.call("DEL", KEYS[1])
+end
+return 0"#;
+
+/// Leaves the lock, and not the queue.
+const LEAVE_LOCK: &str = r#"
+if redis.call("GET", KEYS[1]) == ARGV[1] then
+    return redis.call("DEL", KEYS[1])
+end
+return 0"#;
+
+const PROLONG: &str = r#"
+if redis.call("GET", KEYS[1]) == ARGV[1] then
+    return redis.call("PEXPIRE", KEYS[1], ARGV[2])
+end
+return 0"#;
+
+struct Fair {
+    client: Client,
+    setting: Setting,
+    choices: Choices,
+    turn: &'static str,
+    leave: &'static str,
+}
+
+impl Fair {
+    fn boxed(setting: Setting, turn: &'static str, leave: &'static str) -> Box<dyn Lock> {
+        let client = Client::of(&setting, &setting.nodes[0]);
+        Box::new(Fair { client, choices: LEASE.settle(&setting.config), setting, turn, leave })
+    }
+
+    async fn run(&mut self, script: &'static str, token: &str) -> Answer {
+        let Setting { config, call, .. } = &self.setting;
+        let (ttl, alive) = (milliseconds(self.choices.ttl), milliseconds(3 * SECOND));
+        let queue = queue_of(config);
+        let keys = [config.key.as_bytes(), queue.as_bytes()];
+        let args = [token.as_bytes(), ttl.as_bytes(), alive.as_bytes()];
+        self.client.eval(call.get(), self.choices.timeout, script, &keys, &args).await
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for Fair {
+    async fn acquire(&mut self) -> Acquired {
+        let host = self.setting.host.clone();
+        let lease = self.choices.lease(&self.setting.config);
+        let token = token::fresh(&host, self.setting.call.get(), 0);
+        let wait_for = self.setting.config.wait_for.unwrap_or(self.choices.ttl);
+        let until = host.now(Clock::Monotonic) + wait_for;
+        loop {
+            let sent = host.now(lease.clock);
+            let answer = self.run(self.turn, &token).await;
+            let deadline = Some(lease.deadline(&host, sent));
+            let grant = Grant { token: token.clone(), deadline, depth: 1, ..Grant::default() };
+            match answer::acquired(&answer, grant.clone()) {
+                Acquired::Refused(why) if host.now(Clock::Monotonic) >= until => {
+                    // Only a queue that has answered is surely left.
+                    return match self.run(self.leave, &token).await {
+                        Ok(_) => Acquired::Refused(why),
+                        Err(_) => Acquired::Unknown(grant),
+                    };
+                }
+                Acquired::Refused(_) => host.sleep(EVERY).await,
+                other => return other,
+            }
+        }
+    }
+
+    async fn extend(&mut self, grant: &Grant) -> Extended {
+        let host = self.setting.host.clone();
+        let lease = self.choices.lease(&self.setting.config);
+        let sent = host.now(lease.clock);
+        let answer = self.run(PROLONG, &grant.token).await;
+        answer::extended(&answer, lease.deadline(&host, sent))
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        answer::released(&self.run(self.leave, &grant.token).await)
+    }
+}
+
+fn queue_of(config: &LockConfig) -> String {
+    format!("{}:queue", config.key)
+}
+
+fn promise(config: &LockConfig, work: Work) -> Promise {
+    Promise { queue: Some(queue_of(config)), ..assumptions::lease(config, work) }
+}
+
+const fn queueing(name: &'static str, build: fn(Setting) -> Box<dyn Lock>) -> Algorithm {
+    Algorithm { promise, waits_for_turn: true, ..Algorithm::lease(name, build) }
+}
+
+const CORRECT: Algorithm = queueing("fair", |setting| Fair::boxed(setting, TURN, LEAVE));
+
+fn hunt(lock: Algorithm) -> HuntTest {
+    hunt_own(lock, TopologyKind::Single).within_assumptions().clients(4)
+}
+
+fn kinds(finding: &Finding) -> Vec<Kind> {
+    Signature::of(&finding.judgement.verdict).kinds.into_iter().collect()
+}
+
+/// The mechanism of a finding with its sentence, and the lines of its story.
+fn told(finding: &Finding) -> (How, String, Vec<String>) {
+    let explanation = explain(finding);
+    let found = explanation.mechanism.expect("it is violated");
+    let lines = explanation.story.lines.into_iter().map(|line| line.text);
+    (found.how, found.sentence, lines.collect())
+}
+
+/// `LOCKSTORM_QUEUE` sets the number of plans.
+#[test]
+fn a_queue_keeps_its_promise() {
+    let plans = amount("LOCKSTORM_QUEUE", 1_000) as u64;
+    let tally = hunt(CORRECT).seeds(1..=plans).holds();
+    assert!(tally.struck_in_hold > plans / 8, "{tally:?}");
+}
+
+#[test]
+fn a_dead_head_that_nobody_skips_is_found() {
+    let lock = queueing("patient", |setting| Fair::boxed(setting, PATIENT, LEAVE));
+    let finding = hunt(lock).faults(["crash"]).seeds(1..=400).finds();
+    assert_eq!(kinds(&finding), [Kind::Stuck]);
+    let (how, sentence, story) = told(&finding);
+    assert_eq!(how, How::LeftInQueue, "{sentence}");
+    let parts = [" stood at the head of the queue on n1, its process died at ", "to the end of"];
+    assert!(parts.iter().all(|part| sentence.contains(part)), "{sentence}");
+    let parts = ["joins the queue on n1.", "dies while", "is still at the head of the queue on n1"];
+    let is_there = |part: &&str| story.iter().any(|line| line.contains(*part));
+    assert!(parts.iter().all(is_there), "{story:#?}");
+}
+
+#[test]
+fn a_newcomer_that_passes_the_queue_is_found() {
+    let lock = queueing("barging", |setting| Fair::boxed(setting, BARGE, LEAVE));
+    let finding = hunt(lock).seeds(1..=200).finds();
+    assert!(kinds(&finding).contains(&Kind::Overtaken), "{:?}", kinds(&finding));
+    let (how, sentence, story) = told(&finding);
+    assert_eq!(how, How::QueueSkipped, "{sentence}");
+    assert!(sentence.starts_with("n1 let c") && sentence.contains(" had stood in it since "));
+    assert!(story.iter().any(|line| line.ends_with("joins the queue on n1.")), "{story:#?}");
+    assert!(finding.class.is_some_and(|class| class.is_in_model()));
+}
+
+/// Without faults nobody waits for a place in the queue.
+#[test]
+fn a_waiter_at_the_head_waits_for_nobody() {
+    let mut plan = base_plan_of(&CORRECT, TopologyKind::Single);
+    plan.workload.clients = 4;
+    let lab = Lab::default().with_lock(CORRECT);
+    let judgement = judge(&lab.run(&plan).history, &lab.terms(&plan));
+    let out = judgement.availability.unavailable.expect("a grant takes its time");
+    let reasons: Vec<_> = out.reasons.iter().map(|share| format!("{:?}", share.reason)).collect();
+    assert_eq!((judgement.verdict, reasons), (Verdict::Holds, vec!["Waiting".to_owned()]));
+}
+
+#[test]
+fn a_waiter_that_leaves_without_its_place_is_found() {
+    let lock = queueing("leaving", |setting| Fair::boxed(setting, PATIENT, LEAVE_LOCK));
+    let finding = hunt(lock).seeds(1..=200).finds();
+    let (how, sentence, _) = told(&finding);
+    assert_eq!(how, How::LeftInQueue, "{sentence}");
+    assert!(sentence.contains("its acquire was refused at"), "{sentence}");
+}
