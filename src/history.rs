@@ -3,6 +3,8 @@
 //! Instants are trace positions in the order of their `seq`; intervals are half-open. Breaches of a
 //! lock's contract are recorded when they are noticed; otherwise a history contains no judgement.
 
+use std::collections::BTreeMap;
+
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, Line, Nanos, SECOND, Stamp};
 use lockstorm_platform::trace::{KeyChange, Leg, Sight};
@@ -41,6 +43,9 @@ pub struct History {
     pub requests: Vec<Request>,
     /// The clocks of every host, piece by piece, in order of the beginnings.
     pub clocks: Vec<ClockPiece>,
+    /// The keys that requests name, by the index of the request, if the lock takes groups of keys.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub named: BTreeMap<usize, Vec<String>>,
     /// Changes of nodes' roles, and views of masters by Sentinels and cluster nodes, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sightings: Vec<Sighting>,
@@ -54,6 +59,18 @@ pub struct History {
     pub healed: Option<Instant>,
     /// When the run ended.
     pub end: Instant,
+}
+
+impl History {
+    /// The same for one key of a group: a request that names only other keys of it is none of this
+    /// key.
+    pub fn of_key(&self, key: &str) -> History {
+        let mut history = self.clone();
+        for (index, keys) in &self.named {
+            history.requests[*index].other_keys = keys.iter().all(|name| name != key);
+        }
+        history
+    }
 }
 
 /// Messages that did not arrive at the first try, between any hosts.
@@ -109,9 +126,17 @@ pub struct Op {
     /// Whether it acquires the lock in shared mode.
     #[serde(default, skip_serializing_if = "is_default")]
     pub shared: bool,
+    /// The keys that it acquires at once, in its order, if the lock takes groups of keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
 }
 
 impl Op {
+    /// Whether it acquires this key: its object, or one of its group.
+    pub fn is_on(&self, key: &str) -> bool {
+        self.object == key || self.keys.iter().any(|own| own == key)
+    }
+
     /// The owner value of its grant, if it was granted the lock.
     pub fn token(&self) -> Option<&str> {
         match &self.outcome {

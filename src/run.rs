@@ -181,7 +181,10 @@ impl Lab {
     /// The terms by which the history of a plan is judged.
     pub fn terms(&self, plan: &Plan) -> Terms {
         let promise = self.promise(plan);
+        // Each key of a group is on one node.
+        let keys = self.group_keys(plan);
         let queried = contacted_nodes(plan, self.algorithm(plan)).len();
+        let queried = if keys.is_empty() { queried } else { 1 };
         let queried = u32::try_from(queried).expect("a plan has few nodes");
         Terms {
             lock_key: plan.lock.key.clone(),
@@ -192,7 +195,7 @@ impl Lab {
             longest_ttl: plan.longest_ttl(),
             invariant: match plan.workload.kind {
                 // Each workload is sound only if the resource has one holder at a time.
-                _ if promise.holders > 1 => Invariant::None,
+                _ if promise.holders > 1 || !keys.is_empty() => Invariant::None,
                 WorkloadKind::Counter => Invariant::Counter,
                 WorkloadKind::Stock => Invariant::Stock { items: plan.workload.items },
                 WorkloadKind::AppendLog => Invariant::AppendLog,
@@ -212,7 +215,13 @@ impl Lab {
             grants_without_faults: None,
             is_drawn: plan.is_drawn,
             queue: promise.queue,
+            keys,
         }
+    }
+
+    /// The keys of which callers of a plan acquire groups; none if its lock takes no groups.
+    fn group_keys(&self, plan: &Plan) -> Vec<String> {
+        if self.algorithm(plan).groups { plan.lock.group_keys() } else { Vec::new() }
     }
 
     /// The faults of a plan that must strike something, by number.
@@ -294,7 +303,7 @@ impl Simulated {
 /// # Panics
 /// As [`Lab::run`].
 pub fn run_on(environment: &mut dyn Environment, lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
-    let mut gathering = Gathering::new(plan, lab.promise(plan).queue);
+    let mut gathering = Gathering::new(plan, (lab.promise(plan).queue, lab.group_keys(plan)));
     let take = &mut |names: &HostNames, entries: &[Entry]| gathering.take(names, entries);
     let Lived { remains, healed, recorder } = live(environment, lab, plan, whole_trace, take);
     let evidence = gathering.end(&remains);
@@ -302,6 +311,7 @@ pub fn run_on(environment: &mut dyn Environment, lab: &Lab, plan: &Plan, whole_t
         keys: evidence.keys,
         fault_intervals: evidence.fault_intervals,
         requests: evidence.requests,
+        named: evidence.named,
         clocks: evidence.clocks,
         sightings: evidence.sightings,
         missed: remains.missed.map(|missed| Missed { lost: missed.lost, cut: missed.cut }),
@@ -340,6 +350,7 @@ fn live(
         nodes: contacted_nodes(plan, algorithm),
         holders: lab.promise(plan).holders,
         shares: algorithm.shares,
+        keys: lab.group_keys(plan),
         recorder: recorder.clone(),
         stop: Rc::clone(&stop),
         pulse: running.pulse(),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::availability::Availability;
+use crate::check::availability::{Availability, Unavailable};
 use crate::check::case::Case;
 use crate::check::counts::{self, Counts};
 use crate::check::nearest_miss::NearestMiss;
@@ -14,6 +14,7 @@ use crate::check::{
 };
 use crate::check::{nearest_miss, overlap, renewal};
 use crate::history::History;
+use crate::reading::moment::Moment;
 
 /// The results of all checks over one history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,29 +41,59 @@ pub fn judge(history: &History, terms: &Terms) -> Judgement {
 
 /// As [`judge`], for a case that is already prepared.
 pub fn judge_case(case: &Case) -> Judgement {
+    // Each key of a group is judged as a lock of its own; what concerns callers is judged once.
+    let terms = case.terms.each_key();
+    let histories: Vec<History> =
+        terms.iter().map(|terms| case.history.of_key(&terms.lock_key)).collect();
+    let keyed = histories.iter().zip(&terms).map(|(history, terms)| Case::new(history, terms));
+    let keyed: Vec<Case> = keyed.collect();
+    let keyed: Vec<&Case> = if keyed.is_empty() { vec![case] } else { keyed.iter().collect() };
     let counts = counts::count(case);
     let liveness = liveness::judge(case);
-    let linear = linear::judge(case);
+    let mut violations = contract::violations(case);
+    violations.extend(late_loss::violations(case));
+    let mut unknown = untested(case, &counts);
+    unknown.extend(liveness.unknown);
+    let stuck = liveness.violations.into_iter();
+    violations.extend(stuck.map(|stuck| Violation { key: left_key(&keyed, &stuck), ..stuck }));
+    for one in &keyed {
+        let linear = linear::judge(one);
+        let found = of_key(one).into_iter().chain(linear.violations);
+        let key = || (keyed.len() > 1).then(|| one.terms.lock_key.clone());
+        violations.extend(found.map(|violation| Violation { key: key(), ..violation }));
+        unknown.extend(linear.unknown);
+    }
+    let verdict = worst(violations, &unknown);
+    let nearest = keyed.iter().filter_map(|one| nearest_miss::nearest(one));
+    let nearest = nearest.min_by_key(|nearest| nearest.by);
+    let nearest_miss = nearest.as_ref().map(|nearest| nearest.by);
+    let served = keyed.iter().map(|one| availability::measure(one));
+    let out = |served: &Availability| served.unavailable.as_ref().map(Unavailable::length);
+    let availability = served.max_by_key(out).unwrap_or_default();
+    Judgement { verdict, counts, nearest_miss, nearest, availability }
+}
+
+/// What the checks of one key find.
+fn of_key(case: &Case) -> Vec<Violation> {
     let mut violations = overlap::violations(case, &overlap::overlaps(case));
-    violations.extend(contract::violations(case));
     violations.extend(corruption::violations(case));
     violations.extend(foreign::violations(case));
     violations.extend(leak::violations(case));
     violations.extend(renewal::violations(case));
-    violations.extend(liveness.violations);
-    violations.extend(late_loss::violations(case));
     violations.extend(lost_early::violations(case));
     violations.extend(fence::violations(case));
     violations.extend(overtaking::violations(case));
-    violations.extend(linear.violations);
-    let mut unknown = untested(case, &counts);
-    unknown.extend(liveness.unknown);
-    unknown.extend(linear.unknown);
-    let verdict = worst(violations, &unknown);
-    let nearest = nearest_miss::nearest(case);
-    let nearest_miss = nearest.as_ref().map(|nearest| nearest.by);
-    let availability = availability::measure(case);
-    Judgement { verdict, counts, nearest_miss, nearest, availability }
+    violations
+}
+
+/// The key of a group that was there when a violation of liveness ended, or its first key; none if
+/// the lock takes no groups.
+fn left_key(keyed: &[&Case], stuck: &Violation) -> Option<String> {
+    let at = Moment::from(stuck.to);
+    let is_there =
+        |case: &&&Case| case.lives.lives.iter().any(|life| life.from <= at && at < case.gone(life));
+    let found = keyed.iter().find(is_there).or(keyed.first());
+    found.filter(|_| keyed.len() > 1).map(|case| case.terms.lock_key.clone())
 }
 
 fn worst(mut violations: Vec<Violation>, unknown: &[String]) -> Verdict {

@@ -199,7 +199,7 @@ fn seats<'a>(case: &Case<'a>) -> Vec<Vec<Seated<'a>>> {
 fn contacted_nodes<'a>(case: &Case<'a>) -> BTreeSet<&'a str> {
     let queried = case.nodes_of(|request| {
         case.terms.site.has_node(&request.to)
-            && case.op(request.op).is_some_and(|op| op.object == case.terms.lock_key)
+            && case.op(request.op).is_some_and(|op| op.is_on(&case.terms.lock_key))
     });
     if queried.is_empty() {
         return case.history.keys.iter().map(|key| key.node.as_str()).collect();

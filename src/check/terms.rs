@@ -40,9 +40,19 @@ pub struct Terms {
     /// The key of the queue in which waiters stand, if the lock promises to serve them in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
+    /// The keys of which callers acquire groups: each is judged as a lock of its own. Empty if the
+    /// lock takes no groups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
 }
 
 impl Terms {
+    /// The terms of each key of a group; none if the lock takes no groups.
+    pub fn each_key(&self) -> Vec<Terms> {
+        let of = |key: &String| Terms { lock_key: key.clone(), keys: Vec::new(), ..self.clone() };
+        self.keys.iter().map(of).collect()
+    }
+
     /// Whether one node decides, so that its reply is true of the whole lock.
     pub fn queries_one_node(&self) -> bool {
         self.site.queried <= 1

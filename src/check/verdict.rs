@@ -119,14 +119,17 @@ pub struct Violation {
     /// For `not-linearizable` of a lock: the turn of each grant, the earliest acquire first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<Turn>,
+    /// Of a lock that takes groups of keys: the key that it concerns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 impl Violation {
     /// A violation of that kind between two instants, without evidence yet.
     pub fn new(kind: Kind, from: Instant, to: Instant) -> Violation {
         let (ops, keys, accesses) = (Vec::new(), Vec::new(), Vec::new());
-        let turns = Vec::new();
-        Violation { kind, ops, keys, accesses, from, to, cause: None, late: None, turns }
+        let (turns, key) = (Vec::new(), None);
+        Violation { kind, ops, keys, accesses, from, to, cause: None, late: None, turns, key }
     }
 }
 

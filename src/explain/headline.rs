@@ -44,20 +44,21 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
     let span = span(violation.to.at.saturating_sub(violation.from.at));
     let first = who.first().map_or("a caller", String::as_str);
     let second = who.get(1).map_or("another", String::as_str);
+    let lock = violation.key.as_deref().unwrap_or("the lock");
     match violation.kind {
         Kind::BrokenContract => broken_contract(witness, violation),
         Kind::DoubleGrant => format!(
-            "{} held the lock at once for {span}",
+            "{} held {lock} at once for {span}",
             at_once(&who, witness.finding.promise.holders)
         ),
         Kind::StaleHolder => {
             let (stale, other) = stale(witness).unwrap_or((first, second));
             match who.len() {
-                ..=2 => format!(
-                    "{stale} held on past its lease while {other} held the lock, for {span}"
-                ),
+                ..=2 => {
+                    format!("{stale} held on past its lease while {other} held {lock}, for {span}")
+                }
                 _ => format!(
-                    "{} held the lock at once for {span}, {stale} past its lease",
+                    "{} held {lock} at once for {span}, {stale} past its lease",
                     at_once(&who, witness.finding.promise.holders)
                 ),
             }

@@ -44,8 +44,9 @@ impl<'a> Witness<'a> {
     pub fn of(finding: &'a Finding) -> Witness<'a> {
         let history = &finding.history;
         let holders = (finding.promise.holders, finding.plan.workload.reenter);
-        let reading = Reading::of(history, &finding.plan.lock.key, holders);
         let primary = violations(&finding.judgement.verdict).first();
+        let key = primary.and_then(|primary| primary.key.as_ref());
+        let reading = Reading::of(history, key.unwrap_or(&finding.plan.lock.key), holders);
         let ids = primary.map_or(&[][..], |violation| &violation.ops);
         let mut actors: Vec<OpId> =
             ids.iter().filter_map(|id| grant_of(op(history, *id)?)).collect();

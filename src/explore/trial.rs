@@ -62,7 +62,11 @@ fn is_idle(judgement: &Judgement, run: &Run, terms: &Terms) -> bool {
 
 fn judged(run: Run, terms: &Terms) -> Trial {
     let case = Case::new(&run.history, terms);
-    let (judgement, breaches) = (judge::judge_case(&case), seen::seen(&case, &terms.site));
+    let (judgement, mut breaches) = (judge::judge_case(&case), seen::seen(&case, &terms.site));
+    for terms in terms.each_key() {
+        breaches.extend(seen::seen(&Case::new(&run.history, &terms), &terms.site));
+        breaches = seen::worst(breaches);
+    }
     Trial { run, judgement, breaches }
 }
 

@@ -20,7 +20,8 @@ pub fn seen(reading: &Reading, site: &Site) -> Vec<Breach> {
     worst(found)
 }
 
-fn worst(found: Vec<Breach>) -> Vec<Breach> {
+/// One breach for each assumption and set of causes, with the worst figure.
+pub fn worst(found: Vec<Breach>) -> Vec<Breach> {
     let mut worst: BTreeMap<(Bounded, Vec<Part>), Breach> = BTreeMap::new();
     for mut breach in found {
         breach.parts.sort_unstable();

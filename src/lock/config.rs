@@ -68,6 +68,13 @@ pub struct LockConfig {
     pub wait_for: Option<Nanos>,
 }
 
+impl LockConfig {
+    /// The keys of which callers acquire groups, if the lock takes groups.
+    pub fn group_keys(&self) -> Vec<String> {
+        (1..=3).map(|n| format!("{}:{n}", self.key)).collect()
+    }
+}
+
 /// Which replies an acquire or an extend of several nodes waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

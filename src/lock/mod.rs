@@ -47,6 +47,12 @@ pub trait Lock {
     async fn acquire_shared(&mut self) -> Acquired {
         self.acquire().await
     }
+    /// Acquires several keys at once: all of them, or none. Their order is the caller's. Only
+    /// called if the lock takes [groups](algorithm::Algorithm::groups), and then instead of the
+    /// others.
+    async fn acquire_all(&mut self, _keys: &[String]) -> Acquired {
+        self.acquire().await
+    }
     /// Extends a grant by the lock's time to live.
     async fn extend(&mut self, grant: &Grant) -> Extended;
     /// Releases a grant, which may be one that an unknown acquire left.
@@ -106,6 +112,9 @@ pub struct Grant {
     /// re-entrant. A caller that takes a re-entrant lock twice releases each grant once, the inner
     /// one first.
     pub depth: u32,
+    /// The keys that it covers, if the lock takes groups: its caller fills them in, so that an
+    /// extend and a release find them here.
+    pub keys: Vec<String>,
 }
 
 /// The environment of a lock.

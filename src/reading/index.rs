@@ -106,7 +106,7 @@ impl<'a> HistoryIndex<'a> {
     /// Every acquire of the lock.
     pub fn acquires(&self) -> impl Iterator<Item = &'a Op> + '_ {
         let ops = self.history.ops.iter();
-        ops.filter(|op| op.kind == OpKind::Acquire && op.object == self.lock_key)
+        ops.filter(|op| op.kind == OpKind::Acquire && op.is_on(self.lock_key))
     }
 
     /// The extends, releases and losses of an acquire's grant, in order of their ids.

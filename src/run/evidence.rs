@@ -25,6 +25,8 @@ use crate::reading::provenance::{CausedChange, Provenance};
 pub struct RunEvidence {
     /// Requests from clients to nodes, in order of sending.
     pub requests: Vec<Request>,
+    /// The keys that requests name, by the index of the request, if the lock takes groups.
+    pub named: BTreeMap<usize, Vec<String>>,
     /// Changes of keys, in order.
     pub keys: Vec<Key>,
     /// The fault intervals, in order.
@@ -52,6 +54,7 @@ pub struct Step {
 pub struct Gathering<'a> {
     lock_key: Name,
     queue: Option<String>,
+    keys: Vec<String>,
     names: Names,
     index: RequestIndex,
     provenance: Provenance<OpId>,
@@ -94,11 +97,13 @@ impl Names {
 impl<'a> Gathering<'a> {
     /// Nothing yet, of a run of this plan.
     ///
-    /// The changes of members are kept for the lock's key, and for the queue of its waiters.
-    pub fn new(plan: &'a Plan, queue: Option<String>) -> Gathering<'a> {
+    /// The changes of members are kept for the lock's key, and for the queue of its waiters. The
+    /// keys of a group are the lock's as well.
+    pub fn new(plan: &'a Plan, (queue, keys): (Option<String>, Vec<String>)) -> Gathering<'a> {
         Gathering {
             lock_key: plan.lock.key.as_str().into(),
             queue,
+            keys,
             names: Names::default(),
             index: RequestIndex::default(),
             provenance: Provenance::default(),
@@ -186,8 +191,14 @@ impl<'a> Gathering<'a> {
                 self.see(names, (host, at), Seen::Watched(*sight), names.name_at(*master.ip()));
             }
             Event::Names { request, keys } => {
-                let is_own = |key: &Bytes| *key == self.lock_key.as_bytes();
+                let is_own = |key: &Bytes| {
+                    *key == self.lock_key.as_bytes() || self.keys.iter().any(|own| *key == own)
+                };
                 let other_keys = !keys.iter().any(is_own);
+                if let Some(place) = self.index.place(*request).filter(|_| !self.keys.is_empty()) {
+                    let name = |key: &Bytes| String::from_utf8_lossy(key).into_owned();
+                    self.evidence.named.insert(place, keys.iter().map(name).collect());
+                }
                 if let Some(request) = self.index.get_mut(*request) {
                     request.other_keys = other_keys;
                 }

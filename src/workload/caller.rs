@@ -65,10 +65,12 @@ pub struct Held {
 }
 
 /// How a caller acquires the lock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
     /// Whether in shared mode.
     pub shared: bool,
+    /// The group of keys, in the caller's order; empty if the lock takes no groups.
+    pub keys: Vec<String>,
     /// How long it waits at most, ns.
     pub limit: Option<Nanos>,
 }
@@ -137,25 +139,26 @@ impl Caller {
     ///
     /// # Errors
     /// If the lock ends the process.
-    pub async fn acquire(&mut self, wish: Wish) -> Result<Taken, Finished> {
-        let Wish { shared, limit } = wish;
-        let call = self.desk.begin_acquire(shared).await;
+    pub async fn acquire(&mut self, wish: &Wish) -> Result<Taken, Finished> {
+        let Wish { shared, keys, limit } = wish;
+        let call = self.desk.begin_acquire(wish).await;
         self.desk.is_acquiring.set(true);
         // If the caller gave up its last acquire, that was never compared with a grant and may have
         // left tokens.
         self.desk.announced.borrow_mut().clear();
         let host = self.desk.host.clone();
         let work = self.invoke(|lock| match shared {
+            _ if !keys.is_empty() => lock.acquire_all(keys),
             true => lock.acquire_shared(),
             false => lock.acquire(),
         });
         let acquired = match limit {
             None => Some(work.await),
-            Some(limit) => host.timeout(limit, work).await,
+            Some(limit) => host.timeout(*limit, work).await,
         };
         self.desk.is_acquiring.set(false);
         let (outcome, taken) = match acquired {
-            Some(Ok(acquired)) => self.desk.take((call.op, shared), acquired),
+            Some(Ok(acquired)) => self.desk.take((call.op, wish), acquired),
             Some(Err(ended)) => return self.desk.fail(call, ended),
             None => (Outcome::Unknown, Taken::GivenUp),
         };
@@ -227,11 +230,9 @@ impl Drop for Caller {
 }
 
 impl CallerDesk {
-    async fn begin_acquire(&self, shared: bool) -> Call {
+    async fn begin_acquire(&self, wish: &Wish) -> Call {
         let call = self.recorder.open(&self.host, &self.name, &self.key, OpKind::Acquire);
-        if shared {
-            self.recorder.share(call.op);
-        }
+        self.recorder.detail(call.op, wish.shared, &wish.keys);
         self.host.struck().await;
         self.call.set(call);
         call
@@ -249,8 +250,11 @@ impl CallerDesk {
         Err(ended)
     }
 
-    fn take(&self, (acquire, shared): (OpId, bool), acquired: Acquired) -> (Outcome, Taken) {
-        let held = |grant: &Grant| Held { grant: grant.clone(), acquire, shared };
+    fn take(&self, (acquire, wish): (OpId, &Wish), acquired: Acquired) -> (Outcome, Taken) {
+        let held = |grant: &Grant| {
+            let grant = Grant { keys: wish.keys.clone(), ..grant.clone() };
+            Held { grant, acquire, shared: wish.shared }
+        };
         match acquired {
             Acquired::Granted(grant) => {
                 self.give(&grant, acquire);

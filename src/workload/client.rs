@@ -47,9 +47,10 @@ async fn rounds(caller: &mut Caller, job: &Job) -> Result<(), Finished> {
 /// deadlines releases a grant that is already over when it arrives.
 async fn take(caller: &mut Caller, job: &Job) -> Result<Option<Held>, Finished> {
     // Drawn once: a client that draws again after each refusal would end as a reader.
-    let wish = Wish { shared: job.shares && is_reader(caller), limit: None };
+    let (shared, keys) = (job.shares && is_reader(caller), group(caller, job));
+    let wish = Wish { shared, keys, limit: None };
     while !job.stop.get() {
-        match caller.acquire(wish).await? {
+        match caller.acquire(&wish).await? {
             Taken::Granted(held) if is_too_late(caller, &held, job) => {
                 caller.release(&held).await?;
             }
@@ -67,6 +68,22 @@ async fn take(caller: &mut Caller, job: &Job) -> Result<Option<Held>, Finished> 
 fn is_reader(caller: &Caller) -> bool {
     let ordinal = token::ordinal(caller.last_call(), 1);
     below(caller.host().draw(Purpose::Workload, ordinal), 2) == 0
+}
+
+/// The group of keys of a caller's next round, as drawn for its last operation: neighbours in
+/// either direction, so that groups overlap and are acquired in opposite orders. Empty if the lock
+/// takes no groups.
+fn group(caller: &Caller, job: &Job) -> Vec<String> {
+    let all = job.keys.len() as u64;
+    if all == 0 {
+        return Vec::new();
+    }
+    let ordinal = token::ordinal(caller.last_call(), 2);
+    let drawn = below(caller.host().draw(Purpose::Workload, ordinal), 2 * all * all);
+    let (first, count, is_back) = (drawn % all, drawn / all % all + 1, drawn / (all * all) == 1);
+    let step = if is_back { all - 1 } else { 1 };
+    let places = (0..count).map(|nth| (first + nth * step) % all);
+    places.map(|place| job.keys[place as usize].clone()).collect()
 }
 
 fn is_too_late(caller: &Caller, held: &Held, job: &Job) -> bool {

@@ -57,6 +57,8 @@ pub struct Job {
     pub holders: u32,
     /// Whether callers acquire the lock in either mode.
     pub shares: bool,
+    /// The keys of which callers acquire groups; empty if the lock takes no groups.
+    pub keys: Vec<String>,
     /// Where operations are recorded.
     pub recorder: Recorder,
     /// Set when the workload is to stop.

@@ -21,8 +21,9 @@ pub async fn run(host: Host, job: Job) {
 }
 
 async fn attempt(caller: &mut Caller, job: &Job) -> Result<(), Finished> {
+    let wish = Wish { keys: job.keys.clone(), ..Wish::default() };
     loop {
-        match caller.acquire(Wish::default()).await? {
+        match caller.acquire(&wish).await? {
             Taken::Granted(held) => return caller.release(&held).await.map(drop),
             Taken::Unknown(held) => drop(caller.release(&held).await?),
             Taken::Refused | Taken::GivenUp => {}

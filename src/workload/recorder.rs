@@ -60,9 +60,11 @@ impl Recorder {
         op.outcome = Outcome::Lost;
     }
 
-    /// Records that an acquire is one in shared mode.
-    pub fn share(&self, op: OpId) {
-        self.0.borrow_mut().at(op).shared = true;
+    /// Records how an acquire takes the lock: whether in shared mode, and which group of keys.
+    pub fn detail(&self, op: OpId, shared: bool, keys: &[String]) {
+        let mut book = self.0.borrow_mut();
+        let op = book.at(op);
+        (op.shared, op.keys) = (shared, keys.to_vec());
     }
 
     /// Records an access on which the resource has decided.
@@ -92,8 +94,9 @@ impl Recording {
         let call = host.record(Event::Outcome { op: id, what: kind.invocation_word() });
         let (caller, object) = (caller.to_owned(), object.to_owned());
         let outcome = Outcome::Pending;
-        let (ret, shared) = (None, false);
-        self.ops.push(Op { id, process, caller, object, call, ret, kind, outcome, shared });
+        let (ret, shared, keys) = (None, false, Vec::new());
+        let op = Op { id, process, caller, object, call, ret, kind, outcome, shared, keys };
+        self.ops.push(op);
         Call { op: id, nth }
     }
 

@@ -98,8 +98,9 @@ impl<'a> Round<'a> {
     /// for itself, the limit ends that wait.
     async fn reenter(&mut self) -> Result<Option<Held>, Finished> {
         let limit = reentry(&self.job.workload, self.job.config.ttl);
-        let wish = Wish { shared: self.held.shared, limit: Some(limit) };
-        match self.caller.acquire(wish).await? {
+        let Held { grant, shared, .. } = &*self.held;
+        let wish = Wish { shared: *shared, keys: grant.keys.clone(), limit: Some(limit) };
+        match self.caller.acquire(&wish).await? {
             Taken::Granted(inner) => return Ok(Some(inner)),
             Taken::Unknown(inner) => drop(self.caller.release(&inner).await?),
             Taken::Refused | Taken::GivenUp => {}

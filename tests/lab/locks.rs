@@ -139,6 +139,7 @@ impl Run {
             nodes: (1..=self.nodes).map(|n| format!("n{n}")).collect(),
             holders: 1,
             shares: false,
+            keys: Vec::new(),
             recorder: recorder.clone(),
             stop: Rc::clone(&stop),
             pulse: Default::default(),

@@ -200,8 +200,7 @@ fn met(
     let unqueried = if case.history.requests.is_empty() { 0 } else { queried - nodes.len() };
     let mut blocked: BTreeMap<Reason, Vec<Option<&KeyLife>>> = BTreeMap::new();
     blocked.insert(Reason::NoQuorum, vec![None; unqueried]);
-    let mut behind =
-        nodes.keys().filter_map(|node| behind(case, head(queue, node, begin)?, op, begin));
+    let mut behind = nodes.keys().filter_map(|node| behind(case, head(queue, node, begin)?, begin));
     let behind = behind.next();
     for (node, requests) in nodes {
         let (reason, key) = on_node(case, node, (&requests, waited), (op, begin));
@@ -244,7 +243,7 @@ fn met(
 
 /// What keeps a try behind the place at the head of its queue, if that place's waiter cannot take
 /// the lock.
-fn behind(case: &Case, head: &QueuePlace, op: &Op, at: Moment) -> Option<Obstacle> {
+fn behind(case: &Case, head: &QueuePlace, at: Moment) -> Option<Obstacle> {
     let waiter = head.waiter;
     let dies = case.death_after(&waiter.process, waiter.call.into()).map(|death| death.at);
     let cuts = || {
@@ -257,7 +256,6 @@ fn behind(case: &Case, head: &QueuePlace, op: &Op, at: Moment) -> Option<Obstacl
     };
     let is_cut = || cuts().any(|(from, to)| from <= at && at < to);
     let reason = match head.standing(case, at) {
-        _ if waiter.id == op.id => return None,
         Standing::Dead => Reason::DeadWaiter,
         Standing::Over => Reason::LeftPlace,
         Standing::Halted => Reason::HaltedWaiter,

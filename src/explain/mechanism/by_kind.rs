@@ -2,7 +2,7 @@
 
 use crate::check::verdict::Kind;
 use crate::explain::mechanism::how::Mechanism;
-use crate::explain::mechanism::{alone, fence, overlap, queue};
+use crate::explain::mechanism::{alone, deadlock, fence, overlap, queue};
 use crate::explain::witness::Witness;
 
 /// How the headline violation became possible; `None` if nothing is violated.
@@ -14,11 +14,16 @@ pub fn mechanism(witness: &Witness<'_>) -> Option<Mechanism> {
         Kind::Corruption => alone::corruption(witness, violation),
         Kind::ForeignRelease | Kind::ForeignExtend => alone::foreign(witness, violation),
         Kind::Leak | Kind::Stuck => {
-            queue::left(witness, violation).or_else(|| alone::left(witness, violation))
+            let waits = deadlock::mechanism(witness, violation);
+            let left = waits.or_else(|| queue::left(witness, violation));
+            left.or_else(|| alone::left(witness, violation))
         }
         Kind::Overtaken => queue::overtaken(witness, violation),
         Kind::RenewalAfterRelease => alone::renewal(witness, violation),
-        Kind::NeverSettles => alone::unanswered(witness, violation),
+        Kind::NeverSettles => {
+            let waits = deadlock::mechanism(witness, violation);
+            waits.or_else(|| alone::unanswered(witness, violation))
+        }
         Kind::LateLoss => alone::late(witness, violation),
         Kind::LostEarly => alone::lost(witness, violation),
         Kind::FenceRegress => fence::fence(witness, violation),

@@ -134,6 +134,10 @@ pub enum How {
     LeftInQueue,
     /// The queue was passed: an acquire got the lock while one ahead of it in the queue waited.
     QueueSkipped,
+    /// A grant of a group covers a key that its acquire never set on any node.
+    PartOnly,
+    /// Pending acquires of groups wait for each other: each has a key that another of them wants.
+    Deadlock,
     /// The lock's own state lets nobody in: the probe's acquires were answered without an error and
     /// refused, and no caller's key was there.
     StateStays,

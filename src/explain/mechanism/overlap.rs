@@ -22,11 +22,25 @@ use crate::reading::moment::Moment;
 
 /// How the second grant of an overlap became possible.
 pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    if let Some(found) = part_only(witness, violation) {
+        return Some(found);
+    }
     if witness.reading.can_overlap() {
         return of_several(witness, violation);
     }
     let (first, second) = pair(witness, violation)?;
     between(witness, first, second)
+}
+
+/// A grant of a group whose acquire never set the key that the violation concerns.
+fn part_only(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let key = violation.key.as_ref()?;
+    let keys = &witness.history().keys;
+    let has_set = |grant: &Op| keys.iter().any(|it| it.by == Some(grant.id) && it.key == *key);
+    let grant = *witness.actors.iter().find(|grant| !has_set(grant))?;
+    let all = list(&grant.keys);
+    let text = format!("{} was granted {all}, and never had {key} on any node.", grant.caller);
+    Some(Mechanism::new(How::PartOnly, text, vec![Evidence::Op(grant.id)]))
 }
 
 /// How one caller more than allowed was granted the lock: a holder was past its lease, or else the

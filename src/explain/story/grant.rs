@@ -60,9 +60,19 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
         }
         _ => String::new(),
     };
-    let text = format!("{} is granted the lock{on}{also}{}.", grant.caller, term(witness, hold));
+    let what = if grant.keys.is_empty() { "the lock".to_owned() } else { list(&grant.keys) };
+    // Of a group, the nodes are those of the key that the violation concerns.
+    let on = match &violation_key(witness) {
+        Some(key) if !on.is_empty() => format!(" ({key}{on})"),
+        _ => on,
+    };
+    let text = format!("{} is granted {what}{on}{also}{}.", grant.caller, term(witness, hold));
     let weight = if witness.is_actor(grant.id) { Weight::Crux } else { Weight::Cause };
     Some(Beat::new(weight, hold.from, text, evidence))
+}
+
+fn violation_key(witness: &Witness<'_>) -> Option<String> {
+    witness.primary.and_then(|primary| primary.key.clone())
 }
 
 /// The sentence for a key that an acquire set before it returned, or although it was never granted.
@@ -105,7 +115,7 @@ fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>,
         });
     let (mut nodes, mut evidence) = (Vec::<String>::new(), Vec::new());
     for (index, key) in set {
-        let is_lock = key.key == witness.finding.plan.lock.key;
+        let is_lock = key.key == witness.reading.lock_key;
         if is_lock
             && !nodes.iter().any(|node| *node == key.node)
             && set_by_request(witness, grant, key)

@@ -45,6 +45,10 @@ pub struct Algorithm {
     /// Whether it has a shared mode, as the lock of readers and a writer: callers then acquire it
     /// in either mode. A shared holder only reads.
     pub shares: bool,
+    /// Whether it takes a group of keys at once, all or none: callers then acquire groups that
+    /// overlap, in any order. Each key lives on one node, which the lock chooses, and is judged as
+    /// a lock of its own.
+    pub groups: bool,
     /// Whether a grant waits until replicas have acknowledged it: it reads `acks`, `ack_timeout`,
     /// `fsync` and `wait`.
     pub waits_for_replicas: bool,
@@ -76,6 +80,7 @@ impl Algorithm {
             renews: false,
             fences: false,
             shares: false,
+            groups: false,
             waits_for_replicas: false,
             waits_for_turn: false,
             runs_tokio: false,

@@ -89,7 +89,7 @@ impl Redisson {
         let answer = self.key.take(call, &token, lease.ttl).await;
         let deadline = Some(lease.deadline(&host, sent));
         let depth = self.depth.saturating_add(1);
-        let grant = Grant { token, fence: None, deadline, permit: None, depth };
+        let grant = Grant { token, deadline, depth, ..Grant::default() };
         match answer {
             Ok(Reply::Nil) => Look::Done(Acquired::Granted(self.watch(grant))),
             Ok(Reply::Integer(ms)) => Look::Busy(lifetime(ms)),

@@ -51,7 +51,10 @@ impl TokenLua {
         };
         let fence = if numbered { fence(&answer) } else { None };
         let deadline = Some(lease.deadline(&host, sent));
-        match answer::acquired(&answer, Grant { token, fence, deadline, permit: None, depth: 1 }) {
+        match answer::acquired(
+            &answer,
+            Grant { token, fence, deadline, depth: 1, ..Grant::default() },
+        ) {
             Acquired::Granted(grant) => self.unless_over(grant).await,
             other => other,
         }

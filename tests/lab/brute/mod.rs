@@ -17,8 +17,9 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::check::case::Case;
+use lockstorm::check::judge::{Judgement, judge};
 use lockstorm::check::terms::{Invariant, Terms};
-use lockstorm::check::verdict::{Cause, Kind, Turn, Violation};
+use lockstorm::check::verdict::{Cause, Kind, Turn, Verdict, Violation};
 use lockstorm::check::{
     availability, corruption, counts, fence, foreign, idle, late_loss, leak, linear, liveness,
     lost_early, nearest_miss, overlap, overtaking, renewal,
@@ -228,6 +229,35 @@ fn places_in_the_queue() {
     };
     hits(80, |seed| judged(seed).0);
     hits(80, |seed| judged(seed).1);
+}
+
+/// What a lock of groups violates at one key is what a lock of that key alone violates.
+#[test]
+fn groups_are_judged_key_by_key() {
+    type Seen = BTreeSet<(Kind, Vec<u32>, Vec<usize>)>;
+    let of_callers = [Kind::Stuck, Kind::NeverSettles, Kind::LateLoss];
+    let seen = |judgement: Judgement, key: Option<&str>| -> Seen {
+        let Verdict::Violated(violations) = judgement.verdict else { return Seen::new() };
+        let mut own = violations;
+        own.retain(|v| !of_callers.contains(&v.kind) && v.key.as_deref() == key);
+        own.into_iter().map(|v| (v.kind, v.ops, v.keys)).collect()
+    };
+    hits(8, |seed| {
+        let (history, terms) = random::grouped(seed);
+        let each = terms.keys.iter().map(|name| {
+            let mut alone = history.clone();
+            for op in alone.ops.iter_mut().filter(|op| op.kind == OpKind::Acquire) {
+                let is_on = std::mem::take(&mut op.keys).contains(name);
+                op.object = if is_on { name.clone() } else { "another".to_owned() };
+            }
+            let own = Terms { lock_key: name.clone(), keys: Vec::new(), ..terms.clone() };
+            let expected = seen(judge(&alone, &own), None);
+            let found = seen(judge(&history, &terms), Some(name));
+            assert_eq!(found, expected, "seed {seed}, key {name}");
+            !found.is_empty()
+        });
+        each.fold(false, |any, is_violated| any | is_violated)
+    });
 }
 
 #[test]

@@ -69,6 +69,25 @@ pub fn history_again(seed: u64, taste: Taste) -> (History, Terms) {
     (history, Terms { reenters: true, invariant, site, ..terms })
 }
 
+/// A history in which callers acquire groups of the keys `a` and `b`.
+pub fn grouped(seed: u64) -> (History, Terms) {
+    let (mut history, terms) = history_of(seed, Taste::Keys, false);
+    let mut dice = Dice(seed ^ 0x4752_4f55);
+    for op in history.ops.iter_mut().filter(|op| op.kind == OpKind::Acquire) {
+        op.shared = false;
+        op.keys = dice
+            .pick(&[vec!["a"], vec!["b"], vec!["a", "b"]])
+            .iter()
+            .map(|k| (*k).into())
+            .collect();
+    }
+    for key in &mut history.keys {
+        (key.key, key.of) = (dice.pick(&["a", "b"]).into(), None);
+    }
+    let keys = vec!["a".to_owned(), "b".to_owned()];
+    (history, Terms { holders: 1, invariant: Invariant::None, keys, ..terms })
+}
+
 /// A history in which waiters stand in a queue, and no key has a time to live.
 pub fn queued(seed: u64) -> (History, Terms) {
     let (mut history, terms) = history_of(seed, Taste::Keys, false);
@@ -153,6 +172,7 @@ fn terms(dice: &mut Dice) -> Terms {
         faults: (0..dice.below(4) as u32).collect(),
         is_drawn: dice.one_in(3),
         queue: None,
+        keys: Vec::new(),
     }
 }
 
@@ -243,6 +263,7 @@ impl Maker {
             kind,
             outcome: if is_loss { Outcome::Lost } else { Outcome::Pending },
             shared: false,
+            keys: Vec::new(),
         });
         if !is_loss {
             self.pending[caller] = Some(id);

@@ -97,6 +97,8 @@ struct StoryTerms {
     grants_without_faults: Option<u32>,
     is_drawn: bool,
     queue: Option<String>,
+    /// The keys of a group: `a,b`.
+    keys: String,
 }
 
 impl Default for StoryTerms {
@@ -120,6 +122,7 @@ impl Default for StoryTerms {
             grants_without_faults: None,
             is_drawn: false,
             queue: None,
+            keys: String::new(),
         }
     }
 }
@@ -151,6 +154,7 @@ impl Story {
             grants_without_faults: terms.grants_without_faults,
             is_drawn: terms.is_drawn,
             queue: terms.queue.clone(),
+            keys: names(&terms.keys),
         }
     }
 
@@ -207,6 +211,11 @@ impl Story {
         }
         parser.finish()
     }
+}
+
+/// Names between commas.
+fn names(text: &str) -> Vec<String> {
+    text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 /// An assumption from its name and its bound: lengths in milliseconds.
@@ -293,6 +302,7 @@ impl StoryParser {
             kind,
             outcome: outcome(rest)?,
             shared: rest.contains(&"shared"),
+            keys: value(rest, "keys").map_or(Vec::new(), names),
         });
         Some(())
     }
@@ -342,7 +352,7 @@ impl StoryParser {
         let (node, lock) = (node.into(), "lock".to_owned());
         let (key, of) = match value(rest, "member") {
             Some(member) => (member.into(), Some(lock)),
-            None => (lock.into(), None),
+            None => (value(rest, "key").unwrap_or("lock").into(), None),
         };
         // A place in the queue is a member of a key of its own.
         let place = value(rest, "place").map(|place| (place.into(), Some("queue".to_owned())));
