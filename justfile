@@ -64,6 +64,10 @@ true-stories stories="20000":
 mutants which="all":
     LOCKSTORM_MUTANTS={{which}} cargo test --test mutants -- --nocapture
 
+# how soon each strategy of a hunt finds the planted bugs of locks: the table
+by-strategy:
+    LOCKSTORM_MUTANTS=by-strategy cargo test --test mutants -- --nocapture
+
 # record the replies of the installed redis-server again, and compare
 truth:
     LOCKSTORM_TRUTH=write cargo test -p lockstorm-redis --test truth

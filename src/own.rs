@@ -34,6 +34,7 @@ pub use crate::promise::{Assumption, Bounded, Model, Promise, Work, bound, exclu
 
 // How it is tested.
 pub use crate::explore::base_plan::{base_plan, base_plan_of};
+pub use crate::explore::strategy::{Strategies, Strategy};
 pub use crate::plan::extend::Extend;
 pub use crate::plan::{Plan, TopologyKind};
 pub use crate::test::{HuntTest, ReplayTest, ScenarioTest, hunt_from, hunt_own, replay, scenario};

@@ -22,6 +22,7 @@ use crate::explore::base_plan::{base_plan, base_plan_of};
 use crate::explore::examine::met;
 use crate::explore::hunt::Tally;
 use crate::explore::quarry::{Quarry, countable};
+use crate::explore::strategy::Strategies;
 use crate::explore::{examine, hunt};
 use crate::lock::algorithm::Algorithm;
 use crate::lock::catalogue;
@@ -272,6 +273,12 @@ impl HuntTest {
         self
     }
 
+    /// Draws plans by this strategy, or by the portfolio of all of them, which is the default.
+    pub fn strategy(mut self, strategies: impl Into<Strategies>) -> HuntTest {
+        self.quarry.strategies = strategies.into();
+        self
+    }
+
     /// Hunts, and expects to find nothing.
     ///
     /// # Panics
@@ -280,8 +287,9 @@ impl HuntTest {
     pub fn holds(self) -> Tally {
         let (lab, report) = self.hunt();
         if let Some(found) = report.found {
+            let drawn = found.strategy;
             let finding = found.finding(&lab, None);
-            fail(&finding, "expected: no violation");
+            fail(&finding, &format!("expected: no violation\ndrawn by the strategy '{drawn}'"));
         }
         assert!(report.tally.has_tested(), "nothing was tested: {:?}", report.tally);
         report.tally
@@ -306,8 +314,10 @@ impl HuntTest {
         let (lab, report) = self.hunt();
         let tested = &report.tally;
         let ending = if let Some(found) = report.found {
+            let drawn = found.strategy;
             let finding = found.finding(&lab, None);
-            say(&format!("{}\nfound after {tested}\n{}", story(&finding), kept(&finding)));
+            let (story, kept) = (story(&finding), kept(&finding));
+            say(&format!("{story}\nfound after {tested}\ndrawn by the strategy '{drawn}'\n{kept}"));
             let is_outside = finding.class.as_ref().is_some_and(|class| !class.is_in_model());
             if is_outside && !is_within {
                 say(
@@ -319,7 +329,7 @@ impl HuntTest {
             say(&format!("unknown: nothing was tested ({tested})"));
             Exit::Unknown
         } else {
-            say(&format!("no violation in {tested}"));
+            say(&format!("no violation in {tested}\nexplored: {}", report.novelty));
             Exit::Held
         };
         ending.into()

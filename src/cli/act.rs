@@ -14,7 +14,9 @@ use crate::explore::budget::Budget;
 use crate::explore::distinct::{Distinct, distinct};
 use crate::explore::hunt::{Hunt, HuntProgress, Scouted, Until};
 use crate::explore::knob::Knob;
+use crate::explore::novelty::Novelty;
 use crate::explore::sound::Sound;
+use crate::explore::strategy::Strategy;
 use crate::explore::threshold::Located;
 use crate::explore::{agree, examine, hunt, knob, trial};
 use crate::plan::Plan;
@@ -51,6 +53,8 @@ pub struct Catch {
     pub next: Option<u64>,
     /// The number of violated plans.
     pub violated: u64,
+    /// The states that the plans have shown.
+    pub novelty: Novelty,
     /// The distinct findings, the most important one first.
     pub groups: Vec<Caught>,
     /// The scenario file that describes the first finding, if possible.
@@ -61,6 +65,8 @@ pub struct Catch {
 pub struct Caught {
     /// The finding about its smallest plan; only that of the first group is explained.
     pub finding: Finding,
+    /// How its plan was drawn.
+    pub strategy: Strategy,
     /// The number of plans that showed it.
     pub count: u64,
     /// What a correct lock of the same family does in this plan.
@@ -251,16 +257,18 @@ pub fn catch(
     let groups = found.into_iter().enumerate().map(|(index, distinct)| {
         let Distinct { count, found, sound } = distinct;
         let (shrink_runs, is_minimal) = (found.shrink_runs, found.is_minimal);
+        let strategy = found.strategy;
         let finding = match index {
             0 => found.finding(lab, budget),
             _ => found.unexplained(lab),
         };
-        Caught { finding, count, sound, shrink_runs, is_minimal }
+        Caught { finding, strategy, count, sound, shrink_runs, is_minimal }
     });
     let groups: Vec<Caught> = groups.collect();
     let scenario = groups.first().and_then(|first| scenario_page(lab, &first.finding));
     let violated = scouted.groups.iter().map(|(_, sightings)| sightings.count).sum();
-    Catch { tally: scouted.tally, next: scouted.next, violated, groups, scenario }
+    let Scouted { tally, novelty, next, .. } = scouted;
+    Catch { tally, next, violated, novelty, groups, scenario }
 }
 
 /// The names of the pages about the first finding of a hunt with a base plan of this name.

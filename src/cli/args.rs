@@ -15,6 +15,7 @@ use lockstorm_platform::time::Nanos;
 use lockstorm_redis::compat::Compat;
 
 use crate::explore::campaign::shard::Choice;
+use crate::explore::strategy::WORDS;
 use crate::length;
 use crate::lock::catalogue::ALGORITHMS;
 use crate::plan::extend::Extend;
@@ -213,11 +214,7 @@ pub struct HuntArguments {
     #[arg(long, value_name = "TOPOLOGY", value_parser = words(&TOPOLOGIES.map(|(word, _)| word)))]
     pub topology: String,
     /// What the nodes write to their disks, and when they sync it
-    #[arg(
-        long,
-        value_name = "WORD",
-        value_parser = words(&PERSISTENCES.map(|(word, _)| word))
-    )]
+    #[arg(long, value_name = "WORD", value_parser = words(&PERSISTENCES.map(|(word, _)| word)))]
     pub persistence: Option<String>,
     /// Time to live of the lock's key: `3s`
     #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
@@ -257,6 +254,9 @@ pub struct HuntArguments {
         value_parser = PossibleValuesParser::new(verbs::words())
     )]
     pub faults: Vec<String>,
+    /// How plans are drawn: `portfolio` shares them by what each of the others finds
+    #[arg(long, value_name = "WORD", default_value = WORDS[0], value_parser = words(&WORDS))]
+    pub strategy: String,
     /// Draw only plans that breach no assumption of the lock
     #[arg(long)]
     pub within_assumptions: bool,
@@ -339,11 +339,7 @@ pub struct ServeArguments {
     #[arg(long, value_name = "P")]
     pub admin_port: Option<u16>,
     /// What the nodes write to their disks, and when they sync it
-    #[arg(
-        long,
-        value_name = "WORD",
-        value_parser = words(&PERSISTENCES.map(|(word, _)| word))
-    )]
+    #[arg(long, value_name = "WORD", value_parser = words(&PERSISTENCES.map(|(word, _)| word)))]
     pub persistence: Option<String>,
     /// The server whose behaviour the nodes have
     #[arg(

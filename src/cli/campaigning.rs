@@ -136,7 +136,7 @@ fn keep_plans(
             continue;
         }
         smallest.insert(key.clone(), *example);
-        let plan = draw(hunt, example.seed).current();
+        let plan = draw(hunt, example.seed, example.strategy).current();
         pages.push(Page { name: format!("{}.plan.json", plan.digest()), text: plan.to_json() });
     }
     if pages.is_empty() { Ok(()) } else { output::write(&folder.join(PLANS), &pages) }
@@ -155,6 +155,7 @@ fn ended(campaign: &Campaign, shard: Shard, path: &Path) -> Exit {
     let plans = count(violated, "violated plan");
     say(&format!("shard {shard}: {state}; {plans} in {}", count(groups.len() as u64, "group")));
     say(&format!("tested: {tally}"));
+    say(&format!("explored: {}", campaign.states()));
     say(&format!("log: {}; lockstorm merge joins the logs of all shards", path.display()));
     match () {
         () if violated > 0 => Exit::Violated,

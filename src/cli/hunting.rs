@@ -67,9 +67,9 @@ fn shown(hunt: &Hunt, arguments: &HuntArguments) -> impl Fn(HuntProgress) + Sync
     let bar = arguments.budget.is_none().then(|| progress::bar(plans, "hunting"));
     let (tried, shrunk) = (AtomicU64::new(0), AtomicU64::new(0));
     move |far| match far {
-        HuntProgress::Tried { seeds, groups } => {
+        HuntProgress::Tried { seeds, groups, states } => {
             let tried = tried.fetch_add(seeds, Ordering::Relaxed) + seeds;
-            let found = count(groups as u64, "group");
+            let found = format!("{}, {}", count(groups as u64, "group"), count(states, "state"));
             match &bar {
                 Some(bar) => {
                     bar.set_message(format!("hunting, {found}"));
@@ -104,6 +104,7 @@ fn quarry(arguments: &HuntArguments, shards: u32) -> Result<Quarry, Refusal> {
     arguments.extend.into_iter().for_each(|extend| quarry.extend(extend));
     arguments.reenter.into_iter().for_each(|reenter| quarry.reenter(reenter));
     arguments.check_validity.into_iter().for_each(|check| quarry.check_validity(check));
+    quarry.strategies = arguments.strategy.parse().expect("the parser knows the words");
     quarry.faults = arguments.faults.iter().cloned().collect();
     quarry.within_assumptions = arguments.within_assumptions;
     quarry.seeds = match (&arguments.seeds, arguments.budget) {
@@ -154,8 +155,10 @@ pub fn tell(told: &Told<'_>, catch: &Catch) -> Result<Exit, Refusal> {
     }
     let mut pages = [act::report(finding), catch.scenario.iter().cloned().collect()].concat();
     pages.extend((2..).zip(others).map(|(nth, other)| act::plan_page(&other.finding, nth)));
+    let (seed, strategy) = (finding.seed, first.strategy);
+    let last = format!("seed {seed} of --strategy {strategy}, plan {}", finding.plan_hash);
     if let Err(refusal) = output::write(told.folder, &pages) {
-        say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
+        say(&last);
         return Err(refusal);
     }
     let path = told.folder.join(format!("{}.plan.json", finding.scenario));
@@ -175,7 +178,8 @@ pub fn tell(told: &Told<'_>, catch: &Catch) -> Result<Exit, Refusal> {
     if !others.is_empty() {
         say("lockstorm explain PLAN explains each of them");
     }
-    say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));
+    say(&format!("explored: {}", catch.novelty));
+    say(&last);
     Ok(Exit::Violated)
 }
 
@@ -195,6 +199,7 @@ fn nothing(told: &Told<'_>, catch: &Catch) -> Exit {
         return Exit::Unknown;
     }
     say(&format!("no violation in {tested}; {seeds}"));
+    say(&format!("explored: {}", catch.novelty));
     Exit::Held
 }
 

@@ -9,6 +9,7 @@ use crate::edge::output;
 use crate::edge::terminal::{complain, say};
 use crate::explore::campaign::{Campaign, log, sample};
 use crate::explore::hunt::{Hunt, HuntProgress, Scouted};
+use crate::explore::novelty::Novelty;
 use crate::lock::catalogue;
 use crate::quantity::count;
 use crate::refusal::Refusal;
@@ -41,7 +42,8 @@ pub fn merge(arguments: &MergeArguments) -> Result<Exit, Refusal> {
         ));
         return Ok(Exit::Diverged);
     }
-    let scouted = Scouted { tally, groups: campaign.groups(), next: None };
+    let novelty = Novelty::of(campaign.states());
+    let scouted = Scouted { tally, groups: campaign.groups(), novelty, next: None };
     let budget = clock::budget(arguments.budget);
     let catch = act::catch(&hunt, scouted, arguments.jobs, budget, &|far| {
         if far == HuntProgress::Shrunk {

@@ -16,16 +16,18 @@ use lockstorm_world::engine::kind::EngineKind;
 use serde::{Deserialize, Serialize};
 
 use crate::explore::campaign::shard::Shard;
+use crate::explore::drawing::Alphabet;
 use crate::explore::group::Groups;
 use crate::explore::hunt::{BATCH, Hunt, Tally, Until, draw, scout};
+use crate::explore::novelty::States;
 use crate::explore::parameter::Parameter;
-use crate::explore::strategy::Alphabet;
+use crate::explore::strategy::Strategies;
 use crate::plan::Plan;
 use crate::refusal::Refusal;
 use crate::run::Lab;
 
 /// The format of logs that this version writes and reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// The number of segments that a campaign has at most, as long as they are short enough. It bounds
 /// what a campaign writes, and what a merge keeps in memory.
 const MAX_SEGMENTS: u64 = 100_000;
@@ -53,6 +55,7 @@ pub struct Settings {
     varies: BTreeSet<Parameter>,
     /// Whether the plans stay within the assumptions of the lock.
     pub within: bool,
+    strategies: Strategies,
     /// The first and the last seed.
     pub seeds: (u64, u64),
 }
@@ -69,6 +72,7 @@ impl Settings {
             verbs: hunt.alphabet.verbs.clone(),
             varies: hunt.alphabet.varies.clone(),
             within: hunt.alphabet.within,
+            strategies: hunt.strategies,
             seeds: (*hunt.seeds.start(), *hunt.seeds.end()),
         }
     }
@@ -82,7 +86,8 @@ impl Settings {
             within: self.within,
             ..Alphabet::of(*lab.algorithm(&base))
         };
-        Hunt { lab, base, alphabet, seeds: first..=last }
+        let hunt = Hunt::new(lab, base, alphabet, first..=last);
+        Hunt { strategies: self.strategies, ..hunt }
     }
 
     /// Why results of these settings and others are not of one campaign; `None` if they are.
@@ -144,6 +149,8 @@ pub struct Segment {
     pub tally: Tally,
     /// What was violated.
     pub groups: Groups,
+    /// A sample of the states that the plans have shown.
+    pub states: States,
     /// The trace hash of the first seed's plan: the sample by which machines are compared.
     pub sample: String,
 }
@@ -158,14 +165,16 @@ impl Segment {
             seeds: (first, last),
             tally: scouted.tally,
             groups: scouted.groups,
+            states: scouted.novelty.states.sample(),
             sample: sample(hunt, first),
         }
     }
 }
 
-/// The trace hash of the plan of a seed.
-pub fn sample(hunt: &Hunt, seed: u64) -> String {
-    hunt.lab.run(&draw(hunt, seed).current()).trace.to_string()
+/// The trace hash of the plan of a segment's first seed.
+pub fn sample(hunt: &Hunt, first: u64) -> String {
+    let strategy = hunt.portfolio().batch(1)[0];
+    hunt.lab.run(&draw(hunt, first, strategy).current()).trace.to_string()
 }
 
 /// What is known of a campaign.
@@ -227,6 +236,13 @@ impl Campaign {
         all
     }
 
+    /// The states that the plans have shown, as far as logs keep them.
+    pub fn states(&self) -> States {
+        let mut all = States::few();
+        self.segments.values().for_each(|segment| all.merge(&segment.states));
+        all
+    }
+
     /// The number of seeds of a shard that no log has; `None` if only time limits the hunt.
     pub fn missing(&self, shard: Shard) -> Option<u64> {
         if self.settings.is_endless() {
@@ -258,7 +274,9 @@ mod tests {
     use crate::explore::campaign::shard::Shard;
     use crate::explore::group::{Example, GroupKey, Groups};
     use crate::explore::hunt::Tally;
+    use crate::explore::novelty::States;
     use crate::explore::quarry::Quarry;
+    use crate::explore::strategy::{Strategies, Strategy};
     use crate::plan::TopologyKind;
     use crate::run::Lab;
 
@@ -277,9 +295,11 @@ mod tests {
             kinds: vec![Kind::StaleHolder],
             mechanism: How::StoodStill,
         };
-        groups.add(key, Example { faults: 1, clients: 2, seed: first });
+        let strategy = Strategy::Random;
+        groups.add(key, Example { faults: 1, clients: 2, seed: first, strategy });
         let tally = Tally { runs: last - first + 1, grants: first, ..Tally::default() };
-        Segment { seeds: (first, last), tally, groups, sample: first.to_string() }
+        let (states, sample) = (States::few(), first.to_string());
+        Segment { seeds: (first, last), tally, groups, states, sample }
     }
 
     /// A campaign that knows these segments.
@@ -354,6 +374,8 @@ mod tests {
         let other = refused(&|one| one.seeds.1 += 1);
         assert!(other.contains("seeds 1..1280 and 'token-lua', seeds 1..1281"), "{other}");
         assert!(refused(&|one| one.within = true).contains("with other settings"));
+        let other = refused(&|one| one.strategies = Strategies::Only(Strategy::Swarm));
+        assert!(other.contains("with other settings"), "{other}");
         let mut one = campaign(&[1]);
         let other = Segment { sample: "another".to_owned(), ..segment(65, 128) };
         let two = one.add(other).expect_err("two results").to_string();

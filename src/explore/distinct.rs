@@ -32,7 +32,7 @@ impl Distinct {
     /// What comes first: smaller plans, among findings of one place.
     fn rank(&self) -> impl Ord + use<> {
         let place = place(self.found.class.is_in_model(), self.sound.as_ref());
-        (place, Example::of(&self.found.plan))
+        (place, Example::of(&self.found.plan, self.found.strategy))
     }
 }
 
@@ -56,7 +56,8 @@ pub fn distinct(hunt: &Hunt, groups: &Groups, progress: &(dyn Fn() + Sync)) -> V
             Entry::Occupied(mut same) => {
                 let (all, smallest) = same.get_mut();
                 *all += count;
-                if Example::of(&found.plan) < Example::of(&smallest.plan) {
+                let size = |found: &HuntFound| Example::of(&found.plan, found.strategy);
+                if size(&found) < size(smallest) {
                     *smallest = found;
                 }
             }
@@ -82,18 +83,18 @@ fn identity(found: &HuntFound) -> Identity {
     (is_bug, leading(&signature.kinds), mechanism)
 }
 
-/// The seed to shrink: the smallest plan, or the first of the smallest ones that shows a bug.
-fn example(hunt: &Hunt, key: &GroupKey, sightings: &Sightings) -> u64 {
-    let mut seeds = sightings.smallest.iter().map(|example| example.seed);
-    let smallest = seeds.clone().next().expect("a group has an example");
-    let shows_bug = |seed: &u64| {
-        let plan = draw(hunt, *seed).current();
+/// The plan to shrink: the smallest one, or the first of the smallest ones that shows a bug.
+fn example(hunt: &Hunt, key: &GroupKey, sightings: &Sightings) -> Example {
+    let mut examples = sightings.smallest.iter().copied();
+    let smallest = examples.clone().next().expect("a group has an example");
+    let shows_bug = |example: &Example| {
+        let plan = draw(hunt, example.seed, example.strategy).current();
         let trial = attempt(&hunt.lab, &plan);
         trial.is_violated() && classify(&hunt.lab, &plan, &trial).is_in_model()
     };
     match key.in_model {
         true => smallest,
-        false => seeds.find(shows_bug).unwrap_or(smallest),
+        false => examples.find(shows_bug).unwrap_or(smallest),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The violations of a hunt in groups: what was violated, and by which mechanism.
 //!
-//! A group keeps a count and the smallest examples, as seeds: a plan is drawn again from its seed.
+//! A group keeps a count and the smallest examples, as seeds and strategies: a plan is drawn again.
 //! So groups take little memory however many plans are violated, and groups of several hunts can be
 //! merged in any order.
 
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::verdict::Kind;
 use crate::explain::mechanism::how::How;
+use crate::explore::strategy::Strategy;
 use crate::plan::Plan;
 
 /// The number of examples that a group keeps.
@@ -38,6 +39,8 @@ pub struct Example {
     pub clients: u32,
     /// The seed that draws it.
     pub seed: u64,
+    /// How.
+    pub strategy: Strategy,
 }
 
 /// The kinds that name a group: those that do not follow from another one. Two holders at once lose
@@ -56,10 +59,10 @@ pub fn leading(kinds: &[Kind]) -> Vec<Kind> {
 }
 
 impl Example {
-    /// The size of a plan, and its seed.
-    pub fn of(plan: &Plan) -> Example {
+    /// The size of a plan, its seed and its strategy.
+    pub fn of(plan: &Plan, strategy: Strategy) -> Example {
         let (faults, clients) = (plan.faults.len(), plan.workload.clients);
-        Example { faults, clients, seed: plan.seed }
+        Example { faults, clients, seed: plan.seed, strategy }
     }
 }
 
@@ -129,9 +132,9 @@ impl Groups {
         self.0.iter()
     }
 
-    /// The seed of the smallest example of each group.
-    pub fn examples(&self) -> impl Iterator<Item = u64> {
-        self.0.values().filter_map(|sightings| sightings.smallest.first().map(|one| one.seed))
+    /// The smallest example of each group.
+    pub fn examples(&self) -> impl Iterator<Item = Example> {
+        self.0.values().filter_map(|sightings| sightings.smallest.first().copied())
     }
 }
 
@@ -143,6 +146,7 @@ mod tests {
     use super::{EXAMPLES, Example, GroupKey, Groups, leading};
     use crate::check::verdict::Kind;
     use crate::explain::mechanism::how::How;
+    use crate::explore::strategy::Strategy;
 
     #[test]
     fn what_follows_from_two_holders_makes_no_group_of_its_own() {
@@ -164,7 +168,8 @@ mod tests {
                 kinds: vec![Kind::StaleHolder],
                 mechanism: How::StoodStill,
             };
-            groups.add(key, Example { faults: *faults, clients: 2, seed: *seed });
+            let strategy = Strategy::Random;
+            groups.add(key, Example { faults: *faults, clients: 2, seed: *seed, strategy });
         }
         groups
     }

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use proptest::strategy::{Strategy, ValueTree};
+use proptest::strategy::{Strategy as _, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
@@ -16,10 +16,14 @@ use crate::check::verdict::Verdict;
 use crate::explain::finding::{Class, Finding};
 use crate::explore::budget::{Budget, Spending};
 use crate::explore::class::classify;
+use crate::explore::drawing::{Alphabet, fitting, plans};
 use crate::explore::examine;
 use crate::explore::group::{Example, GroupKey, Groups, leading};
+use crate::explore::novelty::{Novelty, states};
 use crate::explore::shrink::shrink;
-use crate::explore::strategy::{Alphabet, plans};
+use crate::explore::strategy::lineage::Lineages;
+use crate::explore::strategy::portfolio::{GROUP, Portfolio};
+use crate::explore::strategy::{Strategies, Strategy, lineage, priorities, swarm};
 use crate::explore::trial::{Trial, attempt, repeated};
 use crate::ledger::part::{strikes, without};
 use crate::plan::Plan;
@@ -37,6 +41,32 @@ pub struct Hunt {
     pub alphabet: Alphabet,
     /// The seeds, inclusive.
     pub seeds: RangeInclusive<u64>,
+    /// How plans are drawn.
+    pub strategies: Strategies,
+    /// Runs without faults that are known.
+    pub lineages: Lineages,
+}
+
+impl Hunt {
+    /// A hunt by all strategies.
+    pub fn new(lab: Lab, base: Plan, alphabet: Alphabet, seeds: RangeInclusive<u64>) -> Hunt {
+        let (strategies, lineages) = (Strategies::default(), Lineages::default());
+        Hunt { lab, base, alphabet, seeds, strategies, lineages }
+    }
+
+    /// The strategies that draw, before any plan has run.
+    pub fn portfolio(&self) -> Portfolio {
+        let can = |strategy: &Strategy| {
+            *strategy != Strategy::Priorities
+                || !priorities::slowing(&self.base, &self.alphabet).is_empty()
+        };
+        match self.strategies {
+            Strategies::Only(strategy) => Portfolio::of(&[strategy]),
+            Strategies::Portfolio => {
+                Portfolio::of(&Strategy::ALL.into_iter().filter(can).collect::<Vec<_>>())
+            }
+        }
+    }
 }
 
 /// How much a hunt has tested.
@@ -92,6 +122,8 @@ impl fmt::Display for Tally {
 pub struct HuntReport {
     /// How much was tested.
     pub tally: Tally,
+    /// What the plans have shown.
+    pub novelty: Novelty,
     /// The violation of the smallest seed, if there is one.
     pub found: Option<HuntFound>,
 }
@@ -100,6 +132,8 @@ pub struct HuntReport {
 pub struct HuntFound {
     /// The seed that drew it.
     pub seed: u64,
+    /// How it was drawn.
+    pub strategy: Strategy,
     /// The plan as it was drawn.
     pub drawn: Plan,
     /// The smallest plan with the same signature that shrinking found.
@@ -147,6 +181,8 @@ pub struct Scouted {
     pub tally: Tally,
     /// What was violated.
     pub groups: Groups,
+    /// The states that the plans have shown.
+    pub novelty: Novelty,
     /// The first seed that was not tried, if the budget was used up before it.
     pub next: Option<u64>,
 }
@@ -160,6 +196,8 @@ pub enum HuntProgress {
         seeds: u64,
         /// The groups of violations so far.
         groups: usize,
+        /// The distinct states so far.
+        states: u64,
     },
     /// The plan of one more group is shrunk.
     Shrunk,
@@ -168,8 +206,8 @@ pub enum HuntProgress {
 /// Hunts until a violation is found or the seeds are exhausted. `progress` receives each step.
 pub fn hunt(hunt: &Hunt, progress: &dyn Fn(HuntProgress)) -> HuntReport {
     let scouted = scout(hunt, Until::First, None, progress);
-    let found = scouted.groups.examples().next().map(|seed| pursue(hunt, seed));
-    HuntReport { tally: scouted.tally, found }
+    let found = scouted.groups.examples().next().map(|example| pursue(hunt, example));
+    HuntReport { tally: scouted.tally, novelty: scouted.novelty, found }
 }
 
 /// Runs the plans of the seeds, a batch at a time, and groups what they violate. One batch runs
@@ -181,24 +219,34 @@ pub fn scout(
     progress: &dyn Fn(HuntProgress),
 ) -> Scouted {
     let spending = Spending::of(budget);
-    let mut all = Scouted::default();
+    let (mut all, mut portfolio) = (Scouted::default(), hunt.portfolio());
     let (mut next, last) = (*hunt.seeds.start(), *hunt.seeds.end());
     while next <= last {
         let end = last.min(next.saturating_add(BATCH - 1));
         // The whole batch is run before any violation counts, so the smallest seed wins on any
         // number of threads.
-        let mut done: Vec<Tried> =
-            (next..=end).into_par_iter().map(|seed| try_seed(hunt, seed, seed == next)).collect();
+        let batch: Vec<(u64, Strategy)> =
+            (next..=end).zip(portfolio.batch((end - next + 1) as usize)).collect();
+        let mut done: Vec<Tried> = batch
+            .into_par_iter()
+            .map(|(seed, strategy)| try_seed(hunt, (seed, strategy), seed == next))
+            .collect();
         done.sort_by_key(|tried| tried.seed);
         for tried in done {
             all.tally.add(&tried);
-            let Some((key, example)) = tried.violation else { continue };
-            all.groups.add(key, example);
-            if until == Until::First {
-                return all;
+            let (groups, new) = (all.groups.len(), all.novelty.add(&tried.states));
+            if let Some((key, example)) = tried.violation {
+                all.groups.add(key, example);
+                if until == Until::First {
+                    return all;
+                }
             }
+            let found = (all.groups.len() - groups) as u64;
+            portfolio.note(tried.strategy, new + GROUP * found);
         }
-        progress(HuntProgress::Tried { seeds: end - next + 1, groups: all.groups.len() });
+        portfolio.settle();
+        let (groups, states) = (all.groups.len(), all.novelty.states.len());
+        progress(HuntProgress::Tried { seeds: end - next + 1, groups, states });
         let Some(after) = end.checked_add(1) else { break };
         next = after;
         if next <= last && spending.is_used_up() {
@@ -212,6 +260,8 @@ pub fn scout(
 /// What a batch keeps of a run.
 struct Tried {
     seed: u64,
+    strategy: Strategy,
+    states: Vec<u64>,
     violation: Option<(GroupKey, Example)>,
     unknown: bool,
     outside: bool,
@@ -220,8 +270,8 @@ struct Tried {
     grants: u32,
 }
 
-fn try_seed(hunt: &Hunt, seed: u64, is_repeated: bool) -> Tried {
-    let (lab, plan) = (&hunt.lab, draw(hunt, seed).current());
+fn try_seed(hunt: &Hunt, (seed, strategy): (u64, Strategy), is_repeated: bool) -> Tried {
+    let (lab, plan) = (&hunt.lab, draw(hunt, seed, strategy).current());
     let mut trial = attempt(lab, &plan);
     // A lock with state outside of its run may never violate anything, and its verdicts mean
     // nothing: one plan of each batch is run twice.
@@ -239,6 +289,8 @@ fn try_seed(hunt: &Hunt, seed: u64, is_repeated: bool) -> Tried {
     let counts = trial.judgement.counts;
     Tried {
         seed,
+        strategy,
+        states: states(&trial.run.history),
         unknown,
         outside: excused,
         faults: !plan.faults.is_empty(),
@@ -247,7 +299,7 @@ fn try_seed(hunt: &Hunt, seed: u64, is_repeated: bool) -> Tried {
         violation: (trial.is_violated() && !excused).then(|| {
             let kinds = leading(&Signature::of(&trial.judgement.verdict).kinds);
             let mechanism = examine::how(lab, &plan, trial);
-            (GroupKey { in_model, kinds, mechanism }, Example::of(&plan))
+            (GroupKey { in_model, kinds, mechanism }, Example::of(&plan, strategy))
         }),
     }
 }
@@ -279,24 +331,38 @@ impl Tally {
     }
 }
 
-/// The tree of plans that a seed draws: the plan itself, and smaller ones.
-pub fn draw(hunt: &Hunt, seed: u64) -> Box<dyn ValueTree<Value = Plan>> {
+/// The tree of plans that a seed draws by a strategy: the plan itself, and smaller ones.
+pub fn draw(hunt: &Hunt, seed: u64, strategy: Strategy) -> Box<dyn ValueTree<Value = Plan>> {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let base = Plan { seed, ..hunt.base.clone() };
-    let tree = plans(&base, &hunt.alphabet).new_tree(&mut runner);
+    let alphabet = &hunt.alphabet;
+    let plans = match strategy {
+        Strategy::Random => plans(&base, alphabet),
+        Strategy::Swarm => {
+            // What is left out is not given: it may be changed to fit the assumptions.
+            let base = fitting(&base, alphabet).unwrap_or(base);
+            plans(&base, &swarm::half(&base, alphabet, &mut runner))
+        }
+        Strategy::Priorities => priorities::plans(&base, alphabet, &mut runner),
+        Strategy::Lineage => {
+            lineage::plans(&base, alphabet, (&hunt.lab, &hunt.lineages), &mut runner)
+        }
+    };
+    let tree = plans.new_tree(&mut runner);
     Box::new(tree.expect("the strategies reject nothing"))
 }
 
-/// Draws the violated plan of a seed again, classifies and shrinks it.
-pub fn pursue(hunt: &Hunt, seed: u64) -> HuntFound {
-    let drawn = draw(hunt, seed).current();
+/// Draws a violated plan again, classifies and shrinks it.
+pub fn pursue(hunt: &Hunt, example: Example) -> HuntFound {
+    let Example { seed, strategy, .. } = example;
+    let drawn = draw(hunt, seed, strategy).current();
     let (trial, is_repeatable) = repeated(&hunt.lab, &drawn, attempt(&hunt.lab, &drawn));
     // Checked before class and shrinking: reruns of a plan that differ each time prove nothing.
     if !is_repeatable {
-        return unrepeatable(hunt, seed, drawn, trial);
+        return unrepeatable(hunt, example, drawn, trial);
     }
     let class = classify(&hunt.lab, &drawn, &trial);
     let (start, trial, class) = inside(&hunt.lab, &drawn, trial, class);
@@ -305,6 +371,7 @@ pub fn pursue(hunt: &Hunt, seed: u64) -> HuntFound {
     let small = shrink(&hunt.lab, (&start, trial, class), &signature, &varies);
     HuntFound {
         seed,
+        strategy,
         drawn,
         plan: small.plan,
         trial: small.trial,
@@ -338,12 +405,13 @@ fn inside(lab: &Lab, plan: &Plan, trial: Trial, class: Class) -> (Plan, Trial, C
 }
 
 /// The result for a plan whose runs differ each time: it permits no trial.
-fn unrepeatable(hunt: &Hunt, seed: u64, drawn: Plan, trial: Trial) -> HuntFound {
+fn unrepeatable(hunt: &Hunt, example: Example, drawn: Plan, trial: Trial) -> HuntFound {
     let class =
         Class { in_model: Signature::of(&trial.judgement.verdict).kinds, ..Class::default() };
     let signature = examine::signature(&hunt.lab, &drawn, &trial, &class);
     HuntFound {
-        seed,
+        seed: example.seed,
+        strategy: example.strategy,
         plan: drawn.clone(),
         drawn,
         trial,

@@ -10,7 +10,9 @@
 //! - [`budget`]: how long an explanation may take
 //! - [`examine`]: all that a report needs about one plan
 //! - [`base_plan`]: the base plan of a hunt
-//! - [`strategy`]: proptest strategies for faults and plans
+//! - [`drawing`]: proptest strategies for faults and plans
+//! - [`strategy`]: how a hunt draws its plans
+//! - [`novelty`]: how many states a hunt has seen
 //! - [`quarry`]: the request for a hunt
 //! - [`hunt`]: the search for violations over seeds
 //! - [`group`]: the violations of a hunt in groups
@@ -30,12 +32,14 @@ pub mod cause;
 pub mod class;
 pub mod deployment;
 pub mod distinct;
+pub mod drawing;
 pub mod examine;
 pub mod group;
 pub mod habits;
 pub mod hunt;
 pub mod knob;
 pub mod leeway;
+pub mod novelty;
 pub mod other_effect;
 pub mod parameter;
 pub mod quarry;

@@ -7,10 +7,11 @@ use std::ops::RangeInclusive;
 use lockstorm_platform::fault::verbs;
 use lockstorm_platform::time::Nanos;
 
+use crate::explore::drawing::{Alphabet, beyond};
 use crate::explore::habits::least_timeout;
 use crate::explore::hunt::Hunt;
 use crate::explore::parameter::Parameter;
-use crate::explore::strategy::{Alphabet, beyond};
+use crate::explore::strategy::{Strategies, Strategy, priorities};
 use crate::plan::extend::Extend;
 use crate::plan::lack::lack;
 use crate::plan::{Persistence, Plan};
@@ -29,6 +30,8 @@ pub struct Quarry {
     pub within_assumptions: bool,
     /// The seeds to try.
     pub seeds: RangeInclusive<u64>,
+    /// How plans are drawn.
+    pub strategies: Strategies,
 }
 
 impl Quarry {
@@ -40,6 +43,7 @@ impl Quarry {
             faults: BTreeSet::new(),
             within_assumptions: false,
             seeds: 1..=100,
+            strategies: Strategies::default(),
         }
     }
 
@@ -114,12 +118,19 @@ impl Quarry {
     /// the faults, or if it must stay within the lock's assumptions and the work exceeds them.
     /// Values that the user set are never changed.
     pub fn hunt(self, lab: Lab) -> Result<Hunt, Refusal> {
-        let Quarry { base, varies, faults, within_assumptions: within, seeds } = self;
+        let Quarry { base, varies, faults, within_assumptions: within, .. } = self;
+        let (seeds, strategies) = (self.seeds, self.strategies);
         base.validate_with(&lab.locks)?;
         faults.iter().try_for_each(|word| can_strike(&base, word))?;
         let mut alphabet = Alphabet { varies, within, ..Alphabet::of(*lab.algorithm(&base)) };
         if !faults.is_empty() {
             alphabet.verbs = faults;
+        }
+        let needs_slow = strategies == Strategies::Only(Strategy::Priorities);
+        if needs_slow && priorities::slowing(&base, &alphabet).is_empty() {
+            let what = "the strategy 'priorities' slows clients down, and no fault of the hunt can";
+            let instead = "add 'delay' to the faults, or use the strategy 'portfolio'";
+            return Err(Refusal::new(what, instead));
         }
         let least = least_timeout(&base);
         let timeout = lab.algorithm(&base).choices(&base.lock).timeout;
@@ -145,7 +156,7 @@ impl Quarry {
         // Called once here, so that a panic in the lock's promise is reported once and not by every
         // worker.
         let _ = lab.promise(&base);
-        Ok(Hunt { lab, base, alphabet, seeds })
+        Ok(Hunt { strategies, ..Hunt::new(lab, base, alphabet, seeds) })
     }
 }
 
@@ -182,6 +193,7 @@ mod tests {
 
     use super::{Quarry, countable};
     use crate::explore::base_plan::base_plan;
+    use crate::explore::strategy::Strategy;
     use crate::plan::TopologyKind;
     use crate::run::Lab;
 
@@ -208,6 +220,20 @@ mod tests {
         let text = "the seeds 0..18446744073709551615 are 18446744073709551616 plans, which would \
                     take days (add a time limit, such as --budget 10m, or take 0..999999)";
         assert_eq!(refused, text);
+    }
+
+    #[test]
+    fn priorities_need_a_fault_that_slows_clients() {
+        let refused = |word: &str| {
+            let mut quarry = Quarry::like(base_plan("token-lua", TopologyKind::Single));
+            quarry.faults.insert(word.to_owned());
+            quarry.strategies = Strategy::Priorities.into();
+            quarry.hunt(Lab::default()).err().map(|refusal| refusal.to_string())
+        };
+        assert_eq!(refused("pause"), None);
+        let nobody = "the strategy 'priorities' slows clients down, and no fault of the hunt can \
+                      (add 'delay' to the faults, or use the strategy 'portfolio')";
+        assert_eq!(refused("crash").as_deref(), Some(nobody));
     }
 
     #[test]

@@ -1,289 +1,133 @@
-//! Proptest strategies for faults and whole plans, for hunts and for users' own tests.
+//! How a hunt draws its plans: the names of the strategies, and which one draws each plan.
 //!
-//! Every drawn plan is valid. Plans shrink towards fewer faults, fewer clients and shorter, rounder
-//! numbers.
+//! A plan follows from a seed and one strategy. The portfolio decides which strategy draws which
+//! seed: see [`portfolio`].
 
-mod anchor;
-mod target;
+pub mod lineage;
+pub mod portfolio;
+pub mod priorities;
+pub mod swarm;
 
-use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
 
-use lockstorm_platform::fault::verbs::{ActsOn, Figure, ROWS, Row};
-use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
-use lockstorm_platform::trace::Edge;
-use proptest::bool::weighted;
-use proptest::prelude::{BoxedStrategy, Just, Strategy};
-use proptest::strategy::Union;
-use proptest::{collection, prop_oneof};
+use serde::{Deserialize, Serialize};
 
-use crate::explore::habits::habits;
-use crate::explore::parameter::Parameter;
-use crate::explore::strategy::anchor::{anchor, chain, waits_for};
-use crate::explore::strategy::target::{can_strike, present, target};
-use crate::ledger::overwork::{Overwork, fit, overworked};
-use crate::ledger::planned::{breaks, keep_within};
-use crate::length;
-use crate::lock::algorithm::Algorithm;
-use crate::plan::Plan;
-use crate::plan::fault_contradiction::halts_clients;
-use crate::plan::lack::lack;
-use crate::promise::{Bounded, Promise};
-use crate::workload::work;
+use crate::refusal::{Refusal, one_of};
 
-/// What a search may draw.
-#[derive(Clone, Debug)]
-pub struct Alphabet {
-    /// The verbs, by name: `partition`, `pause`, ...
-    pub verbs: BTreeSet<String>,
-    /// The maximum number of faults in one plan.
-    pub most_faults: usize,
-    /// The lock under test. If it runs tokio's own tasks, its clients are not paused.
-    pub lock: Algorithm,
-    /// What else may be drawn.
-    pub varies: BTreeSet<Parameter>,
-    /// Whether to draw only plans within the lock's assumptions.
-    pub within: bool,
+/// The names on the command line.
+pub const WORDS: [&str; 5] = ["portfolio", "random", "swarm", "priorities", "lineage"];
+
+/// How one plan is drawn from a seed.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// Any faults, at any time.
+    #[default]
+    Random,
+    /// Half of the faults and half of the parameters are left out, others in each plan. So rare
+    /// combinations are not crowded out (swarm testing).
+    Swarm,
+    /// Clients of different speed, which change at a few points (probabilistic concurrency
+    /// testing).
+    Priorities,
+    /// Faults that strike what the exclusivity of a run without faults rested on (lineage-driven
+    /// fault injection).
+    Lineage,
 }
 
-impl Alphabet {
-    /// Everything that a search for this lock draws by default.
-    pub fn of(lock: Algorithm) -> Alphabet {
-        Alphabet {
-            verbs: default_verbs(),
-            most_faults: 4,
-            lock,
-            varies: Parameter::all(),
-            within: false,
+/// The strategies of a hunt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Strategies {
+    /// All of them. Those that find more get more of the next plans.
+    #[default]
+    Portfolio,
+    /// One.
+    Only(Strategy),
+}
+
+impl Strategy {
+    /// Every strategy, in the order in which a hunt first tries them.
+    pub const ALL: [Strategy; 4] =
+        [Strategy::Random, Strategy::Swarm, Strategy::Priorities, Strategy::Lineage];
+
+    /// Its name on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Strategy::Random => "random",
+            Strategy::Swarm => "swarm",
+            Strategy::Priorities => "priorities",
+            Strategy::Lineage => "lineage",
         }
     }
 }
 
-/// The names of the verbs that a search draws by default.
-pub fn default_verbs() -> BTreeSet<String> {
-    ROWS.iter().filter(|row| row.is_drawn).map(|row| row.word.to_owned()).collect()
-}
-
-/// Plans like `base` with other faults, and with the same number of clients or fewer.
-pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
-    let (base, alphabet) = (base.clone(), alphabet.clone());
-    let faults = collection::vec(burst(&base, &alphabet), 0..=alphabet.most_faults);
-    let fewest = base.workload.clients.min(2);
-    let free = alphabet.varies.contains(&Parameter::Clients);
-    let clients = if free { fewest } else { base.workload.clients }..=base.workload.clients;
-    let habits = habits(&base, &alphabet.lock, &alphabet.varies);
-    let plain = fitting(&base, &alphabet).unwrap_or(base);
-    (clients, faults, habits)
-        .prop_map(move |(clients, faults, habits)| {
-            let mut plain = plain.clone();
-            plain.workload.clients = clients;
-            let mut plan = plain.clone();
-            habits.apply(&mut plan, &alphabet.lock);
-            let clocks = plain.clocks.clone();
-            let mut plan = fitting(&plan, &alphabet).unwrap_or(plain);
-            let broken = || breaks(&plan, &promise(&plan, &alphabet.lock));
-            let of_clocks = |what: &Bounded| matches!(what, Bounded::Drift | Bounded::Skew);
-            if alphabet.within && broken().iter().any(of_clocks) {
-                plan.clocks = clocks;
-            }
-            assemble(plan, faults, &alphabet)
-        })
-        .boxed()
-}
-
-/// The promise of a lock for a plan's own figures.
-fn promise(plan: &Plan, lock: &Algorithm) -> Promise {
-    lock.promises(&plan.lock, work(plan))
-}
-
-/// The plan. If a search must stay within the lock's assumptions and its clients work for too long,
-/// a similar plan in which they do not, or none. Only what may be drawn is changed.
-fn fitting(plan: &Plan, alphabet: &Alphabet) -> Option<Plan> {
-    let promise_of = |plan: &Plan| promise(plan, &alphabet.lock);
-    let Some(broken) = overworked(plan, &promise_of(plan)).filter(|_| alphabet.within) else {
-        return Some(plan.clone());
-    };
-    let mut fitted = plan.clone();
-    match broken.bound {
-        // No work fits. Drawn timeouts may be the reason; links are not drawn.
-        0 => fitted.lock.timeout = None,
-        bound => fit(&mut fitted, bound),
-    }
-    let (is, was) = (&fitted.workload, &plan.workload);
-    let is_given = |parameter| !alphabet.varies.contains(&parameter);
-    let changes_given = is.hold != was.hold && is_given(Parameter::Hold)
-        || is.extend != was.extend && is_given(Parameter::Extend)
-        || is.reenter != was.reenter && is_given(Parameter::Reenter)
-        || fitted.lock.timeout != plan.lock.timeout && is_given(Parameter::Timeout);
-    let fits = !changes_given && overworked(&fitted, &promise_of(&fitted)).is_none();
-    fits.then_some(fitted)
-}
-
-/// Why no plan like this can stay within the lock's assumptions, if none can.
-pub fn beyond(base: &Plan, alphabet: &Alphabet) -> Option<String> {
-    if fitting(base, alphabet).is_some() {
-        return None;
-    }
-    let (lock, promise) = (&base.lock.algorithm, promise(base, &alphabet.lock));
-    let Overwork { actual, bound } = overworked(base, &promise)?;
-    if bound == 0 {
-        return Some(format!(
-            "time-outs and messages leave nothing of the lease of '{lock}' for work, or no time \
-             for a reply"
-        ));
-    }
-    let (actual, bound) = (length::write(actual), length::write(bound));
-    Some(format!(
-        "clients work for {actual} without extending their grant, and '{lock}' counts on at most \
-         {bound}"
-    ))
-}
-
-fn assemble(mut plan: Plan, bursts: Vec<Burst>, alphabet: &Alphabet) -> Plan {
-    plan.is_drawn = true;
-    let mut faults: Vec<Fault> = Vec::new();
-    for burst in bursts {
-        let met = faults.last().map(|fault| fault.target.clone()).filter(|_| burst.follows);
-        let kept = burst.faults(met.as_ref(), &plan).into_iter();
-        faults.extend(kept.filter_map(|fault| can_be(&plan, fault, alphabet)));
-    }
-    faults.truncate(alphabet.most_faults);
-    for (id, fault) in (1..).zip(&mut faults) {
-        fault.id = id;
-    }
-    chain(&mut faults);
-    plan.faults = faults;
-    if alphabet.within {
-        let promise = promise(&plan, &alphabet.lock);
-        keep_within(&mut plan, &promise);
-    }
-    plan
-}
-
-/// The fault against what there is in the plan, if it can strike there.
-fn can_be(plan: &Plan, fault: Fault, alphabet: &Alphabet) -> Option<Fault> {
-    let hosts = plan.hosts();
-    let fault = Fault { target: present(fault.target, plan)?, ..fault };
-    let is_known = |host: &str| hosts.iter().any(|known| known == host);
-    let halts = alphabet.lock.runs_tokio && halts_clients(plan, &fault);
-    let is_at_home = lack(&plan.topology, fault.verb.row()).is_none();
-    let strikes = waits_for(&fault.anchor).into_iter().all(is_known);
-    (is_at_home && strikes && !halts).then_some(fault)
-}
-
-/// One fault, or the same fault two or three times in a row.
-#[derive(Clone, Debug)]
-struct Burst {
-    fault: Fault,
-    /// How often it strikes again, each time so long after the begin of the one before.
-    more: usize,
-    gap: Nanos,
-    /// Whether it strikes what the fault before it in the plan strikes.
-    follows: bool,
-}
-
-impl Burst {
-    /// Its faults; `met` is what they strike, if their verb can.
-    fn faults(self, met: Option<&Target>, plan: &Plan) -> Vec<Fault> {
-        let suits = |target: &&Target| can_strike(plan, self.fault.verb.row(), target);
-        let target = met.filter(suits).unwrap_or(&self.fault.target).clone();
-        let fault = Fault { target, ..self.fault };
-        let event = Pattern::Fault { id: 1, edge: Edge::Start };
-        let anchor = Anchor::After { event, nth: 1, plus: self.gap };
-        let again = std::iter::repeat_n(Fault { anchor, ..fault.clone() }, self.more);
-        [fault].into_iter().chain(again).collect()
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
     }
 }
 
-/// Bugs often need faults that meet in one place: a replica that lags behind and is promoted.
-fn burst(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Burst> {
-    let gap = (1..=1_500_u64).prop_map(|ms| ms * MILLISECOND);
-    let more = prop_oneof![9 => Just(0), 1 => 1..=2_usize];
-    (fault(plan, alphabet), more, gap, weighted(0.4))
-        .prop_map(|(fault, more, gap, follows)| Burst { fault, more, gap, follows })
-        .boxed()
-}
-
-/// One fault against the hosts of `plan`. Its number is 0.
-fn fault(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Fault> {
-    let rows = ROWS.iter().filter(|row| alphabet.verbs.contains(row.word));
-    let may_write = alphabet.varies.contains(&Parameter::Persistence);
-    let fits =
-        |row: &&Row| lack(&plan.topology, row).is_none_or(|lack| lack.is_of_disk() && may_write);
-    let rows: Vec<&'static Row> = rows.filter(fits).collect();
-    assert!(!rows.is_empty(), "no verb of the alphabet fits this topology");
-    Union::new(rows.into_iter().map(|row| fault_of(row, plan))).boxed()
-}
-
-/// A fault with this verb. There is one draw, since a dependent second draw does not shrink.
-fn fault_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Fault> {
-    let when = (length(plan), anchor(plan)).boxed();
-    let whole = Just((plan.heal_at, Anchor::At(0)));
-    let when = if is_condition(row) { prop_oneof![2 => when, 1 => whole].boxed() } else { when };
-    let parts = (verb_of(row, plan), target(row, plan), when);
-    parts
-        .prop_map(|(verb, target, (length, anchor))| {
-            let length = (!verb.is_momentary()).then_some(length);
-            Fault { id: 0, verb, target, anchor, length }
-        })
-        .boxed()
-}
-
-/// Whether clients can work under a fault for a whole run. It often shows nothing until another
-/// fault strikes.
-fn is_condition(row: &Row) -> bool {
-    matches!(
-        (row.plain)(),
-        Verb::Delay { .. }
-            | Verb::Jitter { .. }
-            | Verb::Loss { .. }
-            | Verb::ReplicaLag { .. }
-            | Verb::SlowNode { .. }
-            | Verb::SlowScript { .. }
-            | Verb::ClockRate { .. }
-            | Verb::LyingDisk
-            | Verb::TearingDisk
-    )
-}
-
-/// A verb with its figure.
-fn verb_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Verb> {
-    let key = plan.lock.key.clone();
-    let ttl_ms = i64::try_from(plan.longest_ttl().max(SECOND) / MILLISECOND).unwrap_or(i64::MAX);
-    let figure = match (row.plain)().figure() {
-        Figure::None => Just(Figure::None).boxed(),
-        Figure::Length(_) => extra(plan, row).prop_map(Figure::Length).boxed(),
-        Figure::Share(_) => {
-            (1..=50_u32).prop_map(|percent| Figure::Share(percent * 10_000)).boxed()
+impl Strategies {
+    /// Its name on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Strategies::Portfolio => WORDS[0],
+            Strategies::Only(strategy) => strategy.word(),
         }
-        Figure::Shift(_) => (1..=ttl_ms * 2, proptest::bool::ANY)
-            .prop_map(|(ms, forward)| Figure::Shift(if forward { ms } else { -ms } * 1_000_000))
-            .boxed(),
-        Figure::Rate(_) => (-20_000..=20_000_i32).prop_map(Figure::Rate).boxed(),
-        Figure::Key(_) => Just(Figure::Key(key)).boxed(),
-    };
-    figure.prop_map(|figure| row.verb(figure).expect("a figure of the verb's own kind")).boxed()
-}
-
-/// By how much messages or commands are late. Messages may outlast a lease, commands may not: they
-/// would stop a node.
-fn extra(plan: &Plan, row: &Row) -> BoxedStrategy<Nanos> {
-    let short = (1..=500_u64).prop_map(|ms| ms * MILLISECOND);
-    let lease_ms = lease_ms(plan);
-    let long = (1..=lease_ms * 3 / 2).prop_map(|ms| ms * MILLISECOND);
-    match row.acts_on {
-        ActsOn::Links | ActsOn::Replica => prop_oneof![2 => short, 1 => long].boxed(),
-        ActsOn::Node | ActsOn::Host => short.boxed(),
     }
 }
 
-fn lease_ms(plan: &Plan) -> u64 {
-    (plan.longest_ttl() / MILLISECOND).clamp(1_000, 30_000)
+impl From<Strategy> for Strategies {
+    fn from(strategy: Strategy) -> Strategies {
+        Strategies::Only(strategy)
+    }
 }
 
-/// The length of a fault: short, about as long as a lease, or longer than one.
-fn length(plan: &Plan) -> BoxedStrategy<Nanos> {
-    let lease_ms = lease_ms(plan);
-    let ms = |range: std::ops::RangeInclusive<u64>| range.prop_map(|ms| ms * MILLISECOND);
-    prop_oneof![ms(1..=500), ms(1..=lease_ms), ms(lease_ms..=lease_ms * 3)].boxed()
+impl FromStr for Strategies {
+    type Err = Refusal;
+
+    fn from_str(text: &str) -> Result<Strategies, Refusal> {
+        let all = [Strategies::Portfolio].into_iter().chain(Strategy::ALL.map(Strategies::Only));
+        all.into_iter().find(|known| known.word() == text).ok_or_else(|| {
+            let what = format!("there is no strategy '{text}'");
+            Refusal::new(what, one_of(text, &WORDS))
+        })
+    }
+}
+
+impl TryFrom<String> for Strategies {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Strategies, String> {
+        text.parse().map_err(|refusal: Refusal| refusal.to_string())
+    }
+}
+
+impl From<Strategies> for String {
+    fn from(strategies: Strategies) -> String {
+        strategies.word().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Strategies, Strategy, WORDS};
+
+    #[test]
+    fn each_strategy_is_read_by_its_name() {
+        for word in WORDS {
+            assert_eq!(word.parse::<Strategies>().map(Strategies::word), Ok(word));
+        }
+        let one = |strategy| Ok(Strategies::Only(strategy));
+        assert_eq!("swarm".parse(), one(Strategy::Swarm));
+        let refused = |text: &str| text.parse::<Strategies>().expect_err("none").to_string();
+        assert_eq!(refused("swam"), "there is no strategy 'swam' (did you mean 'swarm'?)");
+        let all = "there is no strategy 'genetic' (one of: portfolio, random, swarm, priorities, \
+                   lineage)";
+        assert_eq!(refused("genetic"), all);
+    }
 }

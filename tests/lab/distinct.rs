@@ -10,10 +10,10 @@ use lockstorm::explain::mechanism::how::How;
 use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::budget::Budget;
 use lockstorm::explore::distinct::{Distinct, distinct};
+use lockstorm::explore::drawing::Alphabet;
 use lockstorm::explore::group::leading;
 use lockstorm::explore::hunt::{Hunt, Scouted, Until, draw, scout};
 use lockstorm::explore::sound::{Sound, beside};
-use lockstorm::explore::strategy::Alphabet;
 use lockstorm::explore::trial::attempt;
 use lockstorm::lock::catalogue::{ALGORITHMS, find, sound};
 use lockstorm::plan::{Plan, TopologyKind};
@@ -25,7 +25,7 @@ use lockstorm_platform::trace::Leg;
 fn hunt(lock: &str, within: bool, seeds: std::ops::RangeInclusive<u64>) -> Hunt {
     let base = base_plan(lock, TopologyKind::Single);
     let alphabet = Alphabet { within, ..Alphabet::of(*find(lock).expect("a lock")) };
-    Hunt { lab: Lab::default(), base, alphabet, seeds }
+    Hunt::new(Lab::default(), base, alphabet, seeds)
 }
 
 fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
@@ -76,7 +76,7 @@ fn every_finding_of_a_hunt_is_reported_once_and_the_bugs_first() {
     // What a group promises about a seed is what its plan shows.
     for (key, sightings) in scouted.groups.iter() {
         for example in &sightings.smallest {
-            let plan = draw(&hunt, example.seed).current();
+            let plan = draw(&hunt, example.seed, example.strategy).current();
             let trial = attempt(&hunt.lab, &plan);
             let kinds = Signature::of(&trial.judgement.verdict).kinds;
             assert_eq!(leading(&kinds), key.kinds);

@@ -1,8 +1,9 @@
 //! What the default hunt draws: bugs have been missed because no plan could show them.
 
 use lockstorm::explore::base_plan::{base_plan, base_plan_of};
+use lockstorm::explore::drawing::Alphabet;
 use lockstorm::explore::hunt::{Hunt, draw};
-use lockstorm::explore::strategy::Alphabet;
+use lockstorm::explore::strategy::Strategy;
 use lockstorm::lock::algorithm::Algorithm;
 use lockstorm::lock::algorithm::token_lua::TokenLua;
 use lockstorm::lock::assumptions;
@@ -60,8 +61,8 @@ fn meet(plan: &Plan, is_same: bool) -> bool {
 fn check(least: usize, what: &str, is_shown: &dyn Fn(&Plan) -> bool) {
     let base = base_plan("token-lua", TopologyKind::Sentinel);
     let alphabet = Alphabet::of(*find("token-lua").expect("it is of the catalogue"));
-    let hunt = Hunt { lab: Lab::default(), base, alphabet, seeds: 1..=1 };
-    let plans = (1..=600).map(|seed| draw(&hunt, seed).current());
+    let hunt = Hunt::new(Lab::default(), base, alphabet, 1..=1);
+    let plans = (1..=600).map(|seed| draw(&hunt, seed, Strategy::Random).current());
     let count = plans.filter(is_shown).count();
     assert!(count >= least, "{what}: {count}");
 }
@@ -114,8 +115,9 @@ fn clocks_that_start_apart_are_drawn_within_what_a_lock_assumes() {
     let base = base_plan_of(&lock, TopologyKind::Single);
     let alphabet = Alphabet { within: true, ..Alphabet::of(lock) };
     let lab = Lab::default().with_lock(lock);
-    let hunt = Hunt { lab, base, alphabet, seeds: 1..=1 };
-    let clocks = (1..=300).flat_map(|seed| draw(&hunt, seed).current().clocks.into_values());
+    let hunt = Hunt::new(lab, base, alphabet, 1..=1);
+    let clocks = (1..=300)
+        .flat_map(|seed| draw(&hunt, seed, Strategy::Random).current().clocks.into_values());
     let offsets: Vec<u64> = clocks.map(|clock| clock.wall_offset.unsigned_abs()).collect();
     assert!(offsets.iter().any(|off| *off > 0), "some are drawn");
     assert!(offsets.iter().all(|off| *off <= SECOND), "{offsets:?}");

@@ -3,7 +3,7 @@
 
 use lockstorm::check::verdict::Verdict;
 use lockstorm::explore::base_plan::base_plan;
-use lockstorm::explore::strategy::{Alphabet, plans};
+use lockstorm::explore::drawing::{Alphabet, plans};
 use lockstorm::explore::trial::attempt;
 use lockstorm::plan::TopologyKind;
 use proptest::prelude::{ProptestConfig, proptest};

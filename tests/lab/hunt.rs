@@ -11,10 +11,11 @@ use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::{Class, Finding};
 use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::class::classify;
+use lockstorm::explore::drawing::Alphabet;
 use lockstorm::explore::examine;
 use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::parameter::Parameter;
-use lockstorm::explore::strategy::Alphabet;
+use lockstorm::explore::strategy::Strategy;
 use lockstorm::explore::trial::attempt;
 use lockstorm::ledger::planned;
 use lockstorm::lock::algorithm::Algorithm;
@@ -160,7 +161,7 @@ fn what_is_shrunk_shows_the_same_and_gets_no_larger() {
         let alphabet = Alphabet { verbs, ..alphabet("token-lua") };
         let base = base("token-lua", TopologyKind::Single, |_| {});
         let seeds = from..=from + 200;
-        let hunt = Hunt { lab: Lab::default(), base, alphabet, seeds };
+        let hunt = Hunt::new(Lab::default(), base, alphabet, seeds);
         let report = lockstorm::explore::hunt::hunt(&hunt, &|_| {});
         let found = report.found.expect("a violation");
         assert!(found.plan.faults.len() <= found.drawn.faults.len());
@@ -216,7 +217,7 @@ fn is_minimal(nth: usize) -> bool {
     let (lock, kind) = SHRUNK[nth % SHRUNK.len()];
     let from = 1 + 100 * (nth / SHRUNK.len()) as u64;
     let (base, alphabet) = (base(lock, kind, |_| {}), alphabet(lock));
-    let hunt = Hunt { lab: lab.clone(), base, alphabet, seeds: from..=from + 200 };
+    let hunt = Hunt::new(lab.clone(), base, alphabet, from..=from + 200);
     let Some(found) = lockstorm::explore::hunt::hunt(&hunt, &|_| {}).found else { return false };
     assert!(found.is_minimal, "{lock} from {from}");
     let same = |plan: &Plan| {
@@ -265,13 +266,20 @@ fn every_drawn_plan_makes_sense_and_keeps_within_its_limits() {
         for within in [false, true] {
             let verbs = verbs::words().map(str::to_owned).collect();
             let alphabet = Alphabet { verbs, within, ..alphabet(lock) };
-            let hunt = Hunt { lab: Lab::default(), base: base.clone(), alphabet, seeds: 1..=1 };
-            for seed in 1..=300 {
-                let plan = draw(&hunt, seed).current();
+            let hunt = Hunt::new(Lab::default(), base.clone(), alphabet, 1..=1);
+            let others = Strategy::ALL.into_iter().flat_map(|one| (1..=40).map(move |s| (s, one)));
+            let random = (41..=300).map(|seed| (seed, Strategy::Random));
+            for (seed, strategy) in others.chain(random) {
+                let plan = draw(&hunt, seed, strategy).current();
                 assert_eq!(plan.validate().map_err(|no| no.what), Ok(()), "{}", plan.to_json());
                 let promise = Lab::default().promise(&plan);
                 assert!(!within || planned::breaks(&plan, &promise).is_empty());
-                assert_eq!(draw(&hunt, seed).current(), plan, "seed {seed} draws one plan");
+                assert!(plan.faults.len() <= hunt.alphabet.most_faults);
+                // What is known of runs without faults makes no difference.
+                let fresh =
+                    Hunt::new(Lab::default(), hunt.base.clone(), hunt.alphabet.clone(), 1..=1);
+                let again = draw(&fresh, seed, strategy).current();
+                assert_eq!(again, plan, "seed {seed} of {strategy} draws one plan");
             }
         }
     }
@@ -286,10 +294,10 @@ fn what_is_given_is_in_every_plan_within_assumptions() {
     });
     let mut alphabet = Alphabet { within: true, ..alphabet("token-lua") };
     alphabet.varies.retain(|known| ![Parameter::Hold, Parameter::Timeout].contains(known));
-    let hunt = Hunt { lab: Lab::default(), base: base.clone(), alphabet, seeds: 1..=1 };
+    let hunt = Hunt::new(Lab::default(), base.clone(), alphabet, 1..=1);
     let mut leases = BTreeSet::new();
     for seed in 1..=600 {
-        let plan = draw(&hunt, seed).current();
+        let plan = draw(&hunt, seed, Strategy::Random).current();
         let given = |plan: &Plan| (plan.workload.hold, plan.lock.timeout);
         assert_eq!(given(&plan), given(&base), "seed {seed}");
         leases.insert(plan.lock.ttl);
@@ -307,10 +315,10 @@ fn what_is_drawn_beside_faults_leaves_half_of_the_plans_alone_and_shrinks_away()
         plan.is_drawn = true;
         plan
     };
-    let hunt = Hunt { lab: Lab::default(), base, alphabet: alphabet("redlock"), seeds: 1..=1 };
+    let hunt = Hunt::new(Lab::default(), base, alphabet("redlock"), 1..=1);
     let mut plain = 0;
     for seed in 1..=300 {
-        let mut tree = draw(&hunt, seed);
+        let mut tree = draw(&hunt, seed, Strategy::Random);
         let mut drawn = tree.current();
         (drawn.faults, drawn.workload.clients) = (Vec::new(), drawn.workload.clients.clamp(0, 2));
         plain += u32::from(drawn == smallest(seed));
@@ -328,8 +336,8 @@ fn the_shortest_time_out_that_is_drawn_is_enough_without_faults() {
             plan.links.latency = Latency::Constant(5 * MILLISECOND);
         });
         let alphabet = Alphabet { within: true, ..alphabet("token-lua") };
-        let hunt = Hunt { lab: Lab::default(), base, alphabet, seeds: 1..=1 };
-        let drawn = (1..=600).map(|seed| draw(&hunt, seed).current());
+        let hunt = Hunt::new(Lab::default(), base, alphabet, 1..=1);
+        let drawn = (1..=600).map(|seed| draw(&hunt, seed, Strategy::Random).current());
         let shortest = drawn.filter(|plan| plan.lock.timeout.is_some());
         let shortest = shortest.min_by_key(|plan| plan.lock.timeout).expect("some are drawn");
         let calm = Plan { faults: Vec::new(), ..shortest };

@@ -36,6 +36,7 @@ mod scenarios;
 mod semaphore;
 mod sharing;
 mod story;
+mod strategies;
 mod true_stories;
 mod waiters;
 mod wire;

@@ -13,9 +13,10 @@ use lockstorm::explain::mechanism::by_kind::mechanism;
 use lockstorm::explain::mechanism::how::{How, Mechanism};
 use lockstorm::explain::witness::Witness;
 use lockstorm::explore::base_plan::base_plan;
+use lockstorm::explore::drawing::Alphabet;
 use lockstorm::explore::examine;
 use lockstorm::explore::hunt::{Hunt, draw};
-use lockstorm::explore::strategy::Alphabet;
+use lockstorm::explore::strategy::Strategy;
 use lockstorm::ledger::part::Part;
 use lockstorm::lock::catalogue::ALGORITHMS;
 use lockstorm::plan::TopologyKind;
@@ -129,7 +130,7 @@ fn drawn_violations_have_a_mechanism() {
         let base = base_plan(lock.name, kind);
         base.validate().ok()?;
         let alphabet = Alphabet::of(lock);
-        Some(Hunt { lab: lab.clone(), base, alphabet, seeds: 1..=seeds })
+        Some(Hunt::new(lab.clone(), base, alphabet, 1..=seeds))
     });
     let hunts: Vec<Hunt> = sample(hunts);
     let found: Vec<(String, Mechanism, Option<String>)> = hunts
@@ -152,7 +153,7 @@ fn drawn_violations_have_a_mechanism() {
 
 /// The mechanism of the plan that a seed draws, if it is violated.
 fn hunted(hunt: &Hunt, seed: u64) -> Option<(String, Mechanism, Option<String>)> {
-    let plan = draw(hunt, seed).current();
+    let plan = draw(hunt, seed, Strategy::Random).current();
     let finding = examine::classified(&hunt.lab, &plan);
     let how = mechanism(&Witness::of(&finding))?;
     let kind = lockstorm::explain::witness::kinds(&finding.judgement.verdict);

@@ -4,8 +4,10 @@
 //! By default this only checks that the tables match the code. With `LOCKSTORM_MUTANTS=all`, a
 //! share (`3/8`), or comma-separated ids, the workspace is copied with every mutant in it, each
 //! behind a switch in the environment, and built once. Then each mutant runs as a separate process.
-//! The checks must pass without a mutant.
+//! The checks must pass without a mutant. With `by-strategy`, each strategy hunts for each planted
+//! bug of a lock.
 
+mod by_strategy;
 mod check;
 mod plant;
 mod run;
@@ -51,6 +53,11 @@ fn every_entry_fits_the_code() {
 fn every_requested_mutant_is_noticed() {
     #[allow(clippy::disallowed_methods, reason = "which mutants to run, not what they do")]
     let asked = std::env::var("LOCKSTORM_MUTANTS").unwrap_or_default();
+    if asked == "by-strategy" {
+        let wrong = by_strategy::all();
+        assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+        return;
+    }
     let mutants: Vec<Mutant> = table::share(table::all(), &asked);
     if mutants.is_empty() {
         assert!(asked.is_empty(), "no mutant is called '{asked}'");

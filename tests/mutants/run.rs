@@ -19,10 +19,11 @@ use crate::tree::{self, PROGRAM};
 const MAX_LENGTH: Duration = Duration::from_secs(240);
 
 /// How a check ended.
-struct Ended {
+pub struct Ended {
     /// The exit code; `None` if it was killed.
-    code: Option<i32>,
-    said: String,
+    pub code: Option<i32>,
+    /// What it has written.
+    pub said: String,
     took: Duration,
 }
 
@@ -31,7 +32,7 @@ struct Ended {
 pub fn all(mutants: &[Mutant]) -> Vec<String> {
     let tree = root().join("target/mutants/tree");
     tree::copy(&tree);
-    let programs = tree::build(&tree, mutants);
+    let programs = tree::build(&tree, mutants, tree::QUICK);
     let run = |check: &Check, id: Option<&str>| run(&tree, &programs, check, id);
     let calm: Vec<Check> = widest(mutants);
     let baseline: Vec<Option<String>> = calm
@@ -89,13 +90,13 @@ fn notices(check: &Check, ended: &Ended) -> bool {
 }
 
 /// The number of plans after which a hunt found something.
-fn plans(said: &str) -> &str {
+pub fn plans(said: &str) -> &str {
     let found = said.split_once("found after ");
     found.and_then(|(_, rest)| rest.split_once(" plans")).map_or("", |(plans, _)| plans)
 }
 
 /// Runs a check with that mutant switched on, or with none.
-fn run(
+pub fn run(
     tree: &Path,
     programs: &BTreeMap<String, PathBuf>,
     check: &Check,

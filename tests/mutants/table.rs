@@ -25,6 +25,9 @@ pub struct Mutant {
     pub find: String,
     /// Its replacement.
     pub put: String,
+    /// Why no hunt for its lock finds it, if none does.
+    #[serde(default)]
+    pub no_hunt: Option<String>,
     /// The check that must notice it.
     #[serde(rename = "noticed")]
     pub check: Check,

@@ -23,14 +23,19 @@ const COPIED: [&str; 9] = [
     "examples",
     "benches",
 ];
-/// The packages: the prefix of their targets, and their optimisation level, as in a debug build:
-/// fast builds matter more than fast code. The dependencies are those of the workspace.
-const PACKAGES: [(&str, &str, u8); 4] = [
-    ("lockstorm", "", 0),
-    ("lockstorm-platform", "sim/platform/", 1),
-    ("lockstorm-redis", "sim/redis/", 1),
-    ("lockstorm-world", "sim/world/", 1),
+/// The packages, and the prefix of their targets. The dependencies are those of the workspace.
+const PACKAGES: [(&str, &str); 4] = [
+    ("lockstorm", ""),
+    ("lockstorm-platform", "sim/platform/"),
+    ("lockstorm-redis", "sim/redis/"),
+    ("lockstorm-world", "sim/world/"),
 ];
+/// The optimisation level of each package.
+pub type Levels = [u8; 4];
+/// As in a debug build: for most checks fast builds matter more than fast code.
+pub const QUICK: Levels = [0, 1, 1, 1];
+/// For checks that run many plans.
+pub const FAST: Levels = [2, 2, 2, 2];
 /// The name of the copy's program, so that it does not replace the real one.
 pub const PROGRAM: &str = "lockstorm-mutant";
 
@@ -89,14 +94,14 @@ fn gather_from(root: &Path, path: &Path, files: &mut BTreeMap<String, Vec<u8>>) 
 }
 
 /// Builds the copy with the dependencies of the workspace; returns the programs by their target.
-pub fn build(tree: &Path, mutants: &[Mutant]) -> BTreeMap<String, PathBuf> {
+pub fn build(tree: &Path, mutants: &[Mutant], levels: Levels) -> BTreeMap<String, PathBuf> {
     // More than one package may have a target of this name.
     let tests = mutants.iter().filter_map(|mutant| mutant.check.test());
     let targets: BTreeSet<&str> =
         tests.map(|(target, _)| target.rsplit('/').next().unwrap_or(target)).collect();
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["test", "--no-run", "--release", "--locked", "--workspace", "--bins"]);
-    for (name, _, level) in PACKAGES {
+    for ((name, _), level) in PACKAGES.into_iter().zip(levels) {
         cargo.arg("--config").arg(format!("profile.release.package.{name}.opt-level={level}"));
     }
     for target in &targets {

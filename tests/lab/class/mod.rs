@@ -24,8 +24,9 @@ use lockstorm::check::verdict::Kind;
 use lockstorm::explain::finding::Class;
 use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::class::classify;
+use lockstorm::explore::drawing::Alphabet;
 use lockstorm::explore::hunt::{Hunt, draw};
-use lockstorm::explore::strategy::Alphabet;
+use lockstorm::explore::strategy::Strategy;
 use lockstorm::explore::trial::{Trial, attempt};
 use lockstorm::ledger::breach::Breach;
 use lockstorm::plan::{Files, Persistence, Plan, Topology, TopologyKind};
@@ -67,7 +68,8 @@ fn the_class_is_what_all_subsets_of_the_faults_say() {
     let quota = plans.div_ceil(rows.len());
     for (lock, kind, persistence) in rows {
         let hunt = hunt(&lab, lock, kind, persistence);
-        let seeds = (1..=MAX_SEEDS * quota as u64).map(|seed| (seed, draw(&hunt, seed).current()));
+        let seeds = (1..=MAX_SEEDS * quota as u64)
+            .map(|seed| (seed, draw(&hunt, seed, Strategy::Random).current()));
         let trials = seeds.map(|(seed, plan)| (seed, attempt(&lab, &plan), plan));
         for (seed, trial, plan) in trials.filter(|(_, trial, _)| trial.is_violated()).take(quota) {
             let class = classify(&lab, &plan, &trial);
@@ -94,7 +96,7 @@ fn hunt(lab: &Lab, lock: &str, kind: TopologyKind, persistence: Persistence) -> 
     // Only faults are drawn: the subsets are those of faults.
     let varies = BTreeSet::new();
     let alphabet = Alphabet { verbs, varies, ..Alphabet::of(*lab.algorithm(&base)) };
-    Hunt { lab: lab.clone(), base, alphabet, seeds: 1..=1 }
+    Hunt::new(lab.clone(), base, alphabet, 1..=1)
 }
 
 /// What the run of a sub-plan showed.

@@ -42,7 +42,9 @@ fn the_story_of_the_readme_is_the_one_that_is_found() {
     let story = sentences.join("\n");
     assert!(
         written.ends_with(&sentences.join(" ")),
-        "the README tells another story than:\n{story}"
+        "the README tells another story than seed {}:\n{story}",
+        finding.seed
     );
-    assert!(README.contains(&format!("hunt-mine-{}.plan.json", finding.seed)), "{}", finding.seed);
+    let seed = finding.seed;
+    assert!(README.contains(&format!("hunt-mine-{seed}.plan.json")), "seed {seed}");
 }

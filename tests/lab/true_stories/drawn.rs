@@ -3,9 +3,10 @@
 use lockstorm::check::verdict::Verdict;
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::base_plan::base_plan;
+use lockstorm::explore::drawing::Alphabet;
 use lockstorm::explore::examine;
 use lockstorm::explore::hunt::{Hunt, draw};
-use lockstorm::explore::strategy::Alphabet;
+use lockstorm::explore::strategy::Strategy;
 use lockstorm::explore::trial::attempt;
 use lockstorm::lock::catalogue::ALGORITHMS;
 use lockstorm::plan::{Persistence, TopologyKind};
@@ -52,7 +53,8 @@ pub fn findings(row: &Row, from: u64, violated: bool) -> impl Iterator<Item = Fi
         if idle > MAX_SEEDS {
             return None;
         }
-        let plan = draw(&hunts[(seed % hunts.len() as u64) as usize], seed).current();
+        let plan =
+            draw(&hunts[(seed % hunts.len() as u64) as usize], seed, Strategy::Random).current();
         let trial = attempt(&lab, &plan);
         let holds = trial.judgement.verdict == Verdict::Holds;
         if !(if violated { trial.is_violated() } else { holds }) {
@@ -70,5 +72,5 @@ fn hunt(lab: &Lab, row: &Row, persistence: Persistence) -> Hunt {
     base.name = format!("{} on {:?} with {persistence:?}", row.lock, row.kind);
     let verbs = verbs::words().map(str::to_owned).collect();
     let alphabet = Alphabet { verbs, ..Alphabet::of(*lab.algorithm(&base)) };
-    Hunt { lab: lab.clone(), base, alphabet, seeds: 1..=1 }
+    Hunt::new(lab.clone(), base, alphabet, 1..=1)
 }

@@ -37,7 +37,7 @@ pub fn can_strike(plan: &Plan, row: &Row, target: &Target) -> bool {
 }
 
 /// The nodes that start as replicas.
-fn replicas(plan: &Plan) -> Vec<String> {
+pub fn replicas(plan: &Plan) -> Vec<String> {
     let masters = usize::try_from(plan.topology.masters()).unwrap_or(1);
     plan.nodes().into_iter().skip(masters).collect()
 }

@@ -91,7 +91,7 @@ pub fn waits_for(anchor: &Anchor) -> Vec<&str> {
 const MASTER_BIAS: u32 = 40;
 
 /// The nodes that clients query, with their weights.
-fn queried_nodes(plan: &Plan) -> Vec<(u32, String)> {
+pub fn queried_nodes(plan: &Plan) -> Vec<(u32, String)> {
     let node = |nth: u32| format!("n{nth}");
     let (topology, nodes) = (&plan.topology, plan.topology.nodes);
     let queries_all = catalogue::find(&plan.lock.algorithm).is_none_or(|lock| lock.queries_all);

@@ -1,0 +1,93 @@
+//! What the strategies of hunts draw.
+
+use std::collections::BTreeSet;
+
+use lockstorm::explore::base_plan::base_plan;
+use lockstorm::explore::drawing::Alphabet;
+use lockstorm::explore::hunt::{Hunt, Until, draw, scout};
+use lockstorm::explore::strategy::Strategy;
+use lockstorm::explore::trial::attempt;
+use lockstorm::lock::catalogue::find;
+use lockstorm::plan::{Plan, TopologyKind};
+use lockstorm::run::Lab;
+use lockstorm_platform::fault::{Anchor, Pattern, Verb};
+
+fn hunt(lock: &str, kind: TopologyKind) -> Hunt {
+    let alphabet = Alphabet::of(*find(lock).expect("a lock of the catalogue"));
+    Hunt::new(Lab::default(), base_plan(lock, kind), alphabet, 1..=1)
+}
+
+fn plans(hunt: &Hunt, strategy: Strategy, count: u64) -> Vec<Plan> {
+    (1..=count).map(|seed| draw(hunt, seed, strategy).current()).collect()
+}
+
+/// The number of different verbs of a plan.
+fn words(plan: &Plan) -> BTreeSet<&'static str> {
+    plan.faults.iter().map(|fault| fault.verb.word()).collect()
+}
+
+#[test]
+fn a_swarm_leaves_half_of_the_faults_out_of_each_plan_and_none_out_of_all() {
+    let mut hunt = hunt("redlock", TopologyKind::Independent);
+    hunt.alphabet.verbs = ["partition", "pause", "crash", "delay"].map(str::to_owned).into();
+    let swarm = plans(&hunt, Strategy::Swarm, 200);
+    assert!(swarm.iter().all(|plan| words(plan).len() <= 2));
+    let all: BTreeSet<_> = swarm.iter().flat_map(words).collect();
+    assert_eq!(all.len(), 4, "{all:?}");
+    assert!(plans(&hunt, Strategy::Random, 200).iter().any(|plan| words(plan).len() > 2));
+}
+
+#[test]
+fn priorities_slow_clients_at_their_own_steps() {
+    let hunt = hunt("token-lua", TopologyKind::Single);
+    let slows = |verb: &Verb| matches!(verb, Verb::Pause | Verb::Suspend | Verb::Delay { .. });
+    let drawn = plans(&hunt, Strategy::Priorities, 100);
+    let changes = |plan: &Plan| {
+        let own = plan.faults.iter().filter(|fault| {
+            let Anchor::After { event, .. } = &fault.anchor else { return false };
+            let who = match event {
+                Pattern::Outcome { who, .. } => who,
+                Pattern::Message { from, .. } => from,
+                _ => return false,
+            };
+            slows(&fault.verb) && fault.target.hosts().contains(&who.as_str())
+        });
+        own.count()
+    };
+    assert!(drawn.iter().all(|plan| changes(plan) >= 1));
+    assert!(drawn.iter().any(|plan| changes(plan) >= 2));
+    let is_slow = |plan: &Plan| plan.faults.iter().any(|fault| fault.anchor == Anchor::At(0));
+    assert!(drawn.iter().filter(|plan| is_slow(plan)).count() > 20, "some are slow throughout");
+}
+
+#[test]
+fn lineage_strikes_what_a_run_without_faults_does() {
+    let hunt = hunt("redlock", TopologyKind::Independent);
+    let strikes = |plan: &Plan| {
+        let trial = attempt(&hunt.lab, plan);
+        // Nothing happens before the first of them: the run is that without faults up to there,
+        // except for the draws of another seed.
+        trial.run.history.fault_intervals.iter().any(|interval| interval.fault == 1)
+    };
+    let plans = plans(&hunt, Strategy::Lineage, 30);
+    let aimed: Vec<&Plan> = plans.iter().filter(|plan| !plan.faults.is_empty()).collect();
+    // A fault on links that nothing uses is left out.
+    assert!(aimed.len() >= 25, "{} plans with faults", aimed.len());
+    let struck = aimed.iter().filter(|plan| strikes(plan)).count();
+    assert!(struck * 10 >= aimed.len() * 8, "{struck} of {}", aimed.len());
+}
+
+#[test]
+fn a_strategy_alone_finds_what_the_portfolio_says_it_found() {
+    let portfolio = Hunt { seeds: 1..=64, ..hunt("token-get-del", TopologyKind::Single) };
+    let all = scout(&portfolio, Until::End, None, &|_| {});
+    let examples: Vec<_> = all.groups.iter().flat_map(|(_, group)| &group.smallest).collect();
+    assert!(examples.iter().any(|example| example.strategy != Strategy::Random));
+    for example in examples {
+        let seeds = example.seed..=example.seed;
+        let only = Hunt { seeds, strategies: example.strategy.into(), ..portfolio.clone() };
+        let found = scout(&only, Until::First, None, &|_| {}).groups;
+        assert_eq!(found.examples().collect::<Vec<_>>(), [*example]);
+    }
+    assert!(!all.novelty.states.is_empty());
+}
