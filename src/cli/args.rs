@@ -59,7 +59,7 @@ pub enum Command {
     /// Find the values of figures at which a plan or a scenario changes its verdict, to 1 ms
     Threshold(ThresholdArguments),
     /// Search seeded random plans for violations; group and shrink them
-    Hunt(HuntArguments),
+    Hunt(Box<HuntArguments>),
     /// Join the logs of hunt --shard, and report what all shards found
     Merge(MergeArguments),
     /// Serve fake nodes on real ports to any client, with faults typed at run time
