@@ -32,6 +32,15 @@ pub use crate::lock::token;
 pub use crate::lock::assumptions;
 pub use crate::promise::{Assumption, Bounded, Model, Promise, Work, bound, exclusive};
 
+// What callers do under it, and what must be true of that: a workload and a check of one's own.
+pub use crate::check::case::Case;
+pub use crate::check::own::{Check, Findings};
+pub use crate::check::verdict::Violation;
+pub use crate::history::{Access, AccessKind, History, Op, OpKind, Outcome};
+pub use crate::workload::critical_section::CriticalSection;
+pub use crate::workload::guard::Finished;
+pub use crate::workload::round::Round;
+
 // How it is tested.
 pub use crate::explore::base_plan::{base_plan, base_plan_of};
 pub use crate::explore::strategy::{Strategies, Strategy};

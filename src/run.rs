@@ -1,36 +1,31 @@
 //! The only place that joins world and locks: a plan goes in, a history and a trace come out.
 //!
 //! A run has two phases. In the first, the clients work while faults strike. In the second, all
-//! faults are healed, the clients are stopped, and a probe must acquire the lock. An
-//! [`Environment`] has either simulated nodes in a simulated world, or real servers.
+//! faults are healed, the clients are stopped, and a probe must acquire the lock.
 
 pub mod address;
 pub mod contacts;
+pub mod environment;
 pub mod evidence;
 pub mod nodes;
 pub mod sentinels;
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddrV4;
+use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use lockstorm_platform::fault::HostNames;
-use lockstorm_platform::host::Host;
-use lockstorm_platform::rng::Chance;
 use lockstorm_platform::time::{Instant, Nanos, SECOND};
 use lockstorm_platform::trace::{Digest, Entry, Trace};
-use lockstorm_redis::node::NodeConfig;
-use lockstorm_redis::operator::operator;
-use lockstorm_redis::process::{sentinel, serve};
-use lockstorm_world::engine::interface::Process;
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
 use lockstorm_world::world::remains::Remains;
-use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
+use lockstorm_world::world::spec::WorldSpec;
 
+use crate::check::own::{Check, OwnChecks};
 use crate::check::terms::{Invariant, Terms};
-use crate::history::{History, Missed, PROBE, RESOURCE};
+use crate::history::{History, Missed, PROBE};
 use crate::ledger::overwork::works;
 use crate::ledger::site::Site;
 use crate::lock::algorithm::Algorithm;
@@ -38,17 +33,14 @@ use crate::lock::catalogue::Locks;
 use crate::lock::config::LockConfig;
 use crate::plan::{Plan, WorkloadKind};
 use crate::promise::Promise;
-use crate::run::address::{
-    client_address, node_address, probe_address, resource_address, sentinel_address,
-};
-use crate::run::contacts::{MASTER, contacted_nodes, masters};
+use crate::run::contacts::contacted_nodes;
+use crate::run::environment::{Environment, Simulated, spec};
 use crate::run::evidence::{Gathering, Step};
-use crate::run::nodes::node_config;
-use crate::run::sentinels::Surroundings;
+use crate::workload::critical_section::CriticalSection;
 use crate::workload::progress::RunProgress;
 use crate::workload::recorder::Recorder;
-use crate::workload::resource::Resource;
-use crate::workload::{Job, client, probe, slowest_access, work};
+use crate::workload::sections::Sections;
+use crate::workload::{Job, slowest_access, work};
 
 /// The result of a run.
 #[derive(Clone)]
@@ -73,6 +65,10 @@ pub struct Lab {
     pub whole_ms: bool,
     /// The catalogue, and the user's own locks.
     pub locks: Locks,
+    /// What clients do under the lock in the user's own workloads.
+    pub sections: Sections,
+    /// The user's own checks.
+    pub checks: OwnChecks,
     /// The progress of runs, visible from outside.
     pub progress: RunProgress,
     /// The faults that need not strike anything, by number.
@@ -118,6 +114,27 @@ impl Lab {
         Lab { locks: lab.locks.with(own), ..lab }
     }
 
+    /// The same lab with a user's own workload in addition.
+    ///
+    /// # Panics
+    /// If a workload of this name exists.
+    #[must_use]
+    #[track_caller]
+    pub fn with_workload(self, name: &'static str, own: impl CriticalSection + 'static) -> Lab {
+        let (locks, sections) = (self.locks.with_workload(name), self.sections.with(name, own));
+        Lab { locks, sections, ..self }
+    }
+
+    /// The same lab with a user's own check in addition: it judges every run.
+    ///
+    /// # Panics
+    /// As [`OwnChecks::with`].
+    #[must_use]
+    #[track_caller]
+    pub fn with_check(self, name: &'static str, own: impl Check + 'static) -> Lab {
+        Lab { checks: self.checks.with(name, own), ..self }
+    }
+
     #[cfg(feature = "turmoil")]
     fn on_turmoil(self, _: &str) -> Lab {
         Lab { engine: EngineKind::Turmoil, whole_ms: true, ..self }
@@ -134,20 +151,23 @@ impl Lab {
     /// # Panics
     /// If the plan is not valid: see [`Plan::validate_with`].
     pub fn run(&self, plan: &Plan) -> Run {
-        run_on(&mut Simulated::of(self, plan), self, plan, false)
+        run_on(&mut self.simulated(plan), self, plan, false)
     }
 
     /// Like [`Lab::run`], and keeps a line for every record of the trace.
     pub fn run_whole(&self, plan: &Plan) -> Run {
-        run_on(&mut Simulated::of(self, plan), self, plan, true)
+        run_on(&mut self.simulated(plan), self, plan, true)
     }
 
     /// The trace of a run of a plan: its length and its hash. Panics as [`Lab::run`] does.
     pub fn trace(&self, plan: &Plan) -> Digest {
-        live(&mut Simulated::of(self, plan), self, plan, false, &mut |_, _| {})
-            .remains
-            .trace
-            .digest()
+        live(&mut self.simulated(plan), self, plan, false, &mut |_, _| {}).remains.trace.digest()
+    }
+
+    fn simulated(&self, plan: &Plan) -> Simulated {
+        let promise = self.promise(plan);
+        let has_members = promise.holders > 1 || promise.queue.is_some();
+        Simulated { reports_members: has_members || self.algorithm(plan).shares }
     }
 
     /// The promise of a plan's lock.
@@ -199,6 +219,8 @@ impl Lab {
                 WorkloadKind::Counter => Invariant::Counter,
                 WorkloadKind::Stock => Invariant::Stock { items: plan.workload.items },
                 WorkloadKind::AppendLog => Invariant::AppendLog,
+                // A check of one's own knows what the resource must be like.
+                WorkloadKind::Own(_) => Invariant::None,
             },
             contends: true,
             faults: self.to_strike(plan),
@@ -230,6 +252,15 @@ impl Lab {
         faults.filter(|fault| !self.excused.contains(fault)).collect()
     }
 
+    /// What clients do under the lock in a plan.
+    ///
+    /// # Panics
+    /// If the lab does not contain it.
+    fn section(&self, plan: &Plan) -> Arc<dyn CriticalSection> {
+        let found = self.sections.find(&plan.workload.kind);
+        found.unwrap_or_else(|| panic!("a valid plan names a workload: {:?}", plan.workload.kind))
+    }
+
     /// The lock that a plan names.
     ///
     /// # Panics
@@ -237,64 +268,6 @@ impl Lab {
     pub fn algorithm(&self, plan: &Plan) -> &Algorithm {
         let found = self.locks.find(&plan.lock.algorithm);
         found.unwrap_or_else(|| panic!("a valid plan names a lock: '{}'", plan.lock.algorithm))
-    }
-}
-
-/// The environment of a run: addresses of machines, processes of nodes, passage of time.
-pub trait Environment {
-    /// The address of the machine that has address `simulated` in a simulated world.
-    fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4;
-    /// The process of the `n`th node, counted from 1.
-    fn node(&self, plan: &Plan, n: u32) -> Process;
-    /// The process of the `n`th Sentinel, counted from 1.
-    fn sentinel(&self, plan: &Plan, n: u32) -> Process;
-    /// The world of these machines.
-    fn world(&mut self, spec: WorldSpec) -> World;
-    /// Runs the world until true time `limit`.
-    fn pass(&mut self, world: &mut World, limit: Nanos);
-}
-
-/// Fake nodes in a simulated world.
-struct Simulated {
-    /// Whether nodes record the members of collections: each holder of a semaphore may have one,
-    /// and each waiter in a queue.
-    reports_members: bool,
-}
-
-impl Environment for Simulated {
-    fn place(&self, simulated: SocketAddrV4) -> SocketAddrV4 {
-        simulated
-    }
-
-    fn node(&self, plan: &Plan, n: u32) -> Process {
-        let config = NodeConfig { reports_members: self.reports_members, ..node_config(plan, n) };
-        process(move |host| serve(host, config.clone()))
-    }
-
-    fn sentinel(&self, plan: &Plan, n: u32) -> Process {
-        let terms = plan.topology.sentinels.expect("a topology with Sentinels has their settings");
-        let nodes: Vec<SocketAddrV4> = (1..=plan.topology.nodes).map(node_address).collect();
-        let sentinels: Vec<SocketAddrV4> = (1..=terms.count).map(sentinel_address).collect();
-        let chance = Chance::new(plan.seed, plan.draws.clone());
-        let around = Surroundings { nodes: &nodes, sentinels: &sentinels, chance: &chance };
-        let config = around.config(&terms, n);
-        process(move |host| sentinel::serve(host, config.clone()))
-    }
-
-    fn world(&mut self, spec: WorldSpec) -> World {
-        World::new(spec)
-    }
-
-    fn pass(&mut self, world: &mut World, limit: Nanos) {
-        world.run_until(limit);
-    }
-}
-
-impl Simulated {
-    fn of(lab: &Lab, plan: &Plan) -> Simulated {
-        let promise = lab.promise(plan);
-        let has_members = promise.holders > 1 || promise.queue.is_some();
-        Simulated { reports_members: has_members || lab.algorithm(plan).shares }
     }
 }
 
@@ -355,8 +328,9 @@ fn live(
         stop: Rc::clone(&stop),
         pulse: running.pulse(),
     };
-    let spec = spec(environment, lab, plan, &job, whole_trace);
-    let mut world = environment.world(spec);
+    let (engine, whole_ms) = (lab.engine, lab.whole_ms);
+    let spec = spec(environment, plan, &job, &lab.section(plan));
+    let mut world = environment.world(WorldSpec { engine, whole_ms, whole_trace, ..spec });
     pass(environment, &mut world, take, plan.heal_at);
     // Set before the heal, so that no client begins a round in the phase of the probe.
     stop.set(true);
@@ -383,94 +357,6 @@ fn pass(
             return;
         }
     }
-}
-
-/// The names that failovers redirect, with their initial nodes.
-fn moving_names(plan: &Plan) -> BTreeMap<String, SocketAddrV4> {
-    if plan.topology.replicas_each == 0 {
-        return [(MASTER.to_owned(), node_address(1))].into();
-    }
-    masters(plan).into_iter().zip((1..).map(node_address)).collect()
-}
-
-fn spec(
-    environment: &dyn Environment,
-    lab: &Lab,
-    plan: &Plan,
-    job: &Job,
-    whole_trace: bool,
-) -> WorldSpec {
-    let nodes = (1..=plan.topology.nodes).map(|n| {
-        let name = format!("n{n}");
-        host(plan, name, node_address(n), Part::Node, environment.node(plan, n))
-    });
-    let mut hosts: Vec<HostSpec> = nodes.collect();
-    let sentinels = (1..=plan.topology.sentinels.map_or(0, |sentinels| sentinels.count)).map(|n| {
-        let name = format!("s{n}");
-        host(plan, name, sentinel_address(n), Part::Sentinel, environment.sentinel(plan, n))
-    });
-    hosts.extend(sentinels);
-    hosts.push(resource_host(plan, job));
-    hosts.extend((1..=plan.workload.clients).map(|n| client_host(plan, job, n)));
-    hosts.push(probe_host(plan, job));
-    for host in &mut hosts {
-        host.address = environment.place(host.address);
-    }
-    let links = plan.links.named.iter().filter_map(|(link, latency)| {
-        let (from, to) = link.split_once("->")?;
-        Some((from.trim().to_owned(), to.trim().to_owned(), *latency))
-    });
-    WorldSpec {
-        engine: lab.engine,
-        whole_ms: lab.whole_ms,
-        seed: plan.seed,
-        draws: plan.draws.clone(),
-        latency: plan.links.latency,
-        named_links: links.collect(),
-        loss_per_million: plan.links.loss_per_million,
-        hosts,
-        names: moving_names(plan)
-            .into_iter()
-            .map(|(name, address)| (name, environment.place(address)))
-            .collect(),
-        faults: plan.faults.clone(),
-        heal_at: Some(plan.heal_at),
-        operator: Some(operator()),
-        whole_trace,
-    }
-}
-
-fn host(plan: &Plan, name: String, address: SocketAddrV4, part: Part, run: Process) -> HostSpec {
-    let clocks = plan.clocks.get(&name).copied().unwrap_or_default();
-    HostSpec { name, address, clocks, part, process: run }
-}
-
-/// A process from the function that it runs on its host.
-pub fn process<F, R>(run: F) -> Process
-where
-    F: Fn(Host) -> R + 'static,
-    R: Future<Output = ()> + 'static,
-{
-    Rc::new(move |host| Box::pin(run(host)))
-}
-
-fn resource_host(plan: &Plan, job: &Job) -> HostSpec {
-    // The resource's data outlives its process, as a database's does.
-    let resource = Resource::new(&plan.workload, job.recorder.clone());
-    let run = process(move |host| resource.clone().run(host));
-    host(plan, RESOURCE.to_owned(), resource_address(), Part::Other, run)
-}
-
-fn client_host(plan: &Plan, job: &Job, n: u32) -> HostSpec {
-    let job = job.clone();
-    let run = process(move |host| client::run(host, job.clone(), n - 1));
-    host(plan, format!("c{n}"), client_address(n), Part::Other, run)
-}
-
-fn probe_host(plan: &Plan, job: &Job) -> HostSpec {
-    let job = job.clone();
-    let run = process(move |host| probe::run(host, job.clone()));
-    host(plan, PROBE.to_owned(), probe_address(), Part::Late, run)
 }
 
 fn lines(trace: &Trace) -> Vec<String> {

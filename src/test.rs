@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use lockstorm_platform::time::Nanos;
 
+use crate::check::own::Check;
+use crate::check::signature::Signature;
 use crate::check::verdict::Verdict;
 use crate::edge::ending::Exit;
 use crate::edge::page::Page;
@@ -27,10 +29,11 @@ use crate::explore::{examine, hunt};
 use crate::lock::algorithm::Algorithm;
 use crate::lock::catalogue;
 use crate::plan::extend::Extend;
-use crate::plan::{Persistence, Plan, TopologyKind};
+use crate::plan::{Persistence, Plan, TopologyKind, WorkloadKind};
 use crate::report::text;
 use crate::run::Lab;
 use crate::scenario::expectation::Fulfilled;
+use crate::workload::critical_section::CriticalSection;
 
 /// The folder for plans of failed tests, relative to the package's root.
 const FAILURES: &str = "target/lockstorm";
@@ -60,6 +63,24 @@ impl ScenarioTest {
     #[track_caller]
     pub fn lock(self, own: Algorithm) -> ScenarioTest {
         ScenarioTest { lab: self.lab.with_lock(own), ..self }
+    }
+
+    /// The file may also name this workload.
+    ///
+    /// # Panics
+    /// If a workload of this name exists.
+    #[track_caller]
+    pub fn workload(self, name: &'static str, own: impl CriticalSection + 'static) -> ScenarioTest {
+        ScenarioTest { lab: self.lab.with_workload(name, own), ..self }
+    }
+
+    /// Judges the runs by this check too.
+    ///
+    /// # Panics
+    /// If a check or a kind of violation has this name.
+    #[track_caller]
+    pub fn check(self, name: &'static str, own: impl Check + 'static) -> ScenarioTest {
+        ScenarioTest { lab: self.lab.with_check(name, own), ..self }
     }
 
     /// Runs it on turmoil, in whole milliseconds: this is slower, and gives a second opinion.
@@ -159,6 +180,43 @@ impl HuntTest {
     #[track_caller]
     pub fn lock(self, own: Algorithm) -> HuntTest {
         HuntTest { lab: self.lab.with_lock(own), ..self }
+    }
+
+    /// Clients do this under the lock, instead of incrementing a counter. What is wrong then is for
+    /// a [`HuntTest::check`] to say: the built-in invariants of the resource do not apply.
+    ///
+    /// # Panics
+    /// If a workload of this name exists.
+    #[track_caller]
+    pub fn workload(mut self, name: &'static str, own: impl CriticalSection + 'static) -> HuntTest {
+        self.quarry.workload(WorkloadKind::Own(name.into()));
+        HuntTest { lab: self.lab.with_workload(name, own), ..self }
+    }
+
+    /// Judges every run by this check too: what it finds is a violation like any other.
+    ///
+    /// ```
+    /// use lockstorm::own::{Case, Findings, TopologyKind, Violation};
+    ///
+    /// fn no_number_below_zero(case: &Case<'_>) -> Findings {
+    ///     let accesses = case.history.accesses.iter().enumerate();
+    ///     let found = accesses.filter(|(_, access)| access.value < 0).map(|(index, access)| {
+    ///         let own = Violation::own("a number below 0", access.at, access.at);
+    ///         Violation { accesses: vec![index], ..own }
+    ///     });
+    ///     found.collect::<Vec<_>>().into()
+    /// }
+    ///
+    /// let hunt = lockstorm::test::hunt("redlock", TopologyKind::Independent);
+    /// let hunt = hunt.check("numbers", no_number_below_zero);
+    /// assert!(hunt.within_assumptions().seeds(1..=5).holds().grants > 0);
+    /// ```
+    ///
+    /// # Panics
+    /// If a check or a kind of violation has this name.
+    #[track_caller]
+    pub fn check(self, name: &'static str, own: impl Check + 'static) -> HuntTest {
+        HuntTest { lab: self.lab.with_check(name, own), ..self }
     }
 
     /// Runs the plans on turmoil, in whole milliseconds: this is slower, and gives a second
@@ -369,6 +427,24 @@ impl ReplayTest {
         ReplayTest { lab: self.lab.with_lock(own), ..self }
     }
 
+    /// The plan may also name this workload.
+    ///
+    /// # Panics
+    /// If a workload of this name exists.
+    #[track_caller]
+    pub fn workload(self, name: &'static str, own: impl CriticalSection + 'static) -> ReplayTest {
+        ReplayTest { lab: self.lab.with_workload(name, own), ..self }
+    }
+
+    /// Judges the run by this check too.
+    ///
+    /// # Panics
+    /// If a check or a kind of violation has this name.
+    #[track_caller]
+    pub fn check(self, name: &'static str, own: impl Check + 'static) -> ReplayTest {
+        ReplayTest { lab: self.lab.with_check(name, own), ..self }
+    }
+
     /// Runs it, and expects to find nothing.
     ///
     /// # Panics
@@ -401,12 +477,24 @@ fn kept(finding: &Finding) -> String {
     let place = Path::new(FAILURES).join(&name);
     let page = Page { name, text: finding.plan.to_json() };
     let written = output::write(Path::new(FAILURES), &[page]);
-    let own = catalogue::find(&finding.plan.lock.algorithm).is_none();
+    let own = owned(finding);
     let again = match written {
         // The command line knows only the catalogue.
-        Ok(()) if own => format!("again: lockstorm::test::replay({place:?}).lock(...).holds()"),
+        Ok(()) if !own.is_empty() => {
+            format!("again: lockstorm::test::replay({place:?}){own}.holds()")
+        }
         Ok(()) => format!("again: lockstorm replay {}", place.display()),
         Err(_) => format!("the plan could not be written to {}", place.display()),
     };
     format!("seed {}, plan {}\n{again}", finding.seed, finding.plan_hash)
+}
+
+/// What a replay of the plan needs from the test's author.
+fn owned(finding: &Finding) -> String {
+    let plan = &finding.plan;
+    let lock = catalogue::find(&plan.lock.algorithm).is_none().then_some(".lock(...)");
+    let work = matches!(plan.workload.kind, WorkloadKind::Own(_)).then_some(".workload(...)");
+    let is_own = !Signature::of(&finding.judgement.verdict).checks.is_empty();
+    let check = is_own.then_some(".check(...)");
+    lock.into_iter().chain(work).chain(check).collect()
 }

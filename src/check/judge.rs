@@ -6,6 +6,7 @@ use crate::check::availability::{Availability, Unavailable};
 use crate::check::case::Case;
 use crate::check::counts::{self, Counts};
 use crate::check::nearest_miss::NearestMiss;
+use crate::check::own::{Check, OwnChecks};
 use crate::check::terms::Terms;
 use crate::check::verdict::{Verdict, Violation};
 use crate::check::{
@@ -34,13 +35,32 @@ pub struct Judgement {
     pub availability: Availability,
 }
 
+/// The built-in checks of callers: one judgement for all keys of a lock.
+const OF_CALLERS: [&dyn Check; 2] =
+    [&|case: &Case<'_>| contract::violations(case).into(), &|case: &Case<'_>| {
+        late_loss::violations(case).into()
+    }];
+
+/// The built-in checks of a key: each key of a group is judged as a lock of its own.
+const OF_KEY: [&dyn Check; 9] = [
+    &|case: &Case<'_>| overlap::violations(case, &overlap::overlaps(case)).into(),
+    &|case: &Case<'_>| corruption::violations(case).into(),
+    &|case: &Case<'_>| foreign::violations(case).into(),
+    &|case: &Case<'_>| leak::violations(case).into(),
+    &|case: &Case<'_>| renewal::violations(case).into(),
+    &|case: &Case<'_>| lost_early::violations(case).into(),
+    &|case: &Case<'_>| fence::violations(case).into(),
+    &|case: &Case<'_>| overtaking::violations(case).into(),
+    &linear::judge,
+];
+
 /// Judges a history by its terms. The worst result wins: violated, then unknown, then holds.
 pub fn judge(history: &History, terms: &Terms) -> Judgement {
-    judge_case(&Case::new(history, terms))
+    judge_case(&Case::new(history, terms), &OwnChecks::default())
 }
 
-/// As [`judge`], for a case that is already prepared.
-pub fn judge_case(case: &Case) -> Judgement {
+/// As [`judge`], for a case that is already prepared, and with checks of one's own in addition.
+pub fn judge_case(case: &Case, own: &OwnChecks) -> Judgement {
     // Each key of a group is judged as a lock of its own; what concerns callers is judged once.
     let terms = case.terms.each_key();
     let histories: Vec<History> =
@@ -50,18 +70,22 @@ pub fn judge_case(case: &Case) -> Judgement {
     let keyed: Vec<&Case> = if keyed.is_empty() { vec![case] } else { keyed.iter().collect() };
     let counts = counts::count(case);
     let liveness = liveness::judge(case);
-    let mut violations = contract::violations(case);
-    violations.extend(late_loss::violations(case));
-    let mut unknown = untested(case, &counts);
+    let (mut violations, mut unknown) = (Vec::new(), untested(case, &counts));
+    let of_callers = OF_CALLERS.iter().map(|check| check.findings(case));
+    for found in of_callers.chain(own.findings(case)) {
+        violations.extend(found.violations);
+        unknown.extend(found.unknown);
+    }
     unknown.extend(liveness.unknown);
     let stuck = liveness.violations.into_iter();
     violations.extend(stuck.map(|stuck| Violation { key: left_key(&keyed, &stuck), ..stuck }));
     for one in &keyed {
-        let linear = linear::judge(one);
-        let found = of_key(one).into_iter().chain(linear.violations);
         let key = || (keyed.len() > 1).then(|| one.terms.lock_key.clone());
-        violations.extend(found.map(|violation| Violation { key: key(), ..violation }));
-        unknown.extend(linear.unknown);
+        for found in OF_KEY.iter().map(|check| check.findings(one)) {
+            let found_here = found.violations.into_iter();
+            violations.extend(found_here.map(|violation| Violation { key: key(), ..violation }));
+            unknown.extend(found.unknown);
+        }
     }
     let verdict = worst(violations, &unknown);
     let nearest = keyed.iter().filter_map(|one| nearest_miss::nearest(one));
@@ -71,19 +95,6 @@ pub fn judge_case(case: &Case) -> Judgement {
     let out = |served: &Availability| served.unavailable.as_ref().map(Unavailable::length);
     let availability = served.max_by_key(out).unwrap_or_default();
     Judgement { verdict, counts, nearest_miss, nearest, availability }
-}
-
-/// What the checks of one key find.
-fn of_key(case: &Case) -> Vec<Violation> {
-    let mut violations = overlap::violations(case, &overlap::overlaps(case));
-    violations.extend(corruption::violations(case));
-    violations.extend(foreign::violations(case));
-    violations.extend(leak::violations(case));
-    violations.extend(renewal::violations(case));
-    violations.extend(lost_early::violations(case));
-    violations.extend(fence::violations(case));
-    violations.extend(overtaking::violations(case));
-    violations
 }
 
 /// The key of a group that was there when a violation of liveness ended, or its first key; none if

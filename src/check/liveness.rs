@@ -11,6 +11,7 @@ use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::Leg;
 
 use crate::check::case::Case;
+use crate::check::own::Findings;
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{Op, OpKind, Outcome};
 use crate::history::{PROBE, PROBE_MARGIN};
@@ -18,26 +19,17 @@ use crate::reading::hold::HoldEnd;
 use crate::reading::leaders;
 use crate::reading::moment::Moment;
 
-/// What the liveness phase shows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Liveness {
-    /// What is wrong.
-    pub violations: Vec<Violation>,
-    /// Why no verdict is possible, if none is.
-    pub unknown: Option<String>,
-}
-
 /// Judges the liveness phase, if the history has one with a probe in it.
-pub fn judge(case: &Case) -> Liveness {
+pub fn judge(case: &Case<'_>) -> Findings {
     let probes = case.acquires().filter(|op| op.process == PROBE).collect::<Vec<_>>();
     let (Some(healed), false) = (case.history.healed, probes.is_empty()) else {
-        return Liveness::default();
+        return Findings::default();
     };
     let granted = probes.iter().filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
     let granted = granted.filter_map(|op| op.ret).map(Moment::from).min();
     let mut liveness = match free_from(case, healed.into()) {
         Some(free) => in_time(case, &probes, granted, free),
-        None => Liveness::default(),
+        None => Findings::default(),
     };
     liveness.violations.extend(never_settled(case, healed.into(), granted.is_some()));
     liveness
@@ -87,28 +79,28 @@ fn was_slow(case: &Case, node: &str, from: Instant, to: Moment) -> bool {
     })
 }
 
-fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -> Liveness {
+fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -> Findings {
     let wait = case.terms.longest_ttl.saturating_add(PROBE_MARGIN);
     let in_time = |limit| granted.is_some_and(|granted| granted.at <= limit);
     let promised = promised_to_the_dead(case).saturating_add(PROBE_MARGIN);
     let limit = free.at.saturating_add(wait).max(promised);
     if in_time(limit) {
-        return Liveness::default();
+        return Findings::default();
     }
     let limit = limit.saturating_add(leaderless_after(case, free).min(PROBE_MARGIN));
     if in_time(limit) {
-        return Liveness::default();
+        return Findings::default();
     }
     if case.history.end.at < limit {
         let why = "the run ended before the probe's time limit".to_owned();
-        return Liveness { unknown: Some(why), ..Liveness::default() };
+        return Findings { unknown: vec![why], ..Findings::default() };
     }
     let ops = [probes.first(), probes.last()].into_iter().flatten().map(|op| op.id);
     let mut ops = ops.collect::<Vec<_>>();
     ops.dedup();
     let to = granted.unwrap_or(case.history.end.into()).instant(case.history);
     let stuck = Violation { ops, ..Violation::new(Kind::Stuck, free.instant(case.history), to) };
-    Liveness { violations: vec![stuck], unknown: None }
+    vec![stuck].into()
 }
 
 /// The end of the last lease that a caller knew of before it died: until then its key has to stay,

@@ -19,6 +19,7 @@ pub mod lost_early;
 pub mod nearest_miss;
 pub mod overlap;
 pub mod overtaking;
+pub mod own;
 pub mod renewal;
 pub mod signature;
 pub mod terms;

@@ -11,6 +11,9 @@ use crate::check::verdict::{Kind, Verdict};
 pub struct Signature {
     /// What was violated, each kind once, in order.
     pub kinds: Vec<Kind>,
+    /// The checks of one's own that found something, each once, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<String>,
     /// `in-model` or `out-of-model`, once a run without the breaking faults has decided it.
     pub class: Option<String>,
     /// The kinds that are the lock's fault.
@@ -33,7 +36,11 @@ impl Signature {
         let mut kinds = violations.iter().map(|violation| violation.kind).collect::<Vec<_>>();
         kinds.sort_unstable();
         kinds.dedup();
-        Signature { kinds, ..Signature::default() }
+        let own = violations.iter().filter_map(|violation| violation.own.as_ref());
+        let mut checks: Vec<String> = own.map(|own| own.check.clone()).collect();
+        checks.sort_unstable();
+        checks.dedup();
+        Signature { kinds, checks, ..Signature::default() }
     }
 
     /// Whether this equals the signature of another run in everything but the place: shrinking must
@@ -47,8 +54,27 @@ impl Signature {
     /// and no broken assumption that the other lacks. The mechanism may differ.
     pub fn simplifies(&self, other: &Signature) -> bool {
         let same = |signature: &Signature| {
-            (signature.kinds.clone(), signature.class.clone(), signature.in_model.clone())
+            let what = (signature.kinds.clone(), signature.checks.clone());
+            (what, signature.class.clone(), signature.in_model.clone())
         };
         same(self) == same(other) && self.broken.iter().all(|broken| other.broken.contains(broken))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Signature;
+    use crate::check::verdict::Kind;
+
+    #[test]
+    fn another_check_is_another_violation() {
+        let of = |check: &str| Signature {
+            kinds: vec![Kind::OwnCheck],
+            checks: vec![check.to_owned()],
+            ..Signature::default()
+        };
+        let (one, other) = (of("sold-once"), of("waits"));
+        assert!(one.keeps(&of("sold-once")) && one.simplifies(&of("sold-once")));
+        assert!(!one.keeps(&other) && !one.simplifies(&other));
     }
 }

@@ -53,11 +53,13 @@ pub enum Kind {
     NotLinearizable,
     /// The lock was granted to an acquire while an earlier one stood in the queue and waited.
     Overtaken,
+    /// A check of one's own found something.
+    OwnCheck,
 }
 
 impl Kind {
     /// Every kind, in order.
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 16] = [
         Kind::BrokenContract,
         Kind::DoubleGrant,
         Kind::StaleHolder,
@@ -73,6 +75,7 @@ impl Kind {
         Kind::FenceRegress,
         Kind::NotLinearizable,
         Kind::Overtaken,
+        Kind::OwnCheck,
     ];
 
     /// The name of the kind in scenarios and reports.
@@ -93,6 +96,7 @@ impl Kind {
             Kind::FenceRegress => "fence-regress",
             Kind::NotLinearizable => "not-linearizable",
             Kind::Overtaken => "overtaken",
+            Kind::OwnCheck => "own-check",
         }
     }
 }
@@ -122,14 +126,34 @@ pub struct Violation {
     /// Of a lock that takes groups of keys: the key that it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// For `own-check`: the check and its sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<OwnFinding>,
+}
+
+/// What a check of one's own says of a violation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnFinding {
+    /// The name under which the check was added.
+    pub check: String,
+    /// What it found, as a sentence without a full stop.
+    pub sentence: String,
 }
 
 impl Violation {
     /// A violation of that kind between two instants, without evidence yet.
     pub fn new(kind: Kind, from: Instant, to: Instant) -> Violation {
         let (ops, keys, accesses) = (Vec::new(), Vec::new(), Vec::new());
-        let (turns, key) = (Vec::new(), None);
-        Violation { kind, ops, keys, accesses, from, to, cause: None, late: None, turns, key }
+        let (turns, key, own) = (Vec::new(), None, None);
+        Violation { kind, ops, keys, accesses, from, to, cause: None, late: None, turns, key, own }
+    }
+
+    /// A violation that a check of one's own found between two instants, in a sentence without a
+    /// full stop. Its evidence is added by the check: at least one operation, access or key change.
+    pub fn own(sentence: impl Into<String>, from: Instant, to: Instant) -> Violation {
+        let (check, sentence) = (String::new(), sentence.into());
+        let own = Some(OwnFinding { check, sentence });
+        Violation { own, ..Violation::new(Kind::OwnCheck, from, to) }
     }
 }
 

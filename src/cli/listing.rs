@@ -104,16 +104,18 @@ fn meaning(kind: Kind) -> &'static str {
         }
         Kind::NotLinearizable => "no legal order under what the lock promises",
         Kind::Overtaken => "an acquire got the lock before one that stood in the queue ahead of it",
+        Kind::OwnCheck => "a check that a test added found something",
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::lock::catalogue;
     use crate::scenario::tables;
 
     #[test]
     fn the_lists_are_those_of_scenarios() {
-        assert_eq!(super::WORKLOADS.map(|(word, _)| word), tables::WORKLOADS);
+        assert_eq!(super::WORKLOADS.map(|(word, _)| word), catalogue::WORKLOADS);
         let known = tables::TOPOLOGIES.map(|(word, _)| word);
         assert_eq!(super::TOPOLOGIES.map(|(word, _)| word), known);
     }

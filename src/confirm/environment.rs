@@ -28,9 +28,10 @@ use crate::confirm::processes::{Home, Membership, ProcessSetup, Server, Watch, f
 use crate::confirm::relay::{self, RelayNode};
 use crate::plan::Plan;
 use crate::run::address::{node_address, resource_address, sentinel_address};
+use crate::run::environment::{Environment, process};
 use crate::run::nodes::{cluster_of, master_of};
 use crate::run::sentinels::Surroundings;
-use crate::run::{self, Environment, Lab, process};
+use crate::run::{self, Lab};
 
 /// How long the world runs between two updates of the servers' state (stopped or running) and
 /// clocks.

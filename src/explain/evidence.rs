@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::check::verdict::Violation;
 use crate::history::OpId;
 
 /// An event of a history.
@@ -20,4 +21,11 @@ pub enum Evidence {
     Request(usize),
     /// A role change or an observation, by its index.
     Sighting(usize),
+}
+
+/// The events that a violation cites.
+pub fn cited(violation: &Violation) -> Vec<Evidence> {
+    let ops = violation.ops.iter().copied().map(Evidence::Op);
+    let keys = violation.keys.iter().copied().map(Evidence::Key);
+    ops.chain(keys).chain(violation.accesses.iter().copied().map(Evidence::Access)).collect()
 }

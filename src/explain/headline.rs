@@ -6,7 +6,7 @@ use lockstorm_platform::trace::KeyChange;
 use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::hold::op;
 use crate::explain::mechanism::alone::kept_out;
-use crate::explain::naming::damage;
+use crate::explain::naming::{self, damage};
 use crate::explain::witness::Witness;
 use crate::history::{Outcome, PROBE};
 use crate::quantity::{count, length, list, moment, rounded, span};
@@ -104,6 +104,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
         },
         Kind::NotLinearizable => "No order of the operations is legal for this lock".to_owned(),
         Kind::Overtaken => format!("{second} got the lock before {first}, which stood before it"),
+        Kind::OwnCheck => violation.own.as_ref().map_or_else(String::new, naming::own),
     }
 }
 
@@ -183,10 +184,14 @@ fn late(ns: Nanos) -> String {
 
 /// What the violation did to the resource, as the end of a sentence.
 fn harm(witness: &Witness<'_>) -> String {
+    // Only the check knows what its finding did to the resource.
+    if witness.primary.is_some_and(|violation| violation.kind == Kind::OwnCheck) {
+        return String::new();
+    }
     if witness.of_kind(Kind::Corruption).next().is_none() {
         return spared(witness).unwrap_or_default();
     }
-    format!(", and {}", damage(witness.finding.plan.workload.kind))
+    format!(", and {}", damage(&witness.finding.plan.workload.kind))
 }
 
 /// What protected the resource, as the end of a sentence.

@@ -1,6 +1,6 @@
 //! Verdicts, classes, kinds and damages as words.
 
-use crate::check::verdict::{Cause, Kind, Verdict};
+use crate::check::verdict::{Cause, Kind, OwnFinding, Verdict};
 use crate::explain::finding::Finding;
 use crate::explain::witness::kinds;
 use crate::plan::WorkloadKind;
@@ -39,12 +39,18 @@ pub fn words(kinds: &[Kind]) -> String {
 }
 
 /// The name of a corruption under the plan's workload.
-pub fn damage(workload: WorkloadKind) -> &'static str {
+pub fn damage(workload: &WorkloadKind) -> &'static str {
     match workload {
         WorkloadKind::Counter => "an update was lost",
         WorkloadKind::Stock => "an item was sold twice",
         WorkloadKind::AppendLog => "a stale entry was accepted",
+        WorkloadKind::Own(_) => "the resource was damaged",
     }
+}
+
+/// What a check of one's own found, and which check, without a full stop.
+pub fn own(own: &OwnFinding) -> String {
+    format!("{} (check '{}')", own.sentence, own.check)
 }
 
 /// The cause of a corruption, for a table.

@@ -12,8 +12,8 @@ use crate::check::verdict::Verdict;
 use crate::explain::evidence::Evidence;
 use crate::explain::story::{Beat, Story, StoryLine, Weight};
 use crate::explain::story::{
-    access, answer, calm, contract, grant, liveness, lost, queue, renewal, role, strike, theft,
-    torn,
+    access, answer, calm, contract, grant, liveness, lost, own, queue, renewal, role, strike,
+    theft, torn,
 };
 use crate::explain::witness::Witness;
 
@@ -88,8 +88,10 @@ fn violated(witness: &Witness<'_>) -> Vec<Beat> {
     beats.extend(answer::beats(witness));
     beats.extend(access::beats(witness));
     beats.retain(|beat| beat.line.at <= horizon);
-    // The horizon does not limit these: liveness is judged after the heal.
+    // The horizon does not limit these: liveness is judged after the heal, and so may a check of
+    // one's own.
     beats.extend(liveness::beats(witness));
     beats.extend(queue::beats(witness));
+    beats.extend(own::beats(witness));
     beats
 }

@@ -11,6 +11,7 @@ pub(crate) mod liveness;
 pub(crate) mod lost;
 mod margin;
 pub(crate) mod order;
+pub(crate) mod own;
 pub(crate) mod queue;
 pub(crate) mod renewal;
 pub(crate) mod role;

@@ -293,6 +293,7 @@ mod tests {
         let key = GroupKey {
             in_model: first.is_multiple_of(3),
             kinds: vec![Kind::StaleHolder],
+            checks: Vec::new(),
             mechanism: How::StoodStill,
         };
         let strategy = Strategy::Random;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_platform::time::{MILLISECOND, SECOND};
+use lockstorm_platform::time::{ClockSetting, MILLISECOND, SECOND};
 use proptest::prelude::{BoxedStrategy, Strategy};
 use proptest::sample::select;
 
@@ -101,15 +101,21 @@ impl Deployment {
         {
             topology.priorities.insert(node, number);
         }
-        if let Some((host, ppm)) = &self.rate
-            && plan.hosts().contains(host)
-        {
-            plan.clocks.entry(host.clone()).or_default().rate_ppm = *ppm;
+        if let Some((clocks, ppm)) = drawn_clocks(plan, self.rate.as_ref()) {
+            clocks.rate_ppm = ppm;
         }
-        if let Some((host, ms)) = &self.offset
-            && plan.hosts().contains(host)
-        {
-            plan.clocks.entry(host.clone()).or_default().wall_offset = ms * 1_000_000;
+        if let Some((clocks, ms)) = drawn_clocks(plan, self.offset.as_ref()) {
+            clocks.wall_offset = ms * 1_000_000;
         }
     }
+}
+
+/// The clocks that a draw names with their new figure, if the plan has that host: the number of
+/// hosts may be drawn as well.
+fn drawn_clocks<'p, F: Copy>(
+    plan: &'p mut Plan,
+    drawn: Option<&(String, F)>,
+) -> Option<(&'p mut ClockSetting, F)> {
+    let (host, figure) = drawn.filter(|(host, _)| plan.hosts().contains(host))?;
+    Some((plan.clocks.entry(host.clone()).or_default(), *figure))
 }

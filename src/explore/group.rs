@@ -25,6 +25,9 @@ pub struct GroupKey {
     pub in_model: bool,
     /// What is violated, each kind once, in order; without what follows: see [`leading`].
     pub kinds: Vec<Kind>,
+    /// The checks of one's own that found something, each once, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<String>,
     /// How it became possible, as far as the history alone shows it.
     pub mechanism: How,
 }
@@ -166,6 +169,7 @@ mod tests {
             let key = GroupKey {
                 in_model: *in_model,
                 kinds: vec![Kind::StaleHolder],
+                checks: Vec::new(),
                 mechanism: How::StoodStill,
             };
             let strategy = Strategy::Random;

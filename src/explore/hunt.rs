@@ -297,9 +297,9 @@ fn try_seed(hunt: &Hunt, (seed, strategy): (u64, Strategy), is_repeated: bool) -
         in_hold: counts.struck_in_hold > 0,
         grants: counts.grants,
         violation: (trial.is_violated() && !excused).then(|| {
-            let kinds = leading(&Signature::of(&trial.judgement.verdict).kinds);
-            let mechanism = examine::how(lab, &plan, trial);
-            (GroupKey { in_model, kinds, mechanism }, Example::of(&plan, strategy))
+            let Signature { kinds, checks, .. } = Signature::of(&trial.judgement.verdict);
+            let (kinds, mechanism) = (leading(&kinds), examine::how(lab, &plan, trial));
+            (GroupKey { in_model, kinds, checks, mechanism }, Example::of(&plan, strategy))
         }),
     }
 }

@@ -14,7 +14,7 @@ use crate::explore::parameter::Parameter;
 use crate::explore::strategy::{Strategies, Strategy, priorities};
 use crate::plan::extend::Extend;
 use crate::plan::lack::lack;
-use crate::plan::{Persistence, Plan};
+use crate::plan::{Persistence, Plan, WorkloadKind};
 use crate::quantity::length;
 use crate::refusal::{Refusal, one_of};
 use crate::run::Lab;
@@ -101,6 +101,11 @@ impl Quarry {
     pub fn reenter(&mut self, reenter: bool) {
         self.base.workload.reenter = reenter;
         self.varies.remove(&Parameter::Reenter);
+    }
+
+    /// Sets what clients do under the lock.
+    pub fn workload(&mut self, kind: WorkloadKind) {
+        self.base.workload.kind = kind;
     }
 
     /// Sets whether clients check their deadline before each access.

@@ -113,7 +113,8 @@ fn tried(
     plan.validate_with(&lab.locks).ok()?;
     let trial = attempt(lab, plan);
     // Kinds are compared first: the class and mechanism of another violation would cost many runs.
-    if Signature::of(&trial.judgement.verdict).kinds != wanted.kinds {
+    let Signature { kinds, checks, .. } = Signature::of(&trial.judgement.verdict);
+    if kinds != wanted.kinds || checks != wanted.checks {
         return None;
     }
     let class = classify(lab, plan, &trial);

@@ -29,25 +29,25 @@ pub struct Trial {
 /// grants of the same plan without its faults.
 pub fn attempt(lab: &Lab, plan: &Plan) -> Trial {
     let mut terms = lab.terms(plan);
-    let trial = judged(lab.run(plan), &terms);
+    let trial = judged(lab, lab.run(plan), &terms);
     // The run without faults matters only if there was not a single grant.
     if !is_idle(&trial.judgement, &trial.run, &terms) {
         return trial;
     }
     terms.grants_without_faults = Some(grants_without_faults(lab, plan));
-    judged(trial.run, &terms)
+    judged(lab, trial.run, &terms)
 }
 
 /// The judgement of a plan, for callers that do not need its breaches.
 pub fn judgement(lab: &Lab, plan: &Plan) -> Judgement {
     let mut terms = lab.terms(plan);
     let run = lab.run(plan);
-    let judgement = judge::judge(&run.history, &terms);
+    let judgement = judged_only(lab, &run, &terms);
     if !is_idle(&judgement, &run, &terms) {
         return judgement;
     }
     terms.grants_without_faults = Some(grants_without_faults(lab, plan));
-    judge::judge(&run.history, &terms)
+    judged_only(lab, &run, &terms)
 }
 
 /// The grants of the same plan without its faults; 0 if that plan is idle.
@@ -60,9 +60,10 @@ fn is_idle(judgement: &Judgement, run: &Run, terms: &Terms) -> bool {
     judgement.verdict == Verdict::Holds && counts::granted_before_heal(&run.history, terms) == 0
 }
 
-fn judged(run: Run, terms: &Terms) -> Trial {
+fn judged(lab: &Lab, run: Run, terms: &Terms) -> Trial {
     let case = Case::new(&run.history, terms);
-    let (judgement, mut breaches) = (judge::judge_case(&case), seen::seen(&case, &terms.site));
+    let (judgement, mut breaches) =
+        (judge::judge_case(&case, &lab.checks), seen::seen(&case, &terms.site));
     for terms in terms.each_key() {
         breaches.extend(seen::seen(&Case::new(&run.history, &terms), &terms.site));
         breaches = seen::worst(breaches);
@@ -70,11 +71,15 @@ fn judged(run: Run, terms: &Terms) -> Trial {
     Trial { run, judgement, breaches }
 }
 
+fn judged_only(lab: &Lab, run: &Run, terms: &Terms) -> Judgement {
+    judge::judge_case(&Case::new(&run.history, terms), &lab.checks)
+}
+
 /// The judgement of the same plan without its faults.
 pub fn calm(lab: &Lab, plan: &Plan) -> Judgement {
     let calm = Plan { faults: Vec::new(), ..plan.clone() };
     let lab = lab.quick(plan);
-    judge::judge(&lab.run(&calm).history, &lab.terms(&calm))
+    judged_only(&lab, &lab.run(&calm), &lab.terms(&calm))
 }
 
 impl Trial {
@@ -135,7 +140,7 @@ pub fn repeated(lab: &Lab, plan: &Plan, mut trial: Trial) -> (Trial, bool) {
         details: "a second run of the plan had another result".to_owned(),
     });
     let terms = lab.terms(plan);
-    (judged(trial.run, &terms), false)
+    (judged(lab, trial.run, &terms), false)
 }
 
 /// Runs a plan again, of which a run had a trace with the hash `known`. If it has another one now,

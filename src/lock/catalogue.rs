@@ -22,6 +22,9 @@ pub const ALGORITHMS: [Algorithm; 13] = [
     wait_replicas::ALGORITHM,
 ];
 
+/// The built-in workloads, as scenarios name them.
+pub const WORKLOADS: [&str; 3] = ["counter", "stock", "append-log"];
+
 /// The lock of the catalogue of this name.
 pub fn find(name: &str) -> Option<&'static Algorithm> {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name)
@@ -40,10 +43,12 @@ pub fn sound(lock: &Algorithm) -> &'static Algorithm {
     find(name).expect("a lock of the catalogue")
 }
 
-/// The locks that a plan may name: those of the catalogue, and the user's own.
+/// The locks and workloads that a plan may name: the built-in ones, and the user's own.
 #[derive(Clone, Debug, Default)]
 pub struct Locks {
     own: Vec<Algorithm>,
+    /// The names of the user's own workloads: their code is not the catalogue's concern.
+    workloads: Vec<&'static str>,
 }
 
 impl Locks {
@@ -57,6 +62,24 @@ impl Locks {
         assert!(self.find(own.name).is_none(), "there is a lock named '{}' already", own.name);
         self.own.push(own);
         self
+    }
+
+    /// Adds the name of a workload.
+    ///
+    /// # Panics
+    /// If a workload of this name exists.
+    #[must_use]
+    #[track_caller]
+    pub fn with_workload(mut self, own: &'static str) -> Locks {
+        assert!(!self.workload_names().contains(&own), "there is a workload named '{own}' already");
+        assert!(!own.trim().is_empty(), "a workload needs a name: .workload(\"tickets\", ...)");
+        self.workloads.push(own);
+        self
+    }
+
+    /// The names of workloads: the built-in ones, then the user's own.
+    pub fn workload_names(&self) -> Vec<&'static str> {
+        WORKLOADS.iter().chain(&self.workloads).copied().collect()
     }
 
     /// The lock of this name.

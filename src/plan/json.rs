@@ -4,7 +4,7 @@ use lockstorm_platform::trace::hash_of;
 use serde::Deserialize;
 
 use crate::lock::catalogue::Locks;
-use crate::plan::{FORMAT, Plan};
+use crate::plan::{FORMAT, Plan, WorkloadKind};
 use crate::refusal::{Place, Refusal};
 
 /// The part that is read first, to check whether this is a plan at all.
@@ -50,8 +50,16 @@ impl Plan {
             let refusal = Refusal::at(start..start + 1, what, refusal.instead);
             // The command line has the catalogue only.
             let own = format!("a lock of your own: lockstorm::test::replay(\"{name}\").lock(...)");
+            let work = format!(
+                "a workload of your own: lockstorm::test::replay(\"{name}\").workload(...)"
+            );
+            let is_own = matches!(plan.workload.kind, WorkloadKind::Own(_));
             let is_known = locks.find(&plan.lock.algorithm).is_some();
-            refuse(if is_known { refusal } else { refusal.help(own) })
+            refuse(match (is_known, is_own) {
+                (false, _) => refusal.help(own),
+                (true, true) => refusal.help(work),
+                (true, false) => refusal,
+            })
         })?;
         Ok(plan)
     }

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::default::is_default;
 use crate::history::RESOURCE;
 use crate::lock::config::LockConfig;
+use crate::name::Name;
 use crate::plan::extend::Extend;
 
 /// The format that this version writes and reads.
@@ -387,7 +388,7 @@ pub struct Workload {
 }
 
 /// The kind of the guarded resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkloadKind {
     /// Read, wait, write back plus one.
@@ -398,6 +399,9 @@ pub enum WorkloadKind {
     // Plans of earlier versions have the name that the assumption ledger has now.
     #[serde(alias = "ledger")]
     AppendLog,
+    /// One of the user's own, by its name: a test adds its code.
+    #[serde(untagged)]
+    Own(Name),
 }
 
 /// How the resource checks the fence of an access.

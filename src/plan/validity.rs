@@ -16,7 +16,7 @@ use crate::plan::contradiction::{
 };
 use crate::plan::fault_contradiction::faults;
 use crate::plan::lock_contradiction::lock;
-use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind};
+use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind, WorkloadKind};
 use crate::refusal::{Place, Refusal, one_of};
 
 /// The maximum number of nodes.
@@ -42,6 +42,7 @@ impl Plan {
         priorities(self)?;
         let algorithm = known_lock(self, locks)?;
         lock(self, algorithm)?;
+        known_workload(self, locks)?;
         workload(self, algorithm)?;
         links(self)?;
         clocks(self)?;
@@ -201,6 +202,14 @@ fn known_lock<'a>(plan: &Plan, locks: &'a Locks) -> Result<&'a Algorithm, Refusa
         let instead = one_of(name, &locks.names());
         Refusal::new(what, instead).on(Place::Field("lock.algorithm".to_owned()))
     })
+}
+
+fn known_workload(plan: &Plan, locks: &Locks) -> Checked {
+    let WorkloadKind::Own(name) = &plan.workload.kind else { return Ok(()) };
+    let known = locks.workload_names();
+    let what = format!("there is no workload '{name}'");
+    let instead = one_of(name, &known);
+    refuse_if(!known.contains(&name.as_str()), "workload.kind", what, &instead)
 }
 
 fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {

@@ -9,7 +9,7 @@ use crate::check::idle;
 use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
 use crate::explain::headline::callers;
-use crate::explain::naming::cause;
+use crate::explain::naming::{self, cause};
 use crate::explain::story::order;
 use crate::explain::witness::{Witness, kinds};
 use crate::history::{Access, AccessKind, Missed};
@@ -116,6 +116,7 @@ pub fn violations(finding: &Finding) -> Table {
 /// Why the violation occurred, and what the other cells do not show.
 fn remarks(witness: &Witness<'_>, violation: &Violation) -> Vec<String> {
     let mut remarks: Vec<String> = Vec::new();
+    remarks.extend(violation.own.as_ref().map(naming::own));
     remarks.extend(violation.cause.map(|why| cause(why).to_owned()));
     remarks.extend(violation.late.map(|late| match witness.is_notified(violation) {
         true => format!("notified {} late", length(late)),

@@ -117,7 +117,7 @@ impl<'a> Gathering<'a> {
     pub fn end(mut self, remains: &Remains) -> RunEvidence {
         self.take(&remains.names, remains.trace.entries());
         for change in self.members.settle() {
-            self.note(&remains.names, change);
+            self.note_member(&remains.names, change);
         }
         RunEvidence {
             requests: self.index.requests,
@@ -140,24 +140,10 @@ impl<'a> Gathering<'a> {
         let changes = self.provenance.take(entry, |id| self.index.op(id));
         // Members of a collection that was removed before this entry come first.
         for change in self.members.take(entry, &changes) {
-            self.note(names, change);
+            self.note_member(names, change);
         }
         for change in changes {
-            let CausedChange { key, change, until_ms, by, unacknowledged } = change;
-            let is_locks = key.db == 0 && *key.name == *self.lock_key.as_bytes();
-            let key = if is_locks { self.lock_key.clone() } else { key.to_string().into() };
-            let node = self.names.host(names, entry.host);
-            let of = None;
-            self.evidence.keys.push(Key {
-                node,
-                key,
-                of,
-                at,
-                change,
-                until_ms,
-                by,
-                unacknowledged,
-            });
+            self.note_key(names, (entry.host, at), change);
         }
     }
 
@@ -218,25 +204,33 @@ impl<'a> Gathering<'a> {
         }
     }
 
+    /// Records a change of a key.
+    fn note_key(
+        &mut self,
+        names: &HostNames,
+        (host, at): (HostId, Instant),
+        change: CausedChange<OpId>,
+    ) {
+        let CausedChange { key, change, until_ms, by, unacknowledged } = change;
+        let is_locks = key.db == 0 && *key.name == *self.lock_key.as_bytes();
+        let key = if is_locks { self.lock_key.clone() } else { key.to_string().into() };
+        let node = self.names.host(names, host);
+        let key = Key { node, key, of: None, at, change, until_ms, by, unacknowledged };
+        self.evidence.keys.push(key);
+    }
+
     /// Records a change of a member of the lock's key or of its queue.
-    fn note(&mut self, names: &HostNames, change: MemberChange) {
+    fn note_member(&mut self, names: &HostNames, change: MemberChange) {
         let MemberChange { host, key, member, at, change, by } = change;
-        let of = key.to_string();
-        if self.lock_key == of || self.queue.as_ref() == Some(&of) {
-            let node = self.names.host(names, host);
-            let key = String::from_utf8_lossy(&member).as_ref().into();
-            let (of, until_ms, unacknowledged) = (Some(of), None, false);
-            self.evidence.keys.push(Key {
-                node,
-                key,
-                of,
-                at,
-                change,
-                until_ms,
-                by,
-                unacknowledged,
-            });
+        let (of, node) = (key.to_string(), self.names.host(names, host));
+        if self.lock_key != of && self.queue.as_ref() != Some(&of) {
+            return;
         }
+        let key = String::from_utf8_lossy(&member).as_ref().into();
+        // A member has no expiry, and is not told apart by what a start undid.
+        let (of, until_ms, unacknowledged) = (Some(of), None, false);
+        let key = Key { node, key, of, at, change, until_ms, by, unacknowledged };
+        self.evidence.keys.push(key);
     }
 
     fn see_itself(&mut self, names: &HostNames, (host, at): (HostId, Instant), what: Seen) {

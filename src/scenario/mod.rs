@@ -201,7 +201,7 @@ fn plan(
         seed,
         topology: tables::topology(top)?,
         lock: tables::lock(top, locks)?,
-        workload: tables::workload(top)?,
+        workload: tables::workload(top, locks)?,
         links: tables::links(top, known)?,
         clocks: tables::clocks(top)?,
         faults: fault::read(top)?,

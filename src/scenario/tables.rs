@@ -39,9 +39,6 @@ pub const PERSISTENCES: [(&str, Persistence); 5] = [
     ("rdb", Persistence::Rdb),
 ];
 
-/// The words for workloads.
-pub const WORKLOADS: [&str; 3] = ["counter", "stock", "append-log"];
-
 /// The words for how the resource checks fences.
 pub const FENCES: [&str; 4] =
     ["none", "reject-smaller", "reject-smaller-or-equal", "compare-and-set"];
@@ -200,7 +197,7 @@ const DEFAULT_WORKLOAD: Workload = Workload {
 
 /// The rows of `[workload]`.
 pub const WORK: [Field; 14] = [
-    Field::new("kind", Takes::Word(&WORKLOADS)),
+    Field::new("kind", Takes::Text),
     Field::new("clients", Takes::Count),
     Field::new("rounds", Takes::Count),
     Field::new("hold", Takes::Length),
@@ -217,9 +214,10 @@ pub const WORK: [Field; 14] = [
 ];
 
 /// `[workload]`.
-pub fn workload(scenario: &Section) -> Result<Workload, Refusal> {
+pub fn workload(scenario: &Section, locks: &Locks) -> Result<Workload, Refusal> {
     let keys = WORK.map(|field| field.key);
     let Some(section) = scenario.section("workload", &keys)? else { return Ok(DEFAULT_WORKLOAD) };
+    section.one_of("kind", &locks.workload_names())?;
     extend(&section)?;
     section.settings(WORK.iter(), &DEFAULT_WORKLOAD)
 }

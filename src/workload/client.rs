@@ -3,38 +3,40 @@
 //! A client is a well-behaved caller: it releases what an unknown acquire may have left, and stops
 //! all accesses once it is notified that its grant is lost.
 
+use std::sync::Arc;
+
 use lockstorm_platform::host::Host;
 use lockstorm_platform::rng::{Purpose, below};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::history::RESOURCE;
 use crate::lock::{client, lease, token};
-use crate::plan::WorkloadKind;
+use crate::workload::Job;
 use crate::workload::caller::{Caller, Held, Taken, Wish};
+use crate::workload::critical_section::CriticalSection;
 use crate::workload::guard::Finished;
 use crate::workload::round::Round;
-use crate::workload::{Job, append_log, counter, stock};
 
-/// The process of the client that starts as number `index`, counted from 0. A restarted process
-/// begins anew.
-pub async fn run(host: Host, job: Job, index: u32) {
+/// The process of the client that starts as number `index`, counted from 0, with its work of each
+/// round. A restarted process begins anew.
+pub async fn run(host: Host, job: Job, section: Arc<dyn CriticalSection>, index: u32) {
     host.sleep(job.workload.stagger.saturating_mul(Nanos::from(index))).await;
     let Ok(mut caller) = Caller::new(&host, host.name(), &job) else { return };
     // A lock that ends its process has already been recorded.
-    let _ = rounds(&mut caller, &job).await;
+    let _ = rounds(&mut caller, &job, &*section).await;
 }
 
-async fn rounds(caller: &mut Caller, job: &Job) -> Result<(), Finished> {
+async fn rounds(
+    caller: &mut Caller,
+    job: &Job,
+    section: &dyn CriticalSection,
+) -> Result<(), Finished> {
     let host = caller.host().clone();
     let mut resource = client::Client::new(host.clone(), RESOURCE);
     for _ in 0..job.workload.rounds {
         let Some(mut held) = take(caller, job).await? else { return Ok(()) };
         let mut round = Round::new(caller, &mut held, job, &mut resource);
-        match job.workload.kind {
-            WorkloadKind::Counter => counter::round(&mut round).await?,
-            WorkloadKind::Stock => stock::round(&mut round).await?,
-            WorkloadKind::AppendLog => append_log::round(&mut round).await?,
-        }
+        section.run(&mut round).await?;
         if !caller.has_lost(&held) {
             caller.release(&held).await?;
         }

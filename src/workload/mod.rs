@@ -7,7 +7,8 @@
 //! - [`fence`]: which accesses a resource accepts
 //! - [`resource`]: the resource, a process on its own host
 //! - [`round`]: one round under the lock, with its accesses to the resource
-//! - [`counter`], [`stock`], [`append_log`]: the work of one round
+//! - [`critical_section`]: the work of one round; [`counter`], [`stock`], [`append_log`] are the
+//!   built-in ones, and [`sections`] finds them by name
 //! - [`client`], [`probe`]: the processes that acquire the lock
 
 use std::cell::Cell;
@@ -30,6 +31,7 @@ pub mod append_log;
 pub mod caller;
 pub mod client;
 pub mod counter;
+pub mod critical_section;
 pub mod fence;
 pub mod guard;
 pub mod probe;
@@ -37,6 +39,7 @@ pub mod progress;
 pub mod recorder;
 pub mod resource;
 pub mod round;
+pub mod sections;
 pub mod stock;
 
 /// The port on which the resource listens.

@@ -14,7 +14,7 @@ use lockstorm_redis::frame::{Arguments, Reply};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::history::{Access, AccessKind, OpId};
-use crate::plan::{Workload, WorkloadKind};
+use crate::plan::Workload;
 use crate::workload::fence::{FenceGuard, RequestedAccess};
 use crate::workload::recorder::Recorder;
 
@@ -49,12 +49,8 @@ struct ResourceOrder {
 }
 
 impl Resource {
-    /// The resource of a workload before its first access.
-    pub fn new(workload: &Workload, recorder: Recorder) -> Resource {
-        let value = match workload.kind {
-            WorkloadKind::Counter | WorkloadKind::AppendLog => 0,
-            WorkloadKind::Stock => workload.items,
-        };
+    /// The resource of a workload before its first access, with this value.
+    pub fn new(workload: &Workload, value: i64, recorder: Recorder) -> Resource {
         let guard = FenceGuard::new(workload.fence, workload.fence_on);
         Resource(Rc::new(RefCell::new(Store { value, guard, recorder })))
     }

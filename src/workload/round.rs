@@ -1,6 +1,7 @@
 //! One round under the lock: the accesses to the guarded resource. The caller may have a reason to
 //! skip any of them.
 
+use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::frame::Reply;
 
@@ -46,6 +47,11 @@ impl<'a> Round<'a> {
         let now = caller.host().now(Clock::Monotonic);
         let term = now.saturating_add(job.config.ttl.unwrap_or(0));
         Round { caller, held, job, resource, term, is_over: false }
+    }
+
+    /// The machine of the caller: its clocks and draws.
+    pub fn host(&self) -> &Host {
+        self.caller.host()
     }
 
     /// Reads the resource; `None` if the read failed.

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use lockstorm::history::{Access, AccessKind, History, Op, OpKind, Outcome, PROBE, RESOURCE};
@@ -13,6 +14,7 @@ use lockstorm::plan::extend::Extend;
 use lockstorm::plan::{FenceMode, FenceOn, Workload, WorkloadKind};
 use lockstorm::workload::recorder::Recorder;
 use lockstorm::workload::resource::Resource;
+use lockstorm::workload::sections::Sections;
 use lockstorm::workload::{Job, RESOURCE_PORT, client, probe};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::host::{Host, Stream};
@@ -132,6 +134,7 @@ impl Run {
         let recorder = Recorder::default();
         let build = find(&self.config.algorithm).expect("a lock").build;
         let stop = Rc::new(Cell::new(false));
+        let section = Sections::default().find(&self.workload.kind).expect("a built-in one");
         let job = Job {
             workload: self.workload.clone(),
             lock: Rc::new(build),
@@ -150,12 +153,16 @@ impl Run {
                 Run::machine(&name, [10, 0, 1, n], NODE_PORT, Part::Node, process(node))
             })
             .collect();
-        let resource = Resource::new(&self.workload, recorder.clone());
+        let resource =
+            Resource::new(&self.workload, section.initial(&self.workload), recorder.clone());
         let serve = process(move |host| resource.clone().run(host));
         hosts.push(Run::machine(RESOURCE, [10, 0, 3, 1], RESOURCE_PORT, Part::Other, serve));
         for index in 0..u8::try_from(self.workload.clients).expect("few clients") {
             let (name, own) = (format!("c{}", index + 1), job.clone());
-            let run = process(move |host| client::run(host, own.clone(), u32::from(index)));
+            let section = Arc::clone(&section);
+            let run = process(move |host| {
+                client::run(host, own.clone(), Arc::clone(&section), u32::from(index))
+            });
             hosts.push(Run::machine(&name, [10, 0, 2, index + 1], 1, Part::Other, run));
         }
         let run = process(move |host| probe::run(host, job.clone()));

@@ -26,6 +26,7 @@ mod locks;
 mod mechanisms;
 mod met;
 mod own;
+mod own_work;
 mod provenance;
 mod queue;
 mod reach;

@@ -8,26 +8,18 @@ mod turn;
 use crate::check::case::Case;
 use crate::check::linear::search::{Item, Legality, SequentialModel};
 use crate::check::linear::spec::{LockModel, Register};
+use crate::check::own::Findings;
 use crate::check::terms::Invariant;
 use crate::check::verdict::Kind;
 use crate::check::verdict::Violation;
 use crate::history::RESOURCE;
 use crate::promise;
 
-/// The result of the models.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Linear {
-    /// One violation for each model without a legal order.
-    pub violations: Vec<Violation>,
-    /// Why no verdict is possible, if none is.
-    pub unknown: Vec<String>,
-}
-
 /// Judges the lock's history by its model, and the resource's as a register.
-pub fn judge(case: &Case) -> Linear {
-    let mut linear = Linear::default();
+pub fn judge(case: &Case<'_>) -> Findings {
+    let mut linear = Findings::default();
     if case.terms.model != promise::Model::None && case.terms.holders == 1 {
-        linear.take(case, "lock", &LockModel, spec::lock_items(case));
+        take(&mut linear, case, ("lock", &LockModel), spec::lock_items(case));
         for violation in &mut linear.violations {
             violation.turns = turn::turns(case, &violation.ops);
         }
@@ -38,25 +30,23 @@ pub fn judge(case: &Case) -> Linear {
         Invariant::None | Invariant::AppendLog => return linear,
     };
     let register = Register { initial };
-    linear.take(case, RESOURCE, &register, spec::register_items(case));
+    take(&mut linear, case, (RESOURCE, &register), spec::register_items(case));
     linear
 }
 
-impl Linear {
-    fn take<M: SequentialModel>(
-        &mut self,
-        case: &Case,
-        what: &str,
-        model: &M,
-        mut items: Vec<Item<M::Action>>,
-    ) {
-        items.sort_by_key(|item| item.call);
-        match search::search(model, &items) {
-            Legality::Legal => {}
-            Legality::Illegal => self.violations.push(violation(case, &core(model, items))),
-            Legality::GaveUp => {
-                self.unknown.push(format!("the search for a legal order of the {what} gave up"));
-            }
+/// Adds the violation of a named model that has no legal order.
+fn take<M: SequentialModel>(
+    linear: &mut Findings,
+    case: &Case,
+    (what, model): (&str, &M),
+    mut items: Vec<Item<M::Action>>,
+) {
+    items.sort_by_key(|item| item.call);
+    match search::search(model, &items) {
+        Legality::Legal => {}
+        Legality::Illegal => linear.violations.push(violation(case, &core(model, items))),
+        Legality::GaveUp => {
+            linear.unknown.push(format!("the search for a legal order of the {what} gave up"));
         }
     }
 }

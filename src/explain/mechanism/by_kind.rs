@@ -1,7 +1,8 @@
 //! Selects the search for a mechanism by the kind of the violation.
 
-use crate::check::verdict::Kind;
-use crate::explain::mechanism::how::Mechanism;
+use crate::check::verdict::{Kind, Violation};
+use crate::explain::evidence::cited;
+use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::{alone, deadlock, fence, overlap, queue};
 use crate::explain::witness::Witness;
 
@@ -28,6 +29,15 @@ pub fn mechanism(witness: &Witness<'_>) -> Option<Mechanism> {
         Kind::LostEarly => alone::lost(witness, violation),
         Kind::FenceRegress => fence::fence(witness, violation),
         Kind::NotLinearizable => alone::order(witness, violation),
+        Kind::OwnCheck => own(violation),
     };
     Some(found.unwrap_or_else(Mechanism::unclear))
+}
+
+/// The finding of a check of one's own proves itself; how it became possible is known to nobody but
+/// its author.
+fn own(violation: &Violation) -> Option<Mechanism> {
+    let check = &violation.own.as_ref()?.check;
+    let text = format!("The check '{check}' shows what is wrong, not how it became possible.");
+    Some(Mechanism::new(How::OwnCheck, text, cited(violation)))
 }

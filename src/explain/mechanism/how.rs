@@ -170,6 +170,8 @@ pub enum How {
     NoGrant,
     /// The lock broke its contract: a breach is in the history.
     ContractBroken,
+    /// A check of one's own found it: the check names events that exist.
+    OwnCheck,
     /// Unknown: none of the known mechanisms is proven.
     Unclear,
 }

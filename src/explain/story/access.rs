@@ -59,7 +59,7 @@ fn beat(witness: &Witness<'_>, index: usize, access: &Access) -> Beat {
     let corrupt = is_corrupt(witness, index);
     if corrupt {
         text.push_str(": ");
-        text.push_str(damage(witness.finding.plan.workload.kind));
+        text.push_str(damage(&witness.finding.plan.workload.kind));
     }
     text.push('.');
     let is_harm = witness.harm().is_some_and(|harm| harm.accesses.last() == Some(&index));

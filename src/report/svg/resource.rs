@@ -84,7 +84,7 @@ fn name(
     let x = scale.x(access.at.at);
     let (text, fill) = match corrupt {
         true => {
-            let harm = damage(witness.finding.plan.workload.kind);
+            let harm = damage(&witness.finding.plan.workload.kind);
             (format!("{}: {harm}", short(access)), ALARM_TEXT)
         }
         false => (short(access), hue_of(&access.caller).text),

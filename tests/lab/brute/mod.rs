@@ -149,7 +149,7 @@ fn liveness() {
         let stuck = judged.violations.iter().any(|v| v.kind == Kind::Stuck);
         let pending = judged.violations.iter().filter(|v| v.kind == Kind::NeverSettles);
         let pending = pending.map(|v| v.ops[0]).collect::<Vec<_>>();
-        ((stuck, pending, judged.unknown.is_some()), holding::liveness(table))
+        ((stuck, pending, !judged.unknown.is_empty()), holding::liveness(table))
     });
 }
 
