@@ -2,7 +2,9 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use lockstorm_platform::host::LocalFuture;
 
@@ -14,16 +16,17 @@ pub async fn all<T>(parts: Vec<LocalFuture<'_, T>>) -> Vec<T> {
 /// Runs all of `parts` concurrently until `is_enough` accepts the results so far, or all are done:
 /// a lock that goes on at the first quorum of replies does not wait for a slow node. Returns a
 /// result, or `None`, for each part in their order. The parts that are not done are dropped, so the
-/// outcome of their requests is unknown.
+/// outcome of their requests is unknown. A part is polled again only after its waker was woken.
 pub async fn until<T>(
-    mut parts: Vec<LocalFuture<'_, T>>,
+    parts: Vec<LocalFuture<'_, T>>,
     is_enough: impl Fn(&[Option<T>]) -> bool,
 ) -> Vec<Option<T>> {
     let mut results: Vec<Option<T>> = parts.iter().map(|_| None).collect();
+    let mut parts: Vec<Joined<T>> = parts.into_iter().map(Joined::new).collect();
     poll_fn(|cx| {
         for (part, result) in parts.iter_mut().zip(&mut results) {
             if result.is_none()
-                && let Poll::Ready(done) = part.as_mut().poll(cx)
+                && let Poll::Ready(done) = part.poll_if_woken(cx)
             {
                 *result = Some(done);
             }
@@ -33,6 +36,50 @@ pub async fn until<T>(
     })
     .await;
     results
+}
+
+/// One of several futures in a task. It is polled only if it was woken: a reply of one node does
+/// not look at the requests to all the others.
+struct Joined<'a, T> {
+    future: LocalFuture<'a, T>,
+    /// `None` before the first poll.
+    bell: Option<(Arc<Bell>, Waker)>,
+}
+
+/// Notes that a part was woken, and wakes its task.
+struct Bell {
+    task: Waker,
+    has_rung: AtomicBool,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Bell>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Bell>) {
+        self.has_rung.store(true, Ordering::Release);
+        self.task.wake_by_ref();
+    }
+}
+
+impl<'a, T> Joined<'a, T> {
+    fn new(future: LocalFuture<'a, T>) -> Joined<'a, T> {
+        Joined { future, bell: None }
+    }
+
+    fn poll_if_woken(&mut self, cx: &Context<'_>) -> Poll<T> {
+        // The first poll, or a poll by another task: what would wake the former one is void.
+        let known = self.bell.take().filter(|(bell, _)| bell.task.will_wake(cx.waker()));
+        let (bell, waker) = self.bell.insert(known.unwrap_or_else(|| {
+            let bell = Arc::new(Bell { task: cx.waker().clone(), has_rung: true.into() });
+            (Arc::clone(&bell), Waker::from(bell))
+        }));
+        if !bell.has_rung.swap(false, Ordering::Acquire) {
+            return Poll::Pending;
+        }
+        self.future.as_mut().poll(&mut Context::from_waker(waker))
+    }
 }
 
 /// The winner of a [`race`].
@@ -60,20 +107,48 @@ pub async fn race<A, B>(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::future::{Future, poll_fn};
     use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Wake, Waker};
 
     use lockstorm_platform::host::LocalFuture;
 
     use super::{Winner, all, race, until};
 
-    /// Returns its number at the nth poll.
+    /// Returns its number at the nth poll; it wakes itself until then.
     fn slow(number: u32, mut polls: u32) -> LocalFuture<'static, u32> {
-        Box::pin(poll_fn(move |_| {
+        Box::pin(poll_fn(move |cx| {
             polls -= 1;
-            if polls == 0 { Poll::Ready(number) } else { Poll::Pending }
+            if polls == 0 {
+                return Poll::Ready(number);
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
         }))
+    }
+
+    #[test]
+    fn a_part_is_polled_only_if_it_was_woken_or_another_task_polls() {
+        let polls = Cell::new(0);
+        let asleep: LocalFuture<'_, u32> = Box::pin(poll_fn(|_| {
+            polls.set(polls.get() + 1);
+            Poll::Pending
+        }));
+        let mut joined = pin!(all(vec![slow(1, 3), asleep]));
+        let tasks = [Waker::noop().clone(), Waker::from(Arc::new(OtherTask))];
+        let polled = [0, 0, 0, 1].map(|task| {
+            assert!(joined.as_mut().poll(&mut Context::from_waker(&tasks[task])).is_pending());
+            polls.get()
+        });
+        assert_eq!(polled, [1, 1, 1, 2]);
+    }
+
+    struct OtherTask;
+
+    impl Wake for OtherTask {
+        fn wake(self: Arc<OtherTask>) {}
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddrV4;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use lockstorm_platform::host::Host;
@@ -153,8 +153,11 @@ impl Client {
             self.drop_line();
         }
         let mut sent = false;
-        let exchange = self.travel(call.operation(), tag, command, args, &mut sent);
-        let answer = host.timeout(timeout, exchange).await;
+        let answer = {
+            // Pinned here: a large future that is passed on by value is copied each time.
+            let exchange = pin!(self.travel(call.operation(), tag, command, args, &mut sent));
+            host.timeout(timeout, exchange).await
+        };
         self.is_asking = false;
         let error = match answer {
             Some(Ok(reply)) => {
