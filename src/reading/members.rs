@@ -87,6 +87,10 @@ impl Members {
 
     /// The changes of members whose collection was removed last.
     pub fn settle(&mut self) -> Vec<MemberChange> {
+        // So with nearly every entry.
+        if self.causes.is_empty() {
+            return Vec::new();
+        }
         let causes = std::mem::take(&mut self.causes).into_iter();
         let removed = causes.filter(|(_, cause)| cause.change == KeyChange::Deleted);
         removed.flat_map(|(place, cause)| self.remove(place, cause)).collect()
