@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use mlua::chunk::ChunkMode;
+use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 
 use crate::call::Execute;
@@ -31,6 +32,9 @@ const LOOK_EVERY: u32 = 10_000;
 const MAX_INSTRUCTIONS: u64 = 20_000_000;
 /// Maximum number of cached compiled scripts: the machine has about 8000 references for Rust.
 const MAX_FUNCTIONS: usize = 1000;
+/// The memory in use, in per cent of what the last collection left, at which the next one begins.
+/// Twice Lua's own value: what is left is mostly the prelude, and short scripts add little to it.
+const COLLECT_AT: i32 = 400;
 thread_local! {
     /// The machine of this thread.
     pub static MACHINE: Machine = Machine::new().expect("the prelude loads");
@@ -87,6 +91,7 @@ impl Machine {
     fn new() -> mlua::Result<Machine> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
+        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(COLLECT_AT)));
         let door = Rc::new(RefCell::new(Running::default()));
         let (choices, loading) = (Choices::default(), Rc::default());
         let host = host(&lua, &door, &choices, &loading)?;
