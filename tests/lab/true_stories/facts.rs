@@ -1,6 +1,7 @@
 //! The facts of a history, derived independently: which caller held when, the readings of clocks,
 //! whether a host was up, whose key existed on a node.
 
+use lockstorm::check::verdict::Verdict;
 use lockstorm::explain::finding::Finding;
 use lockstorm::history::{FaultInterval, History, Key, Op, OpId, OpKind, Outcome, Seen};
 use lockstorm_platform::fault::{Target, Verb};
@@ -50,7 +51,7 @@ impl<'a> Facts<'a> {
     }
 
     fn held(&self, op: &'a Op) -> Option<Held<'a>> {
-        if !is_granted(op) || op.object != self.lock() {
+        if !is_granted(op) || !op.is_on(self.lock()) {
             return None;
         }
         let from = op.ret?.instant();
@@ -119,9 +120,13 @@ impl<'a> Facts<'a> {
         ends.max()
     }
 
-    /// The key of the lock.
+    /// The key of the lock; of groups of keys, the one that the story is about.
     pub fn lock(&self) -> &'a str {
-        &self.finding.plan.lock.key
+        let told = match &self.finding.judgement.verdict {
+            Verdict::Violated(violations) => violations.first().and_then(|it| it.key.as_ref()),
+            _ => None,
+        };
+        told.unwrap_or(&self.finding.plan.lock.key)
     }
 
     /// The operation of that number.

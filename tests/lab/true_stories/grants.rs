@@ -9,7 +9,11 @@ use crate::true_stories::pattern::{is_length, is_moment, list, moment};
 use crate::true_stories::templates::{Sentence, Template};
 
 pub const TEMPLATES: &[Template] = &[
-    ("{who} is granted the lock{any}.", granted),
+    ("{who} is granted the lock{any}.", |facts, sentence| {
+        let hold = at_return(facts, sentence).ok_or("no grant of that caller returns then")?;
+        granted(facts, &hold, sentence.words[1])
+    }),
+    ("{who} is granted {any}.", granted_a_group),
     (
         "From here on {list} both believe they hold the lock, for {length}, until {any} at {moment}.",
         |facts, sentence| overlap(facts, sentence, false),
@@ -64,13 +68,29 @@ pub const TEMPLATES: &[Template] = &[
     }),
 ];
 
-fn at_return<'a, 'b>(facts: &'b Facts<'a>, sentence: &Sentence) -> Option<&'b Held<'a>> {
-    facts.holds.iter().find(|hold| hold.from == sentence.at && hold.op.caller == sentence.words[0])
+fn at_return<'a>(facts: &Facts<'a>, sentence: &Sentence) -> Option<Held<'a>> {
+    facts
+        .holds
+        .iter()
+        .copied()
+        .find(|hold| hold.from == sentence.at && hold.op.caller == sentence.words[0])
 }
 
-fn granted(facts: &Facts, sentence: &Sentence) -> Truth {
+/// The keys of a group are those of the acquire, and the nodes those of the story's key.
+fn granted_a_group(facts: &Facts, sentence: &Sentence) -> Truth {
     let hold = at_return(facts, sentence).ok_or("no grant of that caller returns then")?;
-    let mut rest = sentence.words[1];
+    let text = sentence.words[1];
+    let ends = [" (", "; ", ", without ", ", while ", " with fence "];
+    let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
+    ensure(list(&text[..end]) == hold.op.keys, "it is a grant of other keys")?;
+    let rest = &text[end..];
+    let on = rest.strip_prefix(" (").and_then(|tail| tail.split_once(')'));
+    let Some((on, rest)) = on else { return granted(facts, &hold, rest) };
+    let on = on.strip_prefix(facts.lock()).ok_or("the story is about another key")?;
+    granted(facts, &hold, &format!("{on}{rest}"))
+}
+
+fn granted(facts: &Facts, hold: &Held, mut rest: &str) -> Truth {
     let mut named = Vec::new();
     if let Some(tail) = rest.strip_prefix(" on ") {
         let end = [", while ", " with fence ", "; ", ", without ", ", as "];
@@ -238,5 +258,5 @@ fn idle(facts: &Facts, sentence: &Sentence, how: How) -> Truth {
 
 /// Whether an operation is an acquire of the lock.
 pub fn is_acquire(facts: &Facts, op: &Op) -> bool {
-    op.kind == OpKind::Acquire && op.object == facts.lock()
+    op.kind == OpKind::Acquire && op.is_on(facts.lock())
 }

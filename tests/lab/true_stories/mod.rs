@@ -20,6 +20,7 @@ mod keys;
 mod liveness;
 mod orders;
 mod pattern;
+mod places;
 mod refused;
 mod roles;
 mod templates;

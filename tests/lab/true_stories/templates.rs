@@ -5,7 +5,7 @@ use lockstorm_platform::time::Instant;
 
 use crate::true_stories::facts::{Facts, Truth};
 use crate::true_stories::{
-    accesses, answers, calm, faults, grants, keys, liveness, orders, pattern, roles,
+    accesses, answers, calm, faults, grants, keys, liveness, orders, pattern, places, roles,
 };
 
 /// A form, and its predicate.
@@ -30,6 +30,7 @@ pub fn all() -> impl Iterator<Item = &'static Template> {
         keys::TEMPLATES,
         liveness::TEMPLATES,
         orders::TEMPLATES,
+        places::TEMPLATES,
         roles::TEMPLATES,
     ];
     tables.into_iter().flatten()

@@ -1,0 +1,107 @@
+//! Predicates of sentences about the places of waiters in a queue.
+
+use lockstorm::history::{Key, Op, Outcome};
+use lockstorm_platform::trace::KeyChange;
+
+use crate::true_stories::facts::{Facts, Truth, ensure};
+use crate::true_stories::grants::is_acquire;
+use crate::true_stories::templates::{Sentence, Template};
+
+pub const TEMPLATES: &[Template] = &[
+    ("{who} joins the queue on {node}.", |facts, sentence| {
+        let joins = |place: &Place| {
+            place.is_of(sentence.words[0], sentence.words[1]) && place.joined.at == sentence.at
+        };
+        ensure(places(facts).iter().any(joins), "nobody of that name joins it then")
+    }),
+    ("{who}'s process dies while {who} stands in the queue.", |facts, sentence| {
+        let stands = |place: &Place| {
+            let is_there = place.joined.at < sentence.at && !place.is_gone(sentence);
+            is_there && place.waiter.caller == sentence.words[0]
+        };
+        ensure(sentence.words[0] == sentence.words[1], "the dead is another")?;
+        ensure(places(facts).iter().any(stands), "it stands in no queue")?;
+        let host = facts.finding.history.ops.iter().find(|op| op.caller == sentence.words[0]);
+        let host = host.ok_or("there is no such caller")?;
+        ensure(facts.is_down(&host.process, sentence.at.at), "its process lives")
+    }),
+    ("{who} no longer has the lock, and its place stays in the queue.", |facts, sentence| {
+        stays(facts, sentence, |outcome| matches!(outcome, Outcome::Granted { .. }))
+    }),
+    ("{who} is refused, and its place stays in the queue.", |facts, sentence| {
+        stays(facts, sentence, |outcome| matches!(outcome, Outcome::Refused { .. }))
+    }),
+    ("{who} gives up, and its place stays in the queue.", |facts, sentence| {
+        let is_neither = |outcome: &Outcome| {
+            !matches!(outcome, Outcome::Granted { .. } | Outcome::Refused { .. })
+        };
+        stays(facts, sentence, is_neither)
+    }),
+    ("{who}'s place is removed from the queue on {node}, which goes on.", |facts, sentence| {
+        let is_it = |place: &Place| {
+            place.is_of(sentence.words[0], sentence.words[1])
+                && place.gone.is_some_and(|gone| gone.at == sentence.at)
+        };
+        ensure(places(facts).iter().any(is_it), "no such place is removed then")
+    }),
+    (
+        "{who}'s place is still at the head of the queue on {node}, and nobody behind it can take \
+         the free lock.",
+        |facts, sentence| {
+            let places = places(facts);
+            let is_it = |place: &&Place| place.is_of(sentence.words[0], sentence.words[1]);
+            let own = places.iter().find(|place| is_it(place) && place.gone.is_none());
+            let own = own.ok_or("no such place stays")?;
+            let is_ahead = |place: &Place| {
+                let joined =
+                    place.joined.at < own.joined.at && place.joined.node == own.joined.node;
+                joined && !place.is_gone(sentence)
+            };
+            ensure(!places.iter().any(is_ahead), "another stands ahead of it")
+        },
+    ),
+];
+
+/// A place in the queue, as the changes of its members on one node have it.
+struct Place<'a> {
+    waiter: &'a Op,
+    joined: &'a Key,
+    gone: Option<&'a Key>,
+}
+
+impl Place<'_> {
+    fn is_of(&self, caller: &str, node: &str) -> bool {
+        self.waiter.caller == caller && self.joined.node == node
+    }
+
+    fn is_gone(&self, sentence: &Sentence) -> bool {
+        self.gone.is_some_and(|gone| gone.at <= sentence.at)
+    }
+}
+
+fn places<'a>(facts: &Facts<'a>) -> Vec<Place<'a>> {
+    let Some(queue) = &facts.finding.promise.queue else { return Vec::new() };
+    let of_queue = facts.history.keys.iter().filter(|key| key.of.as_ref() == Some(queue));
+    let changes: Vec<&Key> = of_queue.collect();
+    let sets = changes.iter().enumerate().filter(|(_, key)| key.change == KeyChange::Set);
+    let place = |(index, joined): (usize, &&'a Key)| {
+        let waiter = facts.op(joined.by?)?;
+        let mut later = changes[index + 1..].iter();
+        let gone = later.find(|key| {
+            key.node == joined.node && key.key == joined.key && key.change != KeyChange::Extended
+        });
+        Some(Place { waiter, joined, gone: gone.copied() })
+    };
+    sets.filter_map(place).filter(|place| is_acquire(facts, place.waiter)).collect()
+}
+
+/// An acquire was over in this way, and its place was still there.
+fn stays(facts: &Facts, sentence: &Sentence, is_so: impl Fn(&Outcome) -> bool) -> Truth {
+    let is_it = |place: &Place| {
+        let waiter = place.waiter;
+        let returned = waiter.ret.is_some_and(|ret| ret.instant() <= sentence.at);
+        let is_there = place.joined.at < sentence.at && !place.is_gone(sentence);
+        waiter.caller == sentence.words[0] && is_so(&waiter.outcome) && returned && is_there
+    };
+    ensure(places(facts).iter().any(is_it), "no acquire was over so and left its place")
+}
