@@ -84,7 +84,13 @@ impl Lab {
     /// The turmoil engine.
     #[cfg(feature = "turmoil")]
     pub fn turmoil() -> Lab {
-        Lab { engine: EngineKind::Turmoil, whole_ms: true, ..Lab::default() }
+        Lab::default().on_turmoil()
+    }
+
+    /// The same lab on the turmoil engine.
+    #[cfg(feature = "turmoil")]
+    pub(crate) fn on_turmoil(self) -> Lab {
+        Lab { engine: EngineKind::Turmoil, whole_ms: true, ..self }
     }
 
     /// The lab that runs a plan again to explain it. It uses the event engine, which is the fastest
@@ -110,7 +116,7 @@ impl Lab {
     #[must_use]
     #[track_caller]
     pub fn with_lock(self, own: Algorithm) -> Lab {
-        let lab = if own.runs_tokio { self.on_turmoil(own.name) } else { self };
+        let lab = if own.runs_tokio { self.with_tokio(own.name) } else { self };
         Lab { locks: lab.locks.with(own), ..lab }
     }
 
@@ -136,13 +142,13 @@ impl Lab {
     }
 
     #[cfg(feature = "turmoil")]
-    fn on_turmoil(self, _: &str) -> Lab {
-        Lab { engine: EngineKind::Turmoil, whole_ms: true, ..self }
+    fn with_tokio(self, _: &str) -> Lab {
+        self.on_turmoil()
     }
 
     #[cfg(not(feature = "turmoil"))]
     #[track_caller]
-    fn on_turmoil(self, lock: &str) -> Lab {
+    fn with_tokio(self, lock: &str) -> Lab {
         panic!("'{lock}' runs tokio's tasks: build lockstorm with its feature 'turmoil'")
     }
 

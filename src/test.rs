@@ -86,8 +86,7 @@ impl ScenarioTest {
     /// Runs it on turmoil, in whole milliseconds: this is slower, and gives a second opinion.
     #[cfg(feature = "turmoil")]
     pub fn on_turmoil(self) -> ScenarioTest {
-        let lab = Lab { locks: self.lab.locks, ..Lab::turmoil() };
-        ScenarioTest { lab, ..self }
+        ScenarioTest { lab: self.lab.on_turmoil(), ..self }
     }
 
     /// Runs it on this seed instead of the file's seeds.
@@ -223,8 +222,7 @@ impl HuntTest {
     /// opinion.
     #[cfg(feature = "turmoil")]
     pub fn on_turmoil(self) -> HuntTest {
-        let lab = Lab { locks: self.lab.locks, ..Lab::turmoil() };
-        HuntTest { lab, ..self }
+        HuntTest { lab: self.lab.on_turmoil(), ..self }
     }
 
     /// Draws plans like this one, except for their faults: other links, another topology, another
