@@ -137,6 +137,19 @@ impl Op {
         self.object == key || self.keys.iter().any(|own| own == key)
     }
 
+    /// The acquire to which it belongs: itself, or the one that it names.
+    pub fn grant(&self) -> Option<OpId> {
+        match self.kind {
+            OpKind::Acquire => Some(self.id),
+            OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => {
+                Some(grant)
+            }
+            OpKind::Read { .. } | OpKind::Write { .. } | OpKind::Append { .. } => {
+                self.kind.access_grant()
+            }
+        }
+    }
+
     /// The owner value of its grant, if it was granted the lock.
     pub fn token(&self) -> Option<&str> {
         match &self.outcome {

@@ -4,7 +4,7 @@
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos};
 use lockstorm_platform::trace::Leg;
 
-use crate::history::{History, Op, OpId, OpKind, Outcome, Request};
+use crate::history::{History, Op, OpId, Outcome, Request};
 use crate::reading::history::Reading;
 use crate::reading::hold::{self, HoldEnd};
 
@@ -77,15 +77,4 @@ fn deadline(grant: &Op) -> Option<(Clock, Nanos)> {
 /// The operation with this number.
 pub fn op(history: &History, id: OpId) -> Option<&Op> {
     history.ops.binary_search_by_key(&id, |op| op.id).ok().map(|index| &history.ops[index])
-}
-
-/// The acquire to which an operation belongs: itself, or the one that it names.
-pub fn grant_of(op: &Op) -> Option<OpId> {
-    match op.kind {
-        OpKind::Acquire => Some(op.id),
-        OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => {
-            Some(grant)
-        }
-        OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant } => grant,
-    }
 }

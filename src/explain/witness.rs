@@ -7,7 +7,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::{Cause, Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
-use crate::explain::hold::{StoryHold, grant_of, holds, op, tenures};
+use crate::explain::hold::{StoryHold, holds, op, tenures};
 use crate::explain::life::{StoryLife, lives};
 use crate::history::{FaultInterval, History, Key, Op, OpId, OpKind, Outcome, PROBE, Request};
 use crate::plan::TopologyKind;
@@ -48,8 +48,7 @@ impl<'a> Witness<'a> {
         let key = primary.and_then(|primary| primary.key.as_ref());
         let reading = Reading::of(history, key.unwrap_or(&finding.plan.lock.key), holders);
         let ids = primary.map_or(&[][..], |violation| &violation.ops);
-        let mut actors: Vec<OpId> =
-            ids.iter().filter_map(|id| grant_of(op(history, *id)?)).collect();
+        let mut actors: Vec<OpId> = ids.iter().filter_map(|id| op(history, *id)?.grant()).collect();
         actors.sort_unstable();
         actors.dedup();
         let mut actors: Vec<&Op> = actors.into_iter().filter_map(|id| op(history, id)).collect();
@@ -93,7 +92,7 @@ impl<'a> Witness<'a> {
             .filter_map(|life| self.history().keys.get(life.end?))
             .filter(|key| key.at <= begun)
             .filter_map(|key| key.by);
-        let mut cast: Vec<OpId> = by.filter_map(|by| grant_of(op(self.history(), by)?)).collect();
+        let mut cast: Vec<OpId> = by.filter_map(|by| op(self.history(), by)?.grant()).collect();
         cast.extend(self.actors.iter().map(|actor| actor.id));
         cast.sort_unstable();
         cast.dedup();
@@ -400,8 +399,7 @@ impl<'a> Witness<'a> {
         });
         let mut tenures = self.tenures.iter();
         let is_inside = |release: &Op| {
-            let own =
-                |hold: &&StoryHold<'_>| grant_of(release).is_some_and(|g| self.is_of(hold, g));
+            let own = |hold: &&StoryHold<'_>| release.grant().is_some_and(|g| self.is_of(hold, g));
             tenures.find(own).is_some_and(|hold| release.call.instant() < hold.until)
         };
         release.is_some_and(is_inside)

@@ -175,7 +175,8 @@ impl fmt::Display for Novelty {
 pub fn states(history: &History) -> Vec<u64> {
     let mut changes: Vec<(u64, u64, u64)> = Vec::new();
     history.ops.iter().for_each(|op| of_op(op, history, &mut changes));
-    history.keys.iter().for_each(|key| of_key(key, history, &mut changes));
+    let locks: BTreeSet<&str> = history.ops.iter().map(|op| op.object.as_str()).collect();
+    history.keys.iter().for_each(|key| changes.extend(of_key(key, history, &locks)));
     for seen in &history.sightings {
         let slot = slot(&["leads", &seen.by]);
         match seen.what {
@@ -230,20 +231,19 @@ fn of_op(op: &Op, history: &History, changes: &mut Vec<(u64, u64, u64)>) {
 }
 
 /// Whose key lives on a node. A lock's own names, such as one a token, are one name.
-fn of_key(key: &Key, history: &History, changes: &mut Vec<(u64, u64, u64)>) {
-    let is_lock = |name: &str| history.ops.iter().any(|op| op.object == name);
+fn of_key(key: &Key, history: &History, locks: &BTreeSet<&str>) -> Option<(u64, u64, u64)> {
     let owner = key.by.map_or("", |op| &history.ops[op as usize].caller);
     let slot = match &key.of {
         Some(of) => slot(&["member", &key.node, of, owner]),
-        None if is_lock(&key.key) => slot(&["key", &key.node, &key.key]),
+        None if locks.contains(&*key.key) => slot(&["key", &key.node, &key.key]),
         None => slot(&["other", &key.node]),
     };
     let value = match key.change {
         KeyChange::Set | KeyChange::Changed => hash_of(owner.as_bytes()),
-        KeyChange::Extended => return,
+        KeyChange::Extended => return None,
         _ => 0,
     };
-    changes.push((key.at.seq, slot, value));
+    Some((key.at.seq, slot, value))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::{Cause, Kind, Violation};
 use crate::explain::evidence::Evidence;
-use crate::explain::hold::{grant_of, op};
+use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{KeyEnding, ending};
@@ -272,7 +272,7 @@ pub fn unanswered(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
 
 /// A holder that was notified too late, or never.
 pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
-    let grant = violation.ops.iter().find_map(|id| grant_of(op(witness.history(), *id)?))?;
+    let grant = violation.ops.iter().find_map(|id| op(witness.history(), *id)?.grant())?;
     let tenure = witness.tenures.iter().find(|hold| witness.is_of(hold, grant))?;
     let found = belief(witness, tenure, (Moment::default(), violation.to.into()));
     let mut halts = witness.reading.halts(&tenure.grant.process);
@@ -294,7 +294,7 @@ pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
 
 /// A key that was lost before its lease expired.
 pub fn lost(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
-    let grant = violation.ops.iter().find_map(|id| grant_of(op(witness.history(), *id)?))?;
+    let grant = violation.ops.iter().find_map(|id| op(witness.history(), *id)?.grant())?;
     let tenure = witness.tenures.iter().find(|hold| witness.is_of(hold, grant))?;
     let index = violation.keys.first()?;
     let life = witness.lives.iter().find(|life| life.end == Some(*index))?;
@@ -324,7 +324,7 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     let ops = || violation.ops.iter().filter_map(|id| op(history, *id));
     // A release that found no key of its own comes first: its owner had relied on a lost key.
     let vain = ops().filter(|op| op.outcome == Outcome::NotMine);
-    let grants = vain.filter_map(grant_of).chain(ops().filter_map(grant_of));
+    let grants = vain.filter_map(Op::grant).chain(ops().filter_map(Op::grant));
     for grant in grants {
         let lives = witness
             .lives
@@ -345,9 +345,10 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     if let Some(found) = ops().find_map(|op| said_kept(witness, op)) {
         return Some(found);
     }
-    let mut tenures = witness.tenures.iter().filter(|hold| {
-        ops().any(|op| grant_of(op).is_some_and(|grant| witness.is_of(hold, grant)))
-    });
+    let mut tenures = witness
+        .tenures
+        .iter()
+        .filter(|hold| ops().any(|op| op.grant().is_some_and(|grant| witness.is_of(hold, grant))));
     let Some(past) = tenures.find(|hold| hold.bare_from().is_some()) else {
         let ids = || violation.ops.iter().copied();
         return undone(witness, ids()).or_else(|| denied(witness, ids()));

@@ -5,7 +5,7 @@ use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::evidence::Evidence;
-use crate::explain::hold::{StoryHold, grant_of};
+use crate::explain::hold::StoryHold;
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::clock::{KnownDeadline, deadlines, disturbed, known, ops};
 use crate::explain::mechanism::how::{How, Mechanism};
@@ -151,7 +151,7 @@ fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<
     let keys = &witness.history().keys;
     let own = |id: OpId| {
         let op = witness.reading.op(id)?;
-        grant_of(op).is_some_and(|grant| witness.is_of(hold, grant)).then_some(op)
+        op.grant().is_some_and(|grant| witness.is_of(hold, grant)).then_some(op)
     };
     let is_back = |key: &Key| {
         key.change == KeyChange::Extended
@@ -366,7 +366,7 @@ fn late<'a>(
 ) -> Vec<(&'a Op, Nanos)> {
     let message = crate::workload::slowest_access(&witness.finding.plan.links);
     let is_own = |op: &&Op| {
-        let grant = grant_of(op);
+        let grant = op.grant();
         grant.is_some_and(|grant| witness.reading.are_one(grant, hold.grant.id))
     };
     let accesses = witness.history().ops.iter().filter(|op| {

@@ -5,7 +5,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
-use crate::explain::hold::{grant_of, op};
+use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::belief::lied;
 use crate::explain::mechanism::clock::{Known, disturbed, known};
@@ -102,7 +102,7 @@ fn by_hand(
     index: usize,
     by: &Op,
 ) -> Mechanism {
-    let is_own = grant_of(by).is_some_and(|grant| witness.reading.are_one(grant, owner));
+    let is_own = by.grant().is_some_and(|grant| witness.reading.are_one(grant, owner));
     let worn = witness.counted_down(life).filter(|_| by.caller == whose);
     let (how, text) = match worn {
         Some((_, old)) => twice(old, by, life),
@@ -129,7 +129,7 @@ fn was_due(witness: &Witness<'_>, life: &StoryLife, owner: OpId, end: &Key, by: 
     let prolongs = |request: &&Request| {
         let of_owner = op(reading.history, request.op).filter(|op| {
             let is_extend = matches!(op.kind, OpKind::Extend { .. });
-            is_extend && grant_of(op).is_some_and(|grant| reading.are_one(grant, owner))
+            is_extend && op.grant().is_some_and(|grant| reading.are_one(grant, owner))
         });
         let applied = request.at(Leg::Applied).map(Moment::from);
         let is_after = applied.is_some_and(|at| Moment::from(end.at) <= at && at <= by);

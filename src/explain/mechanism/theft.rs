@@ -3,7 +3,7 @@
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::explain::evidence::Evidence;
-use crate::explain::hold::{grant_of, late_by, op};
+use crate::explain::hold::{late_by, op};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::witness::Witness;
 use crate::history::{OpId, OpKind};
@@ -44,7 +44,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let evidence = vec![Evidence::Op(thief.id), Evidence::Op(victim), Evidence::Key(index)];
     let (who, whose) = (&thief.caller, witness.caller(victim)?);
     let token = |id: OpId| op(history, id)?.token();
-    let own = grant_of(thief).and_then(token);
+    let own = thief.grant().and_then(token);
     // The request went to the node itself, or to the master that it replicates.
     let all = witness.reading.requests_of(thief.id);
     let is_queried = all.iter().any(|r| r.to == key.node);

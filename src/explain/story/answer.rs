@@ -7,7 +7,7 @@ use lockstorm_platform::trace::Leg;
 
 use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
-use crate::explain::hold::{StoryHold, grant_of};
+use crate::explain::hold::StoryHold;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::{Answers, Witness};
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
@@ -18,7 +18,7 @@ use crate::reading::leaders;
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut grants: Vec<OpId> = witness.cast().iter().map(|grant| grant.id).collect();
     grants.extend(witness.left().map(|(_, owner)| owner.id));
-    let of = |op: &&Op| grant_of(op).is_some_and(|grant| grants.contains(&grant));
+    let of = |op: &&Op| op.grant().is_some_and(|grant| grants.contains(&grant));
     let ops: Vec<&Op> = witness.history().ops.iter().filter(of).collect();
     let begun = witness.primary.map_or_else(Instant::default, |primary| primary.from);
     let mut beats: Vec<Beat> = ops.iter().filter_map(|op| ended(witness, op, begun)).collect();

@@ -7,7 +7,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
-use crate::explain::hold::{StoryHold, grant_of, late_by, op};
+use crate::explain::hold::{StoryHold, late_by, op};
 use crate::explain::life::StoryLife;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::story::{grant, lost, order};
@@ -217,7 +217,7 @@ fn ran_out(witness: &Witness<'_>, life: &StoryLife, end: &Key) -> bool {
 }
 
 fn grant_of_id(witness: &Witness<'_>, id: OpId) -> Option<OpId> {
-    grant_of(op(witness.history(), id)?)
+    op(witness.history(), id)?.grant()
 }
 
 fn ended(witness: &Witness<'_>, owner: OpId, ending: KeyEnd, lives: &[&StoryLife]) -> Option<Beat> {

@@ -4,7 +4,7 @@ use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::explain::evidence::Evidence;
-use crate::explain::hold::{grant_of, op};
+use crate::explain::hold::op;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{OpId, Request};
@@ -38,7 +38,7 @@ fn torn(witness: &Witness<'_>, id: OpId) -> Option<Beat> {
         if first.to != second.to || !are_one_try(&steps, first, second) {
             return None;
         }
-        let (index, by) = set_between(witness, &first.to, grant_of(op)?, (*before, *after))?;
+        let (index, by) = set_between(witness, &first.to, op.grant()?, (*before, *after))?;
         let next = match witness.caller(by)? {
             same if same == op.caller => "its own next key".to_owned(),
             other => format!("{other}'s key"),
@@ -94,7 +94,7 @@ fn set_between(
     });
     let lasts = |born: usize| witness.lives.iter().any(|l| l.born == born && after <= l.until);
     set.find_map(|(index, key)| {
-        let by = op(witness.history(), key.by?).filter(|by| grant_of(by) != Some(own))?;
+        let by = op(witness.history(), key.by?).filter(|by| by.grant() != Some(own))?;
         lasts(index).then_some((index, by.id))
     })
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use lockstorm_platform::fault::verbs::{ActsOn, Row};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target};
-use lockstorm_platform::time::{Instant, MILLISECOND, Nanos, Stamp};
+use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
 use lockstorm_platform::trace::Leg;
 use proptest::collection::vec;
 use proptest::prelude::{BoxedStrategy, Just, Strategy};
@@ -18,7 +18,7 @@ use proptest::{arbitrary::any, prop_oneof};
 
 use crate::explore::drawing::target::replicas;
 use crate::explore::drawing::{Alphabet, Burst, burst, calm, length, rows, verb_of, with_faults};
-use crate::history::{History, Op, OpId, OpKind, RESOURCE, Request};
+use crate::history::{History, Op, OpId, RESOURCE, Request};
 use crate::plan::Plan;
 use crate::run::Lab;
 
@@ -187,7 +187,7 @@ fn supports(plan: &Plan, history: &History) -> Vec<Support> {
         let (client, node) = (request.from.to_string(), request.to.to_string());
         let command = Some(request.command.to_string());
         let event = Pattern::Message { from: client.clone(), to: node.clone(), command, leg };
-        let op = grant_of(&history.ops[request.op as usize]);
+        let op = history.ops[request.op as usize].grant();
         all.push((Support { at, client, node, event, nth: 0, plus: 0 }, op));
     }
     for op in &history.ops {
@@ -195,15 +195,15 @@ fn supports(plan: &Plan, history: &History) -> Vec<Support> {
             let (who, what) = (op.process.clone(), what.to_owned());
             let event = Pattern::Outcome { who, what };
             let (client, node) = (op.process.clone(), node_of(history, op));
-            (Support { at, client, node, event, nth: 0, plus }, grant_of(op))
+            (Support { at, client, node, event, nth: 0, plus }, op.grant())
         };
-        all.push(support(instant(op.call), op.kind.invocation_word(), 0));
+        all.push(support(op.call.instant(), op.kind.invocation_word(), 0));
         let Some(ret) = op.ret else { continue };
         let word = op.outcome.return_word(&op.kind);
-        all.push(support(instant(ret), word, 0));
+        all.push(support(ret.instant(), word, 0));
         if op.token().is_some() {
             // Shortly before the end of the lease, so that a fault covers it.
-            all.push(support(instant(ret), word, ttl - ttl / 10));
+            all.push(support(ret.instant(), word, ttl - ttl / 10));
         }
     }
     all.sort_by_key(|(support, _)| support.at);
@@ -221,27 +221,12 @@ fn supports(plan: &Plan, history: &History) -> Vec<Support> {
     own.map(|(support, _)| support).filter(can_be).collect()
 }
 
-fn instant(stamp: Stamp) -> Instant {
-    Instant { seq: stamp.seq, at: stamp.at }
-}
-
 /// The progress of every request to a node.
 fn legs(history: &History) -> Vec<(Instant, &Request, Leg)> {
     let to_nodes = history.requests.iter().filter(|request| *request.to != *RESOURCE);
     let each =
         to_nodes.flat_map(|request| request.legs.iter().map(move |(leg, at)| (*at, request, *leg)));
     each.filter(|(_, _, leg)| *leg != Leg::Unsent).collect()
-}
-
-/// The acquire to which an operation belongs.
-fn grant_of(op: &Op) -> Option<OpId> {
-    match op.kind {
-        OpKind::Acquire => Some(op.id),
-        OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => {
-            Some(grant)
-        }
-        OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant } => grant,
-    }
 }
 
 /// The first host to which an operation sent a request.

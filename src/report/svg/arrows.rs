@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::Leg;
 
-use crate::explain::hold::{grant_of, op};
+use crate::explain::hold::op;
 use crate::explain::witness::Witness;
 use crate::history::{OpId, OpKind, Request};
 use crate::report::svg::canvas::{Canvas, Tenths};
@@ -55,7 +55,7 @@ fn in_view(scale: &Scale, request: &Request) -> bool {
 fn serves(witness: &Witness<'_>, id: OpId, grants: &BTreeSet<OpId>) -> bool {
     op(witness.history(), id).is_some_and(|op| {
         let is_access = matches!(op.kind, OpKind::Read { .. } | OpKind::Write { .. });
-        !is_access && grant_of(op).is_some_and(|grant| grants.contains(&grant))
+        !is_access && op.grant().is_some_and(|grant| grants.contains(&grant))
     })
 }
 

@@ -3,7 +3,7 @@
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::explain::hold::{grant_of, op};
+use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
 use crate::explain::witness::Witness;
 use crate::quantity::moment;
@@ -78,7 +78,7 @@ fn ending(
     let owner = life.owner.and_then(|owner| witness.caller(owner));
     let by = key.by.and_then(|by| witness.caller(by));
     let command = key.by.and_then(|by| op(witness.history(), by));
-    let foreign = by.filter(|_| command.and_then(grant_of) != life.owner);
+    let foreign = by.filter(|_| command.and_then(|op| op.grant()) != life.owner);
     let is_older = command.is_some_and(|command| witness.is_older(command, life));
     let (text, fill) = match (key.change, foreign) {
         (KeyChange::Deleted, None) => ("released".to_owned(), GREY),
