@@ -100,7 +100,12 @@ pub fn build(tree: &Path, mutants: &[Mutant], levels: Levels) -> BTreeMap<String
     let targets: BTreeSet<&str> =
         tests.map(|(target, _)| target.rsplit('/').next().unwrap_or(target)).collect();
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["test", "--no-run", "--release", "--locked", "--workspace", "--bins"]);
+    // Cargo builds the program for tests beside it, and as a test of its own without any.
+    match targets.is_empty() {
+        true => cargo.arg("build"),
+        false => cargo.args(["test", "--no-run"]),
+    };
+    cargo.args(["--release", "--locked", "--workspace", "--bins"]);
     for ((name, _), level) in PACKAGES.into_iter().zip(levels) {
         cargo.arg("--config").arg(format!("profile.release.package.{name}.opt-level={level}"));
     }
