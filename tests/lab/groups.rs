@@ -186,6 +186,8 @@ fn callers_take_groups_that_overlap_in_any_order() {
     assert!((1..=3).all(|size| has(&|group| group.len() == size)), "{groups:?}");
     assert!(has(&|group| group[..].is_sorted() && group.len() > 1), "{groups:?}");
     assert!(has(&|group| !group[..].is_sorted()), "{groups:?}");
+    let back = |group: &Vec<String>| group.iter().rev().cloned().collect::<Vec<_>>();
+    assert!(has(&|group| group.len() == 2 && groups.contains(&back(group))), "{groups:?}");
 }
 
 #[test]
