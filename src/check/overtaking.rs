@@ -9,15 +9,17 @@
 //!
 //! A place is left if its acquire returned as refused, or if its grant was released. It is a leak
 //! once it stood at the head, with the lock free, where a request of another caller's acquire met
-//! it.
+//! it. It is excused if the last request of the refused acquire did not reach it, or was declined,
+//! and somebody removed it in the end: that request may have been meant to remove it.
 
 use lockstorm_platform::trace::Leg;
 
 use crate::check::case::Case;
 use crate::check::verdict::{Kind, Violation};
-use crate::history::{Op, OpKind, Outcome};
+use crate::history::{Op, OpKind, Outcome, Request};
 use crate::reading::moment::Moment;
 use crate::reading::queue::{QueuePlace, Standing, head, places};
+use crate::reading::tries::KEYLESS;
 
 /// One violation for each acquire that overtook another, and for each place that was left.
 pub fn violations(case: &Case) -> Vec<Violation> {
@@ -59,6 +61,7 @@ fn overtaking(case: &Case, places: &[QueuePlace], grant: &Op) -> Option<Violatio
 /// The first acquire that a place kept out although nobody waited in it any more.
 fn left(case: &Case, places: &[QueuePlace], place: &QueuePlace) -> Option<Violation> {
     let over = match place.waiter.outcome {
+        Outcome::Refused { .. } if tried_to_leave(case, place) => return None,
         Outcome::Refused { .. } => place.over(case)?,
         Outcome::Granted { .. } => {
             let mut releases = case.releases(place.waiter.id);
@@ -84,6 +87,17 @@ fn left(case: &Case, places: &[QueuePlace], place: &QueuePlace) -> Option<Violat
         keys: vec![place.born],
         ..Violation::new(Kind::Leak, at, at)
     })
+}
+
+/// Whether an acquire may have tried to give up its place in vain, and the place is gone in the end.
+fn tried_to_leave(case: &Case, place: &QueuePlace) -> bool {
+    let sent = case.requests_of(place.waiter.id).iter();
+    let mut there = sent.filter(|sent| sent.to == place.node && !KEYLESS.contains(&&*sent.command));
+    let reaches = |request: &Request| {
+        let applied = request.at(Leg::Applied).filter(|_| !request.declined);
+        applied.is_some_and(|at| place.is_there(at.into()))
+    };
+    place.ended.is_some() && there.next_back().is_some_and(|last| !reaches(last))
 }
 
 /// Whether a place that was over by then stood at the head of the queue, and the lock was free.

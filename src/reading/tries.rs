@@ -31,10 +31,12 @@ pub struct Met {
     pub was_last: bool,
 }
 
-/// The requests of an operation to a node, by its tries.
+/// The requests of an operation to a node, by its tries. A request that names only other keys belongs
+/// to none: of a group, each key has tries of its own.
 pub fn tries<'a>(requests: &[&'a Request], node: &str) -> Vec<Vec<&'a Request>> {
     let to_node = requests.iter().copied().filter(|request| request.to == node);
-    let named = to_node.filter(|request| !KEYLESS.contains(&&*request.command));
+    let named =
+        to_node.filter(|request| !request.other_keys && !KEYLESS.contains(&&*request.command));
     let named = named.skip_while(|request| request.declined);
     let mut tries: Vec<Vec<&Request>> = Vec::new();
     for request in named {

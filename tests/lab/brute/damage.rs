@@ -708,7 +708,7 @@ fn met_at(table: &Table, born: usize, (over, wrong): (Point, bool), victim: &Op)
         return Vec::new();
     }
     let mine = table.history.requests.iter().filter(|request| request.op == victim.id);
-    let mine = mine.filter(|request| request.to == *node);
+    let mine = mine.filter(|request| request.to == *node && !request.other_keys);
     let mine = mine.skip_while(|request| request.declined).collect::<Vec<_>>();
     let mut starts: Vec<usize> = Vec::new();
     for index in 0..mine.len() {

@@ -94,7 +94,7 @@ pub fn left(table: &Table) -> BTreeSet<(u32, Point, u32)> {
     for (index, place) in places.iter().enumerate() {
         let waiter = table.op(place.by.expect("an acquire"));
         let over = match waiter.outcome {
-            Outcome::Refused { .. } => waiter.ret.map(stamp),
+            Outcome::Refused { .. } => waiter.ret.map(stamp).filter(|_| !in_vain(table, place)),
             Outcome::Granted { .. } => released(table, waiter.id),
             _ => None,
         };
@@ -117,6 +117,16 @@ pub fn left(table: &Table) -> BTreeSet<(u32, Point, u32)> {
         found.extend(met.min().map(|(at, op)| (waiter.id, at, op)));
     }
     found
+}
+
+/// Whether the place was removed at last, and what its acquire asked the node last did nothing there
+/// while the place existed.
+fn in_vain(table: &Table, place: &Stay) -> bool {
+    let own = table.history.requests.iter().filter(|request| Some(request.op) == place.by);
+    let Some(last) = own.filter(|request| request.to == *place.node).last() else { return false };
+    let came = last.legs.iter().find(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| point(*at));
+    let is_done = came.is_some_and(|came| place.from <= came && came < place.to);
+    place.to != END && (last.declined || !is_done)
 }
 
 /// When a grant was released for certain.

@@ -104,7 +104,7 @@ pub fn queued(seed: u64) -> (History, Terms) {
         key.change = if dice.one_in(4) { KeyChange::Deleted } else { KeyChange::Set };
     }
     for request in &mut history.requests {
-        (request.to, request.declined) = ("n1".into(), false);
+        (request.to, request.declined) = ("n1".into(), dice.one_in(4));
     }
     (history, Terms { holders: 1, queue: Some("queue".to_owned()), ..terms })
 }

@@ -381,6 +381,9 @@ impl StoryParser {
         let declined = answer.is_some() || rest.contains(&"declined");
         let answer = answer.map(str::to_owned);
         let other_keys = rest.contains(&"other-keys");
+        if let Some(keys) = value(rest, "keys") {
+            self.history.named.insert(self.history.requests.len(), names(keys));
+        }
         let request = Request { op, from, to, command, legs, declined, answer, other_keys };
         self.history.requests.push(request);
         Some(())
