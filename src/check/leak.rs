@@ -41,13 +41,13 @@
 //!
 //! A key made an acquire fail if it existed when one of the acquire's tries was applied, and the
 //! reply to that try was not lost. A try begins with the first request that may name the key and
-//! that the node did not decline, and again whenever a command of the try is repeated. A try that ended
-//! with an error, or that met a replica, failed for that reason. Of an acquire that queries several
-//! nodes, only the first try counts. So it does not matter whether an acquire that had to wait is
-//! refused or granted in the end, unless it is granted by taking over the key. A key that its
-//! owner's release set or changed in place may say that the lock is free, or whose it is. It made a
-//! try fail only if every request of the try met it, before another acquire made it its own, and
-//! nobody was let in by it.
+//! that the node did not decline, and again whenever a command of the try is repeated. A try that
+//! ended with an error, or that met a replica, failed for that reason. Of an acquire that queries
+//! several nodes, only the first try counts. So it does not matter whether an acquire that had to
+//! wait is refused or granted in the end, unless it is granted by taking over the key. A key that
+//! its owner's release set or changed in place may say that the lock is free, or whose it is. It
+//! made a try fail only if every request of the try met it, before another acquire made it its own,
+//! and nobody was let in by it.
 
 mod excuse;
 mod leftover;

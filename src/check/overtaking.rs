@@ -89,7 +89,7 @@ fn left(case: &Case, places: &[QueuePlace], place: &QueuePlace) -> Option<Violat
     })
 }
 
-/// Whether an acquire may have tried to give up its place in vain, and the place is gone in the end.
+/// Whether an acquire may have tried in vain to give up its place, which is gone in the end.
 fn tried_to_leave(case: &Case, place: &QueuePlace) -> bool {
     let sent = case.requests_of(place.waiter.id).iter();
     let mut there = sent.filter(|sent| sent.to == place.node && !KEYLESS.contains(&&*sent.command));

@@ -31,8 +31,8 @@ pub struct Met {
     pub was_last: bool,
 }
 
-/// The requests of an operation to a node, by its tries. A request that names only other keys belongs
-/// to none: of a group, each key has tries of its own.
+/// The requests of an operation to a node, by its tries. A request that names only other keys
+/// belongs to none: of a group, each key has tries of its own.
 pub fn tries<'a>(requests: &[&'a Request], node: &str) -> Vec<Vec<&'a Request>> {
     let to_node = requests.iter().copied().filter(|request| request.to == node);
     let named =
