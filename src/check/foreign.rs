@@ -6,8 +6,9 @@
 //! An acquire may set or delete the key of a grant whose lease or caller has ended. It may do the
 //! same to the key of an acquire that was never granted, because no caller relies on it.
 //!
-//! If several callers may hold, each member of the lock's key is judged as a key. If it has no
-//! members, nothing is judged: callers can share one key, so the key does not show who may change
+//! If several callers may hold, each member of the lock's key is judged as a key, and every
+//! operation may do that to it: a member has no time to live, so locks remove those that have
+//! expired by their scores whenever they use the key. If it has no members, nothing is judged: callers can share one key, so the key does not show who may change
 //! it.
 
 use std::collections::BTreeMap;
@@ -70,15 +71,15 @@ fn has_entered(case: &Case, life: usize, acquire: OpId) -> bool {
     })
 }
 
-/// Whether an acquire sets or deletes the key of a grant whose lease or caller has ended, or of an
-/// acquire that was never granted. A lock whose keys contain their own expiry time is taken over in
-/// this way.
+/// Whether an acquire, or any operation if it is a member, sets or deletes the key of a grant whose
+/// lease or caller has ended, or of an acquire that was never granted. A lock whose keys contain
+/// their own expiry time is taken over in this way.
 fn takes_over(case: &Case, change: &Key, victim: OpId) -> bool {
     let acquires =
         change.by.and_then(|by| case.op(by)).is_some_and(|op| op.kind == OpKind::Acquire);
     let at = Moment::from(change.at);
     let replaces = matches!(change.change, KeyChange::Set | KeyChange::Deleted);
-    replaces && acquires && case.is_given_up(victim, at)
+    replaces && (acquires || case.by_member) && case.is_given_up(victim, at)
 }
 
 fn same_caller(case: &Case, one: OpId, other: OpId) -> bool {

@@ -266,7 +266,8 @@ fn foreign_of(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
             }
             _ => return None,
         };
-        let takes = kind == Kind::ForeignRelease && table.op(by).kind == OpKind::Acquire;
+        let may_take = table.member.is_some() || table.op(by).kind == OpKind::Acquire;
+        let takes = kind == Kind::ForeignRelease && may_take;
         (foreign && !(free && takes)).then_some((kind, by, victim))
     });
     harms.collect()
