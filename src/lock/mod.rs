@@ -43,15 +43,16 @@ pub trait Lock {
     /// Acquires the lock once, with the algorithm's own number of tries.
     async fn acquire(&mut self) -> Acquired;
     /// Acquires the lock in shared mode: holders in this mode may overlap each other, but no
-    /// exclusive one. Only called if the lock [shares](algorithm::Algorithm::shares).
+    /// exclusive one. A lock that [shares](algorithm::Algorithm::shares) has to implement it; for
+    /// others it is never called.
     async fn acquire_shared(&mut self) -> Acquired {
-        self.acquire().await
+        panic!("its Algorithm sets `shares: true`, and it does not implement `acquire_shared`")
     }
-    /// Acquires several keys at once: all of them, or none. Their order is the caller's. Only
-    /// called if the lock takes [groups](algorithm::Algorithm::groups), and then instead of the
-    /// others.
+    /// Acquires several keys at once: all of them, or none. Their order is the caller's. A lock
+    /// that takes [groups](algorithm::Algorithm::groups) has to implement it, and it is then called
+    /// instead of the others; for other locks it is never called.
     async fn acquire_all(&mut self, _keys: &[String]) -> Acquired {
-        self.acquire().await
+        panic!("its Algorithm sets `groups: true`, and it does not implement `acquire_all`")
     }
     /// Extends a grant by the lock's time to live.
     async fn extend(&mut self, grant: &Grant) -> Extended;

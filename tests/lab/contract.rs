@@ -307,6 +307,11 @@ fn run(lock: Algorithm) -> Vec<Finding> {
 #[track_caller]
 fn check(does: &str, build: fn(Setting) -> Box<dyn Lock>, broken: Option<(Clause, &str)>) {
     let lock = Algorithm { fences: true, ..Algorithm::lease("odd", build) };
+    check_lock(does, lock, broken);
+}
+
+#[track_caller]
+fn check_lock(does: &str, lock: Algorithm, broken: Option<(Clause, &str)>) {
     for finding in run(lock) {
         let page = text::page(&finding, &explain(&finding), false);
         let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -345,6 +350,19 @@ fn a_lock_that_panics_is_a_finding() {
         Oddity::PanicsWhenDropped => None;
     }
     check("PanicsBeforeItsFuture", |_| panic!("no lock is made"), broken("no lock is made"));
+}
+
+#[test]
+fn a_lock_without_the_method_of_its_flag_is_a_finding() {
+    const LEASE: Algorithm = Algorithm::lease("odd", |setting| Box::new(TokenLua::new(setting)));
+    let shares = "its Algorithm sets `shares: true`, and it does not implement `acquire_shared`";
+    let groups = "its Algorithm sets `groups: true`, and it does not implement `acquire_all`";
+    for (lock, details) in [
+        (Algorithm { shares: true, ..LEASE }, shares),
+        (Algorithm { groups: true, ..LEASE }, groups),
+    ] {
+        check_lock("HasNoMethod", lock, Some((Clause::NoPanic, details)));
+    }
 }
 
 #[test]
