@@ -327,7 +327,6 @@ fn live(
         lock: Rc::new(algorithm.build),
         config: plan.lock.clone(),
         nodes: contacted_nodes(plan, algorithm),
-        holders: lab.promise(plan).holders,
         shares: algorithm.shares,
         keys: lab.group_keys(plan),
         recorder: recorder.clone(),

@@ -33,8 +33,7 @@ pub mod token;
 ///
 /// 1. Lock: no call of a lock panics, and no task that it has spawned
 /// 2. Lock: time passes: a process takes at most 100000 steps in one second
-/// 3. Lock::acquire: a permit is below the number of holders
-/// 6. Lock: chance, time and state come from the setting: one plan is one run
+/// 5. Lock: chance, time and state come from the setting: one plan is one run
 ///
 /// Everything else is up to the lock: two grants may have the same token, a deadline may be on any
 /// clock at any reading, and a future of the lock may be dropped half-way.
@@ -99,14 +98,11 @@ pub type Deadline = (Clock, Nanos);
 /// A successful acquire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
-    /// The owner value. In a semaphore whose key is a collection it is the grant's member.
+    /// The owner value. In a semaphore whose key is a collection it is the grant's member: that
+    /// tells its permits apart.
     pub token: String,
     /// The increasing number, if the lock gives one.
     pub fence: Option<u64>,
-    /// Which of several permits it is, for a lock that numbers them: below the number of holders
-    /// that the lock promises. `None` for a lock with one holder, and for a semaphore whose members
-    /// have no numbers.
-    pub permit: Option<u32>,
     /// Until when it is valid; `None` if it never expires.
     pub deadline: Option<Deadline>,
     /// How often its owner currently holds it, with this grant; 1 for a lock that is not
@@ -193,8 +189,8 @@ pub type Notify = Rc<dyn Fn(Notice) -> Call>;
 ///
 /// The rest of the contract (see [`Lock`]):
 ///
-/// 4. Notice: Extending and Lost name the token of a grant that the caller was given
-/// 5. Notice: Extended and Abandoned end, once, a renewal that Extending has begun
+/// 3. Notice: Extending and Lost name the token of a grant that the caller was given
+/// 4. Notice: Extended and Abandoned end, once, a renewal that Extending has begun
 ///
 /// A grant that an acquire is about to return counts as given, and so does the last grant with that
 /// token even after the caller released it. If several grants have one token, the notice means the

@@ -16,8 +16,6 @@ pub enum Clause {
     NoPanic,
     /// Time passes while the lock works.
     TimePasses,
-    /// A permit is in the valid range.
-    PermitInRange,
     /// A notice names an existing grant.
     KnownGrant,
     /// Only a renewal that has begun may end.
@@ -28,10 +26,9 @@ pub enum Clause {
 
 impl Clause {
     /// Every line, in order.
-    pub const ALL: [Clause; 6] = [
+    pub const ALL: [Clause; 5] = [
         Clause::NoPanic,
         Clause::TimePasses,
-        Clause::PermitInRange,
         Clause::KnownGrant,
         Clause::KnownRenewal,
         Clause::Repeatable,
@@ -44,7 +41,6 @@ impl Clause {
             Clause::TimePasses => {
                 "Lock: time passes: a process takes at most 100000 steps in one second"
             }
-            Clause::PermitInRange => "Lock::acquire: a permit is below the number of holders",
             Clause::KnownGrant => {
                 "Notice: Extending and Lost name the token of a grant that the caller was given"
             }

@@ -29,7 +29,6 @@ struct CallerDesk {
     host: Host,
     name: String,
     key: String,
-    holders: u32,
     recorder: Recorder,
     guard: Rc<Guard>,
     /// The caller's current operation.
@@ -99,7 +98,6 @@ impl Caller {
             host: host.clone(),
             name: name.to_owned(),
             key: job.config.key.clone(),
-            holders: job.holders,
             recorder: job.recorder.clone(),
             guard: Guard::new(host, &job.recorder, &job.pulse, Rc::clone(&call)),
             call,
@@ -258,7 +256,6 @@ impl CallerDesk {
         match acquired {
             Acquired::Granted(grant) => {
                 self.give(&grant, acquire);
-                self.check_permit(&grant);
                 let taken = Taken::Granted(held(&grant));
                 let Grant { token, fence, deadline, .. } = grant;
                 (Outcome::Granted { token, fence, deadline }, taken)
@@ -287,14 +284,6 @@ impl CallerDesk {
         let is_held = !self.lost.borrow().contains(&acquire);
         let mut given = self.given.borrow_mut();
         given.entry(grant.token.clone()).or_default().push(Given { acquire, is_held });
-    }
-
-    fn check_permit(&self, grant: &Grant) {
-        if let Some(permit) = grant.permit.filter(|permit| *permit >= self.holders) {
-            let holders = self.holders;
-            let details = format!("there are {holders}, and this permit is {permit}");
-            self.guard.breach(Clause::PermitInRange, details);
-        }
     }
 
     fn lose(&self, acquire: OpId) {

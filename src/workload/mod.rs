@@ -56,8 +56,6 @@ pub struct Job {
     pub config: LockConfig,
     /// The names of the nodes that the lock queries.
     pub nodes: Vec<String>,
-    /// How many callers may hold the lock at once.
-    pub holders: u32,
     /// Whether callers acquire the lock in either mode.
     pub shares: bool,
     /// The keys of which callers acquire groups; empty if the lock takes no groups.

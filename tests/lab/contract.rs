@@ -48,8 +48,6 @@ enum Oddity {
     SpawnsWithoutEnd,
     SpinsInTask,
     SpinsInNotices,
-    PermitTooLarge,
-    PermitInRange,
     LosesAfterRelease,
     LosesWhileAcquiring,
     LosesAnotherWhileAcquiring,
@@ -171,8 +169,6 @@ impl Odd {
                 let op = self.setting.call.get().op;
                 self.notify(Notice::Extended { op, result: Extended::Lost });
             }
-            Oddity::PermitTooLarge => grant.permit = Some(7),
-            Oddity::PermitInRange => grant.permit = Some(0),
             Oddity::LastFence => grant.fence = Some(u64::MAX),
             Oddity::FirstFence => grant.fence = Some(0),
             Oddity::DeadlineNever(clock) => grant.deadline = Some((clock, u64::MAX)),
@@ -401,15 +397,6 @@ fn a_notice_of_nothing_is_a_finding_and_a_late_one_is_not() {
         Oddity::LosesTwice => None;
         Oddity::LosesWhenDropped => None;
         Oddity::DropsItsRenewal => None;
-    }
-}
-
-#[test]
-fn a_permit_that_there_is_not_is_a_finding() {
-    let broken = Some((Clause::PermitInRange, "there are 1, and this permit is 7"));
-    cases! {
-        Oddity::PermitTooLarge => broken;
-        Oddity::PermitInRange => None;
     }
 }
 

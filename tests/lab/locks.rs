@@ -140,7 +140,6 @@ impl Run {
             lock: Rc::new(build),
             config: self.config,
             nodes: (1..=self.nodes).map(|n| format!("n{n}")).collect(),
-            holders: 1,
             shares: false,
             keys: Vec::new(),
             recorder: recorder.clone(),
