@@ -2,8 +2,10 @@
 //!
 //! - [`paths`]: the paths in Rust code
 //! - [`circles`]: files that use each other
+//! - [`documents`]: what documents list or count
 
 mod circles;
+mod documents;
 mod paths;
 mod surface;
 

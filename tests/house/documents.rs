@@ -1,0 +1,39 @@
+//! What documents list or count is what there is.
+
+use std::fs;
+use std::path::Path;
+
+use lockstorm::check::verdict::Kind;
+
+fn text(path: &str) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    fs::read_to_string(file).unwrap_or_else(|why| panic!("{path}: {why}"))
+}
+
+#[test]
+fn the_readme_says_what_each_verdict_means() {
+    let readme = text("README.md");
+    let (_, table) = readme.split_once("| verdict | meaning |").expect("a table of verdicts");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let explained: Vec<&str> =
+        rows.filter_map(|row| row.split('|').nth(1)).flat_map(|kinds| kinds.split(',')).collect();
+    let explained: Vec<&str> = explained.iter().map(|kind| kind.trim()).collect();
+    for kind in Kind::ALL {
+        let word = kind.word().replace('-', " ");
+        assert!(explained.contains(&&*word), "no row for '{word}': {explained:?}");
+    }
+    assert_eq!(explained.len(), Kind::ALL.len(), "{explained:?}");
+}
+
+#[test]
+fn the_number_of_planted_bugs_is_that_of_the_tables() {
+    let tables =
+        ["locks", "world", "checkers"].map(|name| text(&format!("tests/mutants/{name}.toml")));
+    let planted = tables.iter().map(|table| table.matches("[[mutant]]").count()).sum::<usize>();
+    let log = text("CHANGELOG.md");
+    let (_, rest) = log.split_once("more than ").expect("a number of mutants");
+    let (said, rest) = rest.split_once(' ').expect("words");
+    assert!(rest.starts_with("mutants of locks"), "another sentence: {rest}");
+    let said: usize = said.parse().expect("a number");
+    assert!(said < planted && planted <= said + 100, "there are {planted}");
+}
