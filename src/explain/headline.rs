@@ -45,20 +45,24 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
     let first = who.first().map_or("a caller", String::as_str);
     let second = who.get(1).map_or("another", String::as_str);
     let lock = violation.key.as_deref().unwrap_or("the lock");
+    let shared = in_shared_mode(witness, violation);
     match violation.kind {
         Kind::BrokenContract => broken_contract(witness, violation),
         Kind::DoubleGrant => format!(
-            "{} held {lock} at once for {span}",
+            "{} held {lock} at once for {span}{shared}",
             at_once(&who, witness.finding.promise.holders)
         ),
         Kind::StaleHolder => {
             let (stale, other) = stale(witness).unwrap_or((first, second));
             match who.len() {
                 ..=2 => {
-                    format!("{stale} held on past its lease while {other} held {lock}, for {span}")
+                    format!(
+                        "{stale} held on past its lease while {other} held {lock}, for \
+                         {span}{shared}"
+                    )
                 }
                 _ => format!(
-                    "{} held {lock} at once for {span}, {stale} past its lease",
+                    "{} held {lock} at once for {span}, {stale} past its lease{shared}",
                     at_once(&who, witness.finding.promise.holders)
                 ),
             }
@@ -106,6 +110,14 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
         Kind::Overtaken => format!("{second} got the lock before {first}, which stood before it"),
         Kind::OwnCheck => violation.own.as_ref().map_or_else(String::new, naming::own),
     }
+}
+
+/// The holders of an overlap that share the lock, if there are any.
+fn in_shared_mode(witness: &Witness<'_>, violation: &Violation) -> String {
+    let ops = violation.ops.iter().filter_map(|id| op(witness.history(), *id));
+    let mut who: Vec<String> = ops.filter(|op| op.shared).map(|op| op.caller.clone()).collect();
+    who.dedup();
+    if who.is_empty() { String::new() } else { format!(" ({} in shared mode)", list(&who)) }
 }
 
 /// The simultaneous holders. If there are more callers than a violation needs, the text does not

@@ -110,17 +110,20 @@ fn too_many(
     held: &[&StoryHold<'_>],
     (index, key): (usize, &Key),
 ) -> Mechanism {
-    let until = |hold: &&StoryHold<'_>| match hold.lease {
-        Some(over) => format!("{} until {}", hold.grant.caller, moment(over)),
-        None => format!("{} without an end", hold.grant.caller),
+    let until = |hold: &&StoryHold<'_>| {
+        let mode = if hold.grant.shared { " in shared mode" } else { "" };
+        let end = hold
+            .lease
+            .map_or("without an end".to_owned(), |over| format!("until {}", moment(over)));
+        format!("{}{mode} {end}", hold.grant.caller)
     };
     let leases: Vec<String> = held.iter().map(until).collect();
     let (who, holders) = (&last.grant.caller, held.len());
-    let text = format!(
-        "{} let {who} in though {holders} held the lock already: {}.",
-        key.node,
-        list(&leases)
-    );
+    let (node, leases) = (&key.node, list(&leases));
+    let text = match last.grant.shared {
+        true => format!("{node} let {who} share the lock though {holders} held it: {leases}."),
+        false => format!("{node} let {who} in though {holders} held the lock already: {leases}."),
+    };
     let mut evidence = vec![Evidence::Op(last.grant.id), Evidence::Key(index)];
     evidence.extend(held.iter().map(|hold| Evidence::Op(hold.grant.id)));
     Mechanism::new(How::TooMany, text, evidence)

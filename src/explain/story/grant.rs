@@ -66,7 +66,9 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
         Some(key) if !on.is_empty() => format!(" ({key}{on})"),
         _ => on,
     };
-    let text = format!("{} is granted {what}{on}{also}{}.", grant.caller, term(witness, hold));
+    let mode = if grant.shared { " in shared mode" } else { "" };
+    let term = term(witness, hold);
+    let text = format!("{} is granted {what}{mode}{on}{also}{term}.", grant.caller);
     let weight = if witness.is_actor(grant.id) { Weight::Crux } else { Weight::Cause };
     Some(Beat::new(weight, hold.from, text, evidence))
 }

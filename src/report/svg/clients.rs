@@ -44,8 +44,9 @@ fn bar(canvas: &mut Canvas, scale: &Scale, lane: &Lane, hold: &StoryHold<'_>) {
     let whole = (whole.0, whole.1.max(whole.0 + 20));
     let (y, height) = (lane.bar(), lane.bar_height());
     let name = format!(
-        "{} believes it holds the lock from {} to {}",
+        "{} believes it holds the lock{} from {} to {}",
         hold.grant.caller,
+        if hold.grant.shared { " in shared mode" } else { "" },
         moment(hold.from.at),
         moment(hold.until.at)
     );
@@ -63,9 +64,10 @@ fn bar(canvas: &mut Canvas, scale: &Scale, lane: &Lane, hold: &StoryHold<'_>) {
 }
 
 fn held_text(hold: &StoryHold<'_>) -> String {
+    let verb = if hold.grant.shared { "shares" } else { "holds" };
     match &hold.grant.outcome {
-        Outcome::Granted { fence: Some(fence), .. } => format!("holds, fence {fence}"),
-        _ => "holds".to_owned(),
+        Outcome::Granted { fence: Some(fence), .. } => format!("{verb}, fence {fence}"),
+        _ => verb.to_owned(),
     }
 }
 

@@ -80,7 +80,7 @@ fn at_return<'a>(facts: &Facts<'a>, sentence: &Sentence) -> Option<Held<'a>> {
 fn granted_a_group(facts: &Facts, sentence: &Sentence) -> Truth {
     let hold = at_return(facts, sentence).ok_or("no grant of that caller returns then")?;
     let text = sentence.words[1];
-    let ends = [" (", "; ", ", without ", ", while ", " with fence "];
+    let ends = [" in shared mode", " (", "; ", ", without ", ", while ", " with fence "];
     let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
     ensure(list(&text[..end]) == hold.op.keys, "it is a grant of other keys")?;
     let rest = &text[end..];
@@ -92,6 +92,9 @@ fn granted_a_group(facts: &Facts, sentence: &Sentence) -> Truth {
 
 fn granted(facts: &Facts, hold: &Held, mut rest: &str) -> Truth {
     let mut named = Vec::new();
+    let in_shared_mode = rest.strip_prefix(" in shared mode");
+    ensure(in_shared_mode.is_some() == hold.op.shared, "it is a grant in the other mode")?;
+    rest = in_shared_mode.unwrap_or(rest);
     if let Some(tail) = rest.strip_prefix(" on ") {
         let end = [", while ", " with fence ", "; ", ", without ", ", as "];
         let end = end.iter().filter_map(|word| tail.find(word)).min().unwrap_or(tail.len());

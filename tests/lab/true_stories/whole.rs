@@ -58,7 +58,15 @@ pub fn wrong(facts: &Facts, story: &Story) -> Vec<String> {
 /// Whether the sentence of the verdict is true, if it is about an overlap.
 pub fn title(facts: &Facts, text: &str) -> Truth {
     let text = text.split(", and ").next().unwrap_or(text);
-    let text = text.split(';').next().unwrap_or(text).trim_end_matches('.');
+    let mut text = text.split(';').next().unwrap_or(text).trim_end_matches('.');
+    if let Some(words) = read("{any} ({list} in shared mode)", text) {
+        for who in list(words[1]) {
+            let mut holds = facts.holds.iter();
+            let shares = holds.any(|hold| hold.op.caller == who && hold.op.shared);
+            ensure(shares, "it holds the lock in the other mode")?;
+        }
+        text = words[0];
+    }
     if let Some(words) = read("{list} held the lock at once for {length}", text) {
         return at_once(facts, &list(words[0]), words[1]);
     }
