@@ -24,9 +24,9 @@
 //! - `edge`: files, the terminal, exit codes, real time
 //! - [`cli`]: the command line, which alone reads the environment
 //!
-//! [`own`], [`test`], [`lock`], [`plan`], [`promise`] and [`history`] are for users, and
-//! `tests/golden/surface.txt` lists what they offer. The others are public for this project's own
-//! tests, and may change.
+//! [`own`], [`test`], [`lock`], [`plan`], [`promise`] and [`history`] are for users, and so is what
+//! [`own`] names from other modules: `tests/golden/surface.txt` lists all of it. Everything else is
+//! public for this project's own tests, and may change.
 
 /// Compiles the code in the README.
 #[cfg(doctest)]

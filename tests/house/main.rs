@@ -3,6 +3,7 @@
 //! - [`paths`]: the paths in Rust code
 //! - [`circles`]: files that use each other
 //! - [`documents`]: what documents list or count
+//! - [`surface`]: what users can name
 
 mod circles;
 mod documents;
