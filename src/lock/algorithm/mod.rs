@@ -28,6 +28,11 @@ pub mod wait_replicas;
 ///
 /// A user's own lock starts from [`Algorithm::lease`] or [`Algorithm::mutex`] and overrides what
 /// differs: `Algorithm { fences: true, ..Algorithm::lease("mine", build) }`.
+///
+/// What callers *do* with a lock is here: which methods they call, which options it reads. What a
+/// run is *judged* by is in its [`Promise`]: the number of holders, the queue, whether it reports
+/// losses. A lock that serves waiters in order has a bit of both: it reads `wait_for`
+/// (`waits_for_turn`), and its promise names the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Algorithm {
     /// Its name in scenarios and on the command line.
