@@ -43,7 +43,7 @@ impl Lock for OwnLock {
         let sent = host.now(lease.clock);
         let answer = self.client.request(call.get(), self.choices.timeout, "SET", &args).await;
         let deadline = Some(lease.deadline(host, sent));
-        answer::acquired(&answer, Grant { token, deadline, depth: 1, ..Grant::default() })
+        answer::acquired(&answer, Grant::new(token, deadline))
     }
 
     async fn extend(&mut self, _grant: &Grant) -> Extended {

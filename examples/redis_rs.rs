@@ -181,7 +181,7 @@ impl Lock for RedisRs {
         let sent = host.now(lease.clock);
         let set = self.set(&token).await;
         let deadline = Some(lease.deadline(&host, sent));
-        let grant = Grant { token, deadline, depth: 1, ..Grant::default() };
+        let grant = Grant::new(token, deadline);
         match (set, self.after_time_out) {
             (Ok(true), _) => Acquired::Granted(grant),
             (Ok(false), _) => Acquired::Refused(HELD.to_owned()),

@@ -107,11 +107,18 @@ pub struct Grant {
     pub deadline: Option<Deadline>,
     /// How often its owner currently holds it, with this grant; 1 for a lock that is not
     /// re-entrant. A caller that takes a re-entrant lock twice releases each grant once, the inner
-    /// one first.
+    /// one first. Only the lock reads it.
     pub depth: u32,
     /// The keys that it covers, if the lock takes groups: its caller fills them in, so that an
     /// extend and a release find them here.
     pub keys: Vec<String>,
+}
+
+impl Grant {
+    /// A grant that its owner holds once, without a fence.
+    pub fn new(token: String, deadline: Option<Deadline>) -> Grant {
+        Grant { token, deadline, depth: 1, ..Grant::default() }
+    }
 }
 
 /// The environment of a lock.

@@ -282,7 +282,7 @@ impl Lock for Stamped {
         let keys: [&[u8]; 1] = [config.key.as_bytes()];
         let args: [&[u8]; 3] = [token.as_bytes(), ttl.as_bytes(), now.as_bytes()];
         let sent = self.client.eval(call.get(), SECOND, self.take_over, &keys, &args);
-        answer::acquired(&sent.await, Grant { token, deadline, depth: 1, ..Grant::default() })
+        answer::acquired(&sent.await, Grant::new(token, deadline))
     }
 
     async fn extend(&mut self, _: &Grant) -> Extended {

@@ -72,7 +72,7 @@ impl Lock for Named {
         let timeout = self.choices.timeout;
         let answer = self.client.eval(call.get(), timeout, TAKE, &keys, &args).await;
         let deadline = Some(lease.deadline(host, sent));
-        answer::acquired(&answer, Grant { token, deadline, depth: 1, ..Grant::default() })
+        answer::acquired(&answer, Grant::new(token, deadline))
     }
 
     async fn extend(&mut self, _: &Grant) -> Extended {

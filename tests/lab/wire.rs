@@ -44,7 +44,7 @@ impl Lock for Raw {
     async fn acquire(&mut self) -> Acquired {
         let token = format!("{}-{}", self.setting.host.name(), self.setting.call.get().op);
         let reply = self.request(&format!("SET lock {token} NX PX 3000")).await;
-        let grant = Grant { token, depth: 1, ..Grant::default() };
+        let grant = Grant::new(token, None);
         match reply.as_deref() {
             Ok("+PONG\r\n+OK\r\n") => Acquired::Granted(grant),
             Ok(said) => Acquired::Refused(said.to_owned()),

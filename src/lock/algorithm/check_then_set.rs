@@ -66,7 +66,7 @@ impl Lock for CheckThenSet {
         }
         self.setting.host.step("checked").await;
         let answer = self.set(TAKEN).await;
-        let grant = Grant { token: TAKEN.to_owned(), depth: 1, ..Grant::default() };
+        let grant = Grant::new(TAKEN.to_owned(), None);
         let acquired = answer::acquired(&answer, grant);
         if matches!(acquired, Acquired::Granted(_)) {
             self.setting.host.step("granted").await;

@@ -30,7 +30,7 @@ impl NoLock {
 impl Lock for NoLock {
     async fn acquire(&mut self) -> Acquired {
         self.setting.host.step("granted").await;
-        Acquired::Granted(Grant { depth: 1, ..Grant::default() })
+        Acquired::Granted(Grant::new(String::new(), None))
     }
 
     /// There is nothing to extend, and no node that could report a loss.

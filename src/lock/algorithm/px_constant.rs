@@ -44,7 +44,7 @@ impl Lock for PxConstant {
         let args: [&[u8]; 5] = [key, TAKEN.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
         let answer = self.client.request(call.get(), self.choices.timeout, "SET", &args).await;
         let deadline = Some(lease.deadline(host, sent));
-        let grant = Grant { token: TAKEN.to_owned(), deadline, depth: 1, ..Grant::default() };
+        let grant = Grant::new(TAKEN.to_owned(), deadline);
         let acquired = answer::acquired(&answer, grant);
         if matches!(acquired, Acquired::Granted(_)) {
             host.step("granted").await;

@@ -93,7 +93,7 @@ impl Redlock {
             host.step("validity-checked").await;
         }
         host.step("granted").await;
-        Ok(Grant { token, deadline, depth: 1, ..Grant::default() })
+        Ok(Grant::new(token, deadline))
     }
 
     /// Checks the two conditions: a quorum, and enough of the lease left.

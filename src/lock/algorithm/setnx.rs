@@ -42,7 +42,7 @@ impl Lock for Setnx {
         let call = self.setting.call.get();
         let args = [key, TAKEN.as_bytes()];
         let answer = self.client.request(call, self.choices.timeout, "SETNX", &args).await;
-        let grant = Grant { token: TAKEN.to_owned(), depth: 1, ..Grant::default() };
+        let grant = Grant::new(TAKEN.to_owned(), None);
         let acquired = answer::acquired(&answer, grant);
         if matches!(acquired, Acquired::Granted(_)) {
             self.setting.host.step("granted").await;

@@ -49,7 +49,7 @@ impl Lock for SetnxExpire {
         let (key, timeout) = (config.key.as_bytes(), self.choices.timeout);
         let args = [key, TAKEN.as_bytes()];
         let answer = self.client.request(call.get(), timeout, "SETNX", &args).await;
-        let grant = Grant { token: TAKEN.to_owned(), depth: 1, ..Grant::default() };
+        let grant = Grant::new(TAKEN.to_owned(), None);
         let Acquired::Granted(grant) = answer::acquired(&answer, grant.clone()) else {
             return answer::acquired(&answer, grant);
         };

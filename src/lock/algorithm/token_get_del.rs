@@ -52,7 +52,7 @@ impl TokenGetDel {
             [config.key.as_bytes(), token.as_bytes(), b"NX", b"EX", seconds.as_bytes()];
         let answer = self.client.request(call.get(), self.choices.timeout, "SET", &args).await;
         let deadline = Some(lease.deadline(host, sent));
-        answer::acquired(&answer, Grant { token, deadline, depth: 1, ..Grant::default() })
+        answer::acquired(&answer, Grant::new(token, deadline))
     }
 
     /// Whether the key holds the token at the time of a GET.

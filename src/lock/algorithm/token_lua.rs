@@ -51,10 +51,7 @@ impl TokenLua {
         };
         let fence = if numbered { fence(&answer) } else { None };
         let deadline = Some(lease.deadline(&host, sent));
-        match answer::acquired(
-            &answer,
-            Grant { token, fence, deadline, depth: 1, ..Grant::default() },
-        ) {
+        match answer::acquired(&answer, Grant { fence, ..Grant::new(token, deadline) }) {
             Acquired::Granted(grant) => self.unless_over(grant).await,
             other => other,
         }
