@@ -2,20 +2,18 @@
 //! correct one keeps its promise; one that leaves what a failed acquire had got, one that is content
 //! with a part, and one whose callers wait for each other are found.
 
-use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::Kind;
-use lockstorm::explain::explanation::explain;
-use lockstorm::explain::finding::Finding;
 use lockstorm::explain::mechanism::how::How;
 use lockstorm::history::OpKind;
 use lockstorm::own::{
     Acquired, Algorithm, Choices, Client, Extended, Grant, HuntTest, LEASE, Lock, LockConfig,
-    MILLISECOND, Promise, Released, Setting, TopologyKind, Work, answer, assumptions, async_trait,
-    base_plan_of, hunt_own, milliseconds, scripts, token,
+    MILLISECOND, Promise, Released, Setting, TopologyKind, Work, answer, assumptions,
+    async_trait, base_plan_of, hunt_own, milliseconds, scripts, token,
 };
 use lockstorm::run::Lab;
 
 use crate::amount::amount;
+use crate::found::{how, kinds};
 
 /// What a lock of groups does if it does not get a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,7 +82,7 @@ impl Lock for Multi {
         let (token, sent) =
             (token::fresh(&host, self.setting.call.get(), 0), host.now(lease.clock));
         let deadline = self.setting.config.ttl.map(|_| lease.deadline(&host, sent));
-        let grant = Grant { token, deadline, depth: 1, ..Grant::default() };
+        let grant = Grant::new(token, deadline);
         for (nth, key) in keys.iter().enumerate() {
             loop {
                 match answer::acquired(&self.set(key, &grant.token).await, grant.clone()) {
@@ -155,16 +153,6 @@ fn hunt(lock: Algorithm, kind: TopologyKind) -> HuntTest {
     hunt_own(lock, kind).within_assumptions().clients(4)
 }
 
-fn kinds(finding: &Finding) -> Vec<Kind> {
-    Signature::of(&finding.judgement.verdict).kinds.into_iter().collect()
-}
-
-/// The mechanism of a finding, with its sentence.
-fn told(finding: &Finding) -> (How, String) {
-    let found = explain(finding).mechanism.expect("it is violated");
-    (found.how, found.sentence)
-}
-
 /// `LOCKSTORM_GROUPS` sets the number of plans.
 #[test]
 fn groups_keep_their_promise() {
@@ -195,7 +183,7 @@ fn a_part_that_a_failed_acquire_left_is_found() {
     let lock = multi("leaving-a-part", |setting| Multi::boxed(setting, OnRefusal::Leaves));
     let finding = hunt(lock, TopologyKind::Independent).seeds(1..=200).finds();
     assert!(kinds(&finding).contains(&Kind::Leak), "{:?}", kinds(&finding));
-    let (how, sentence) = told(&finding);
+    let (how, sentence) = how(&finding);
     assert_eq!(how, How::LeftByRefused, "{sentence}");
 }
 
@@ -204,7 +192,7 @@ fn a_grant_of_a_part_is_found() {
     let lock = multi("content-with-a-part", |setting| Multi::boxed(setting, OnRefusal::GoesOn));
     let finding = hunt(lock, TopologyKind::Independent).seeds(1..=200).finds();
     assert!(kinds(&finding).contains(&Kind::DoubleGrant), "{:?}", kinds(&finding));
-    let (how, sentence) = told(&finding);
+    let (how, sentence) = how(&finding);
     assert_eq!(how, How::PartOnly, "{sentence}");
     assert!(sentence.contains(", and never had lock:"), "{sentence}");
 }
@@ -217,7 +205,7 @@ fn callers_that_wait_for_each_other_are_found() {
         ..Algorithm::mutex("waiting", |setting| Multi::boxed(setting, OnRefusal::Waits))
     };
     let finding = hunt(WAITING, TopologyKind::Independent).seeds(1..=200).finds();
-    let (how, sentence) = told(&finding);
+    let (how, sentence) = how(&finding);
     assert_eq!(how, How::Deadlock, "{sentence}");
     let parts = [" wait for each other: c", " has lock:", " and waits for lock:"];
     assert!(parts.iter().all(|part| sentence.contains(part)), "{sentence}");

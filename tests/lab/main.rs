@@ -17,6 +17,7 @@ mod distinct;
 mod drawn;
 mod engines;
 mod example;
+mod found;
 mod groups;
 mod histories;
 mod hunt;

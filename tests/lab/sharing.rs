@@ -2,11 +2,8 @@
 //! The correct one keeps its promise; one whose writer ignores readers, and one whose reader
 //! removes the whole key, are found.
 
-use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::Kind;
-use lockstorm::explain::finding::Finding;
-use lockstorm::explain::mechanism::by_kind::mechanism;
-use lockstorm::explain::witness::Witness;
+use lockstorm::explain::explanation::explain;
 use lockstorm::history::{History, Op, OpKind, Outcome};
 use lockstorm::own::{
     Acquired, Algorithm, Answer, Client, Extended, Grant, HuntTest, LEASE, Lock, Released, Setting,
@@ -15,6 +12,7 @@ use lockstorm::own::{
 use lockstorm::run::Lab;
 
 use crate::amount::share;
+use crate::found::{how, is_in_model, kinds};
 
 /// Enters as a reader unless a writer has the lock. KEYS: lock. ARGV: token, ms.
 const READ: &str = r#"
@@ -100,7 +98,7 @@ impl ReadersWriter {
         let sent = host.now(lease.clock);
         let answer = self.run(script, &token).await;
         let deadline = Some(lease.deadline(&host, sent));
-        answer::acquired(&answer, Grant { token, deadline, depth: 1, ..Grant::default() })
+        answer::acquired(&answer, Grant::new(token, deadline))
     }
 }
 
@@ -136,11 +134,6 @@ const CORRECT: Algorithm =
 
 fn hunt(lock: Algorithm) -> HuntTest {
     hunt_own(lock, TopologyKind::Single).clients(4).within_assumptions()
-}
-
-fn kinds(finding: &Finding) -> Vec<Kind> {
-    assert!(finding.class.as_ref().is_some_and(|class| class.is_in_model()));
-    Signature::of(&finding.judgement.verdict).kinds.into_iter().collect()
 }
 
 /// The grants of a mode.
@@ -188,9 +181,15 @@ fn a_writer_that_ignores_readers_is_found() {
     let lock =
         shared("writes-anyway", |setting| ReadersWriter::boxed(setting, WRITE_ANYWAY, LEAVE));
     let finding = hunt(lock).seeds(1..=200).finds();
-    assert!(kinds(&finding).contains(&Kind::DoubleGrant), "{:?}", kinds(&finding));
-    let how = mechanism(&Witness::of(&finding)).expect("it is violated").sentence;
+    assert!(is_in_model(&finding) && kinds(&finding).contains(&Kind::DoubleGrant));
+    let (_, how) = how(&finding);
     assert!(how.contains(" in though ") && how.contains(" held the lock already: c"), "{how}");
+    assert!(how.contains(" in shared mode until "), "{how}");
+    let explanation = explain(&finding);
+    assert!(explanation.verdict.contains(" in shared mode)"), "{}", explanation.verdict);
+    let mut lines = explanation.story.lines.iter();
+    let shares = lines.any(|line| line.text.contains(" is granted the lock in shared mode"));
+    assert!(shares, "the story says who shares the lock");
 }
 
 #[test]
@@ -199,5 +198,5 @@ fn a_reader_that_removes_the_whole_key_is_found() {
         shared("leaves-nobody", |setting| ReadersWriter::boxed(setting, WRITE, LEAVE_NOBODY));
     let finding = hunt(lock).seeds(1..=200).finds();
     let found = kinds(&finding);
-    assert!(found.contains(&Kind::ForeignRelease), "{found:?}");
+    assert!(is_in_model(&finding) && found.contains(&Kind::ForeignRelease), "{found:?}");
 }

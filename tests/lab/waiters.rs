@@ -3,7 +3,6 @@
 //! newcomers pass, and one whose waiters leave without a word are found.
 
 use lockstorm::check::judge::judge;
-use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::{Kind, Verdict};
 use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
@@ -17,6 +16,7 @@ use lockstorm::own::{
 use lockstorm::run::Lab;
 
 use crate::amount::amount;
+use crate::found::{is_in_model, kinds};
 
 /// How often a waiter asks whether it is its turn.
 const EVERY: u64 = 100 * MILLISECOND;
@@ -121,7 +121,7 @@ impl Lock for Fair {
             let sent = host.now(lease.clock);
             let answer = self.run(self.turn, &token).await;
             let deadline = Some(lease.deadline(&host, sent));
-            let grant = Grant { token: token.clone(), deadline, depth: 1, ..Grant::default() };
+            let grant = Grant::new(token.clone(), deadline);
             match answer::acquired(&answer, grant.clone()) {
                 Acquired::Refused(why) if host.now(Clock::Monotonic) >= until => {
                     // Only a queue that has answered is surely left.
@@ -167,10 +167,6 @@ fn hunt(lock: Algorithm) -> HuntTest {
     hunt_own(lock, TopologyKind::Single).within_assumptions().clients(4)
 }
 
-fn kinds(finding: &Finding) -> Vec<Kind> {
-    Signature::of(&finding.judgement.verdict).kinds.into_iter().collect()
-}
-
 /// The mechanism of a finding with its sentence, and the lines of its story.
 fn told(finding: &Finding) -> (How, String, Vec<String>) {
     let explanation = explain(finding);
@@ -210,7 +206,7 @@ fn a_newcomer_that_passes_the_queue_is_found() {
     assert_eq!(how, How::QueueSkipped, "{sentence}");
     assert!(sentence.starts_with("n1 let c") && sentence.contains(" had stood in it since "));
     assert!(story.iter().any(|line| line.ends_with("joins the queue on n1.")), "{story:#?}");
-    assert!(finding.class.is_some_and(|class| class.is_in_model()));
+    assert!(is_in_model(&finding));
 }
 
 /// Without faults nobody waits for a place in the queue.
