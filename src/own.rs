@@ -5,7 +5,7 @@
 //! documented where it is defined.
 
 // What a lock is.
-pub use crate::lock::algorithm::Algorithm;
+pub use crate::lock::algorithm::{Algorithm, Nodes};
 pub use crate::lock::config::LockConfig;
 pub use crate::lock::defaults::{Choices, Defaults, LEASE, MUTEX};
 pub use crate::lock::{Acquired, Deadline, Extended, Grant, Lock, Released};

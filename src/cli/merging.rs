@@ -103,7 +103,7 @@ fn say_missing(campaign: &Campaign) -> bool {
 fn hunt(campaign: &Campaign) -> Result<Hunt, Refusal> {
     let (settings, own) = (&campaign.settings, kept::build());
     let lock = &settings.base.lock.algorithm;
-    if catalogue::find(lock).is_none() {
+    if catalogue::is_own(lock) {
         let what = format!("'{lock}' is a lock of your own, which this program does not have");
         let instead = "its plans run in your tests: \
                        lockstorm::test::replay(\"campaign/plans/...\").lock(...).holds()";

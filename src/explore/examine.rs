@@ -155,9 +155,8 @@ pub fn explained(
     let longest_hold = longest_hold(&finding);
     let lease = remedy::lease::lease_that_holds(&thresholds);
     let acting = &acting;
-    let timeout = finding.timeout;
-    let violated =
-        remedy::ViolatedRun { struck: &struck, how, acting, longest_hold, lease, timeout };
+    let (lock, struck, timeout) = (lab.algorithm(plan), &struck, finding.timeout);
+    let violated = remedy::ViolatedRun { lock, struck, how, acting, longest_hold, lease, timeout };
     let remedies = remedies(lab, (plan, &violated), named, &spending);
     let on_fresh = (!remedies.is_empty()).then(|| on_fresh(lab, plan));
     let fresh = remedies.iter().map(|remedied| remedied.on_fresh.runs + 1).sum::<u32>();

@@ -11,7 +11,7 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy};
 
 use crate::explore::deployment::{Deployment, deployments};
 use crate::explore::parameter::{Parameter, maybe};
-use crate::lock::algorithm::Algorithm;
+use crate::lock::algorithm::{Algorithm, Nodes};
 use crate::plan::extend::Extend;
 use crate::plan::{Plan, TopologyKind};
 use crate::workload::{first_request, slowest_request, work};
@@ -90,7 +90,7 @@ fn lends(base: &Plan, lock: &Algorithm) -> bool {
 fn nodes(base: &Plan, lock: &Algorithm) -> Option<std::ops::RangeInclusive<u32>> {
     let topology = &base.topology;
     match topology.kind {
-        TopologyKind::Independent if lock.queries_all && topology.replicas_each == 0 => {
+        TopologyKind::Independent if lock.nodes != Nodes::First && topology.replicas_each == 0 => {
             base.lock.quorum.is_none().then_some(1..=7)
         }
         TopologyKind::Replicated => {

@@ -25,6 +25,7 @@ use crate::explore::remedy::diff::diff;
 use crate::explore::rerun::pinned;
 use crate::explore::trial::{attempt, judgement};
 use crate::ledger::part::{Part, Strikes, strikes};
+use crate::lock::algorithm::Algorithm;
 use crate::lock::config::{DeadlineFrom, DiscoveryShape, ReleaseShape, ScriptShape};
 use crate::plan::extend::Extend;
 use crate::plan::{FenceMode, Persistence, Plan, TopologyKind};
@@ -35,6 +36,8 @@ const FRESH: u64 = 50;
 
 /// The run whose violation the remedies should remove.
 pub struct ViolatedRun<'a> {
+    /// The lock of its plan.
+    pub lock: &'a Algorithm,
     /// When each of its faults struck.
     pub struck: &'a Strikes,
     /// How the violation became possible.
@@ -243,7 +246,7 @@ static REMEDIES: [Remedy; 22] = [
             How::TwoMajorities,
             How::Removed,
         ],
-        apply: |plan, _| more_votes(plan),
+        apply: |plan, violated| more_votes(plan, violated.lock),
     },
     Remedy {
         name: "a unique token with a lease, compared in the command that deletes",

@@ -1,8 +1,8 @@
 //! Every lock by its name: those of the catalogue, and a user's own beside them.
 
 use crate::lock::algorithm::{
-    Algorithm, check_then_set, fenced, none, px_constant, redisson, redlock, setnx, setnx_expire,
-    token_get_del, token_lua, token_lua_renewed, wait_replicas,
+    Algorithm, Nodes, check_then_set, fenced, none, px_constant, redisson, redlock, setnx,
+    setnx_expire, token_get_del, token_lua, token_lua_renewed, wait_replicas,
 };
 
 /// Every lock, in the order of the catalogue.
@@ -30,11 +30,16 @@ pub fn find(name: &str) -> Option<&'static Algorithm> {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name)
 }
 
+/// Whether a lock of this name is a user's own: the catalogue has none.
+pub fn is_own(name: &str) -> bool {
+    find(name).is_none()
+}
+
 /// The correct lock of the same family: it queries the same nodes, and waits for replicas, numbers
 /// its grants or extends them if the lock does.
 pub fn sound(lock: &Algorithm) -> &'static Algorithm {
     let name = match lock {
-        Algorithm { queries_all: true, .. } => redlock::ALGORITHM.name,
+        Algorithm { nodes: Nodes::Quorum, .. } => redlock::ALGORITHM.name,
         Algorithm { waits_for_replicas: true, .. } => wait_replicas::ALGORITHM.name,
         Algorithm { fences: true, .. } => fenced::ALGORITHM.name,
         Algorithm { renews: true, .. } => token_lua_renewed::ALGORITHM.name,

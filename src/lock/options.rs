@@ -2,8 +2,8 @@
 //! have it. The default of an omitted option is in [`crate::lock::defaults::Defaults`].
 
 use crate::field::{Field, Takes};
-use crate::lock::algorithm::{Algorithm, redisson, token_get_del};
-use crate::lock::catalogue::ALGORITHMS;
+use crate::lock::algorithm::{Algorithm, Nodes, redisson, token_get_del};
+use crate::lock::catalogue::is_own;
 
 /// An option of a lock.
 pub struct LockOption {
@@ -25,12 +25,9 @@ pub struct Group {
 
 const ALL: Group = Group { has: |_| true, what: "", instead: "" };
 
-/// Locks that query several nodes.
-const COUNTING: Group = Group {
-    has: |lock| lock.queries_all,
-    what: "queries one node and has no quorum",
-    instead: "remove it",
-};
+/// Locks that need a quorum of nodes.
+const COUNTING: Group =
+    Group { has: |lock| lock.nodes == Nodes::Quorum, what: "has no quorum", instead: "remove it" };
 
 /// Locks that extend a grant by themselves.
 const RENEWING: Group = Group {
@@ -41,9 +38,7 @@ const RENEWING: Group = Group {
 
 /// Locks that release a grant with too little left for the work, and users' locks, which may do so.
 const CHECKING: Group = Group {
-    has: |lock| {
-        lock.queries_all || !ALGORITHMS.iter().any(|catalogued| catalogued.name == lock.name)
-    },
+    has: |lock| lock.nodes == Nodes::Quorum || is_own(lock.name),
     what: "does not check what is left of its lease",
     instead: "remove it, or use redlock",
 };
@@ -63,8 +58,8 @@ const PAUSING: Group = Group {
 };
 
 fn repeats(lock: &Algorithm) -> bool {
-    let is_known = ALGORITHMS.iter().any(|catalogued| catalogued.name == lock.name);
-    lock.queries_all || lock.name == token_get_del::ALGORITHM.name || !is_known
+    let is_quorum = lock.nodes == Nodes::Quorum;
+    is_quorum || lock.name == token_get_del::ALGORITHM.name || is_own(lock.name)
 }
 
 /// Locks that wait for replicas.

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::field::Takes;
 use crate::length;
-use crate::lock::algorithm::Algorithm;
 use crate::lock::algorithm::wait_replicas::acks;
+use crate::lock::algorithm::{Algorithm, Nodes};
 use crate::lock::config::{DiscoveryShape, LockConfig};
 use crate::lock::lease::drift_allowance;
 use crate::lock::options::{LockOption, OPTIONS};
@@ -87,7 +87,7 @@ fn whole_ttl(place: &str, ttl: Nanos, algorithm: &Algorithm) -> Checked {
 fn quorum(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let (name, nodes) = (algorithm.name, plan.topology.masters());
     let many = plan.topology.kind == TopologyKind::Independent;
-    let alone = many && nodes > 1 && !algorithm.queries_all;
+    let alone = many && nodes > 1 && algorithm.nodes == Nodes::First;
     let what = format!("{name} queries one node, and {nodes} independent nodes are configured");
     refuse_if(alone, "topology.kind", what, "single, or a redlock")?;
     let Some(quorum) = plan.lock.quorum else { return Ok(()) };
@@ -153,7 +153,7 @@ fn synced(plan: &Plan) -> Checked {
 /// Refuses a subscription to Sentinels without Sentinels.
 fn discovery(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let listens = plan.lock.discovery == DiscoveryShape::SwitchMaster;
-    let deaf = algorithm.queries_all || plan.topology.kind != TopologyKind::Sentinel;
+    let deaf = algorithm.nodes != Nodes::First || plan.topology.kind != TopologyKind::Sentinel;
     let what = "there is no Sentinel whose +switch-master could be listened to";
     refuse_if(listens && deaf, "lock.discovery", what, "remove it, or kind = \"sentinel\"")
 }

@@ -221,7 +221,7 @@ fn is_hunted(finding: &Finding) -> bool {
 
 /// Whether the lock is the user's own, which the command line does not know.
 fn is_own(finding: &Finding) -> bool {
-    catalogue::find(&finding.plan.lock.algorithm).is_none()
+    catalogue::is_own(&finding.plan.lock.algorithm)
 }
 
 /// The commands that run the plan again; none for a lock that only a test can provide.

@@ -1,6 +1,6 @@
 //! The nodes that a lock contacts, by the names that its clients know.
 
-use crate::lock::algorithm::Algorithm;
+use crate::lock::algorithm::{Algorithm, Nodes};
 use crate::lock::client::route::Route;
 use crate::lock::client::slot_map::SlotMap;
 use crate::plan::{Plan, TopologyKind};
@@ -14,7 +14,7 @@ pub const MASTER: &str = "master";
 /// The names that a lock contacts: every node, the master, or the only node.
 pub fn contacted_nodes(plan: &Plan, algorithm: &Algorithm) -> Vec<String> {
     match plan.topology.kind {
-        TopologyKind::Independent if algorithm.queries_all => masters(plan),
+        TopologyKind::Independent if algorithm.nodes != Nodes::First => masters(plan),
         TopologyKind::Replicated => vec![MASTER.to_owned()],
         TopologyKind::Sentinel => vec![Route::name_of(&plan.sentinels(), WATCHED)],
         TopologyKind::Cluster => vec![SlotMap::name_of(&plan.nodes())],

@@ -7,7 +7,7 @@ use lockstorm::explain::mechanism::how::How;
 use lockstorm::history::OpKind;
 use lockstorm::own::{
     Acquired, Algorithm, Choices, Client, Extended, Grant, HuntTest, LEASE, Lock, LockConfig,
-    MILLISECOND, Promise, Released, Setting, TopologyKind, Work, answer, assumptions,
+    MILLISECOND, Nodes, Promise, Released, Setting, TopologyKind, Work, answer, assumptions,
     async_trait, base_plan_of, hunt_own, milliseconds, scripts, token,
 };
 use lockstorm::run::Lab;
@@ -144,7 +144,7 @@ fn promise(config: &LockConfig, work: Work) -> Promise {
 }
 
 const fn multi(name: &'static str, build: fn(Setting) -> Box<dyn Lock>) -> Algorithm {
-    Algorithm { groups: true, queries_all: true, promise, ..Algorithm::lease(name, build) }
+    Algorithm { groups: true, nodes: Nodes::Chosen, promise, ..Algorithm::lease(name, build) }
 }
 
 const CORRECT: Algorithm = multi("multi", |setting| Multi::boxed(setting, OnRefusal::GivesBack));
@@ -201,7 +201,7 @@ fn a_grant_of_a_part_is_found() {
 fn callers_that_wait_for_each_other_are_found() {
     const WAITING: Algorithm = Algorithm {
         groups: true,
-        queries_all: true,
+        nodes: Nodes::Chosen,
         ..Algorithm::mutex("waiting", |setting| Multi::boxed(setting, OnRefusal::Waits))
     };
     let finding = hunt(WAITING, TopologyKind::Independent).seeds(1..=200).finds();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use lockstorm::history::{Access, AccessKind, History, Op, OpKind, Outcome, PROBE, RESOURCE};
-use lockstorm::lock::algorithm::wait_replicas;
+use lockstorm::lock::algorithm::{Nodes, wait_replicas};
 use lockstorm::lock::catalogue::{ALGORITHMS, find};
 use lockstorm::lock::config::LockConfig;
 use lockstorm::plan::extend::Extend;
@@ -101,7 +101,8 @@ fn run(algorithm: &str) -> Run {
         ttl: Some(5 * SECOND),
         ..LockConfig::default()
     };
-    let nodes = if find(algorithm).expect("a lock").queries_all { 5 } else { 1 };
+    let is_quorum = find(algorithm).expect("a lock").nodes == Nodes::Quorum;
+    let nodes = if is_quorum { 5 } else { 1 };
     Run { config, workload, nodes, faults: Vec::new(), seed: 1 }
 }
 

@@ -7,7 +7,6 @@ use proptest::prelude::{BoxedStrategy, Just, Strategy};
 use proptest::strategy::Union;
 use proptest::{prop_oneof, sample};
 
-use crate::lock::catalogue;
 use crate::lock::client::slot_map::SlotMap;
 use crate::plan::fault_contradiction::can_become;
 use crate::plan::{Plan, TopologyKind};
@@ -94,11 +93,9 @@ const MASTER_BIAS: u32 = 40;
 pub fn queried_nodes(plan: &Plan) -> Vec<(u32, String)> {
     let node = |nth: u32| format!("n{nth}");
     let (topology, nodes) = (&plan.topology, plan.topology.nodes);
-    let queries_all = catalogue::find(&plan.lock.algorithm).is_none_or(|lock| lock.queries_all);
     let master = match topology.kind {
-        TopologyKind::Independent if queries_all => {
-            return plan.nodes().into_iter().map(|n| (1, n)).collect();
-        }
+        // There are several only if the lock queries them.
+        TopologyKind::Independent => return plan.nodes().into_iter().map(|n| (1, n)).collect(),
         // Replicas take over without a command of a fault.
         TopologyKind::Sentinel | TopologyKind::Cluster => slot_master(plan),
         _ => return vec![(1, node(1))],

@@ -4,7 +4,8 @@ use lockstorm_platform::fault::{Fault, MAX_LENGTH, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::ledger::part::Strikes;
-use crate::lock::catalogue::{self, ALGORITHMS};
+use crate::lock::algorithm::{Algorithm, Nodes};
+use crate::lock::catalogue::ALGORITHMS;
 use crate::lock::config::{LockConfig, WaitShape};
 use crate::plan::extend::Extend;
 use crate::plan::{FenceMode, FenceOn, MinReplicas, Plan, TopologyKind};
@@ -172,9 +173,9 @@ pub fn min_replicas(plan: &Plan) -> Option<Plan> {
 }
 
 /// One vote more than a majority, or than the plan requires. `None` if there are fewer nodes than
-/// votes.
-pub fn more_votes(plan: &Plan) -> Option<Plan> {
-    let is_quorum = catalogue::find(&plan.lock.algorithm).is_some_and(|lock| lock.queries_all);
+/// votes, or if the lock counts none.
+pub fn more_votes(plan: &Plan, lock: &Algorithm) -> Option<Plan> {
+    let is_quorum = lock.nodes == Nodes::Quorum;
     let nodes = plan.topology.masters();
     let quorum = plan.lock.quorum.unwrap_or(nodes / 2 + 1).max(nodes / 2) + 1;
     let fits = is_quorum && quorum <= nodes;

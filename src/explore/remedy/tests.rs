@@ -11,9 +11,10 @@ use super::changes::{
 use super::{REMEDIES, ViolatedRun, diff};
 use crate::explain::experiment::{Threshold, Unit};
 use crate::explain::mechanism::how::How;
-use crate::explore::base_plan::base_plan;
+use crate::explore::base_plan::{base_plan, base_plan_of};
 use crate::explore::remedy::lease::lease_that_holds;
 use crate::ledger::part::{Part, Strikes};
+use crate::lock::algorithm::{Algorithm, Nodes, redlock};
 use crate::plan::{MinReplicas, Plan, TopologyKind};
 use crate::scenario::usual_end;
 
@@ -24,7 +25,15 @@ fn fault(target: &str, verb: Verb, length: Option<Nanos>) -> Fault {
 
 fn of(struck: &Strikes, longest_hold: Nanos) -> ViolatedRun<'_> {
     let (how, acting, timeout) = (How::StoodStill, &[], SECOND);
-    ViolatedRun { struck, how, acting, longest_hold, lease: None, timeout }
+    ViolatedRun {
+        lock: &redlock::ALGORITHM,
+        struck,
+        how,
+        acting,
+        longest_hold,
+        lease: None,
+        timeout,
+    }
 }
 
 fn redlock(faults: Vec<Fault>) -> Plan {
@@ -55,13 +64,18 @@ fn a_node_that_stays_down_longer_has_the_time_for_it() {
 
 #[test]
 fn a_quorum_grows_up_to_all_nodes() {
-    let plan = redlock(Vec::new());
-    let four = more_votes(&plan).expect("3 of 5 can be more");
-    assert_eq!(four.lock.quorum, Some(4));
-    let five = more_votes(&four).expect("4 of 5 can be more");
-    assert_eq!(five.lock.quorum, Some(5));
-    assert_eq!(more_votes(&five), None);
-    assert_eq!(more_votes(&base_plan("token-lua", TopologyKind::Replicated)), None);
+    const MINE: Algorithm = Algorithm { name: "mine", ..redlock::ALGORITHM };
+    for lock in [redlock::ALGORITHM, MINE] {
+        let plan = base_plan_of(&lock, TopologyKind::Independent);
+        let four = more_votes(&plan, &lock).expect("3 of 5 can be more");
+        assert_eq!(four.lock.quorum, Some(4));
+        let five = more_votes(&four, &lock).expect("4 of 5 can be more");
+        assert_eq!(five.lock.quorum, Some(5));
+        assert_eq!(more_votes(&five, &lock), None);
+    }
+    let chosen = Algorithm { nodes: Nodes::Chosen, ..MINE };
+    let plan = base_plan_of(&chosen, TopologyKind::Independent);
+    assert_eq!(more_votes(&plan, &chosen), None, "each key is on one node");
 }
 
 #[test]

@@ -41,8 +41,8 @@ pub struct Algorithm {
     pub about: &'static str,
     /// Whether its key has a time to live that the configuration sets.
     pub needs_ttl: bool,
-    /// Whether it queries all nodes; otherwise it queries the first.
-    pub queries_all: bool,
+    /// Which of several independent nodes it queries.
+    pub nodes: Nodes,
     /// Whether it extends a grant by itself.
     pub renews: bool,
     /// Whether its grants carry an increasing number.
@@ -71,6 +71,17 @@ pub struct Algorithm {
     pub defaults: Defaults,
 }
 
+/// Which of several independent nodes a lock queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nodes {
+    /// The first: there may be no others.
+    First,
+    /// All of them: a grant needs a quorum.
+    Quorum,
+    /// Those that it chooses, as a lock of groups does for each key.
+    Chosen,
+}
+
 impl Algorithm {
     /// A user's own lock whose key on one node has a time to live. Unless overridden, it has the
     /// defaults of [`LEASE`] and the promise of [`assumptions::lease`]. That promise assumes that a
@@ -81,7 +92,7 @@ impl Algorithm {
             name,
             about: "a lock of one's own whose key lives for a while",
             needs_ttl: true,
-            queries_all: false,
+            nodes: Nodes::First,
             renews: false,
             fences: false,
             shares: false,

@@ -10,8 +10,8 @@ use lockstorm_platform::host::LocalFuture;
 use lockstorm_platform::rng::{Purpose, below};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
-use crate::lock::algorithm::Algorithm;
 use crate::lock::algorithm::owned_key;
+use crate::lock::algorithm::{Algorithm, Nodes};
 use crate::lock::client::answer::{self, Answer, Said};
 use crate::lock::client::{Client, join, milliseconds};
 use crate::lock::config::{LockConfig, RepliesShape};
@@ -23,7 +23,7 @@ use crate::promise::{Bounded, Model, Promise, Work, exclusive};
 /// The algorithm's row of the catalogue.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "token-lua on a majority of independent nodes, within the lease",
-    queries_all: true,
+    nodes: Nodes::Quorum,
     defaults: DEFAULTS,
     promise,
     ..Algorithm::lease("redlock", |setting| Box::new(Redlock::new(setting)))
