@@ -1,6 +1,6 @@
 //! A workload and a check of one's own: the lock guards the sale of tickets for one concert, each
 //! with a number. What must be true is for the two checks to say: no number is sold twice, and
-//! nobody waits for the lock for longer than five seconds in a row.
+//! nobody waits longer than five seconds for the lock.
 
 use std::process::ExitCode;
 

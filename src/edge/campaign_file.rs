@@ -30,7 +30,7 @@ impl LogFile {
         let file = OpenOptions::new().create(true).append(true).open(path);
         let mut file = file.map_err(|error| unwritable(path, &error))?;
         if !known.is_ended {
-            // The line that a killed process began ends here, and is skipped by who reads it.
+            // This ends the line that a killed process began; readers skip it.
             file.write_all(b"\n").map_err(|error| unwritable(path, &error))?;
         }
         Ok((LogFile { path: path.to_owned(), file }, known))

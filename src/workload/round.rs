@@ -21,13 +21,9 @@ const MIN_WAIT: Nanos = MILLISECOND;
 
 /// A caller that holds the lock, with its connection to the resource.
 pub struct Round<'a> {
-    /// The holder.
     caller: &'a mut Caller,
-    /// Its grant.
     held: &'a mut Held,
-    /// Its job.
     job: &'a Job,
-    /// Its connection to the resource.
     resource: &'a mut Client,
     /// The reading of the monotonic clock until which the caller relies on a grant without a
     /// deadline.

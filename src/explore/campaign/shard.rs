@@ -188,7 +188,9 @@ impl Scheduler {
         let shard = index.map(|index| Shard { index, count });
         let shard = shard.filter(|shard| (1..=count).contains(&shard.index));
         shard.ok_or_else(|| {
-            let what = format!("{} is {own}, which is none of {count} in a row", self.index);
+            let steps = if step > 1 { format!(" in steps of {step}") } else { String::new() };
+            let name = self.index;
+            let what = format!("{name} is {own}, and the {count} jobs count from {first}{steps}");
             Refusal::new(what, "number the jobs without gaps, or write --shard 1/10")
         })
     }
@@ -266,8 +268,8 @@ mod tests {
             (None, &[], "the environment names no shard"),
             (None, &["CI_NODE_TOTAL=1"], "the environment names no shard"),
             (None, &kubernetes, "write --shard auto/10 for ten"),
-            (None, &slurm("SLURM_ARRAY_TASK_ID=9"), "is 9, which is none of 4 in a row"),
-            (None, &slurm("SLURM_ARRAY_TASK_ID=4"), "is 4, which is none of 4 in a row"),
+            (None, &slurm("SLURM_ARRAY_TASK_ID=9"), "is 9, and the 4 jobs count from 5"),
+            (None, &slurm("SLURM_ARRAY_TASK_ID=4"), "is 4, and the 4 jobs count from 5"),
             (Some(11), &aws, "--shard auto/11, and AWS_BATCH_JOB_ARRAY_SIZE is 10"),
             (None, &["CI_NODE_INDEX=one", "CI_NODE_TOTAL=2"], "is 'one', which is not a number"),
             (None, &[&gitlab[..], &aws[..]].concat(), "shard 10/10 of an AWS Batch array job, and"),
