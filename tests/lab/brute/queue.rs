@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm::history::{Key, OpKind, Outcome};
+use lockstorm::history::{Key, OpKind, Outcome, Request};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{KeyChange, Leg};
@@ -122,8 +122,9 @@ pub fn left(table: &Table) -> BTreeSet<(u32, Point, u32)> {
 /// Whether the place was removed at last, and what its acquire asked the node last did nothing there
 /// while the place existed.
 fn in_vain(table: &Table, place: &Stay) -> bool {
-    let own = table.history.requests.iter().filter(|request| Some(request.op) == place.by);
-    let Some(last) = own.filter(|request| request.to == *place.node).last() else { return false };
+    let mut requests = table.history.requests.iter();
+    let is_own = |request: &&Request| Some(request.op) == place.by && request.to == *place.node;
+    let Some(last) = requests.rfind(is_own) else { return false };
     let came = last.legs.iter().find(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| point(*at));
     let is_done = came.is_some_and(|came| place.from <= came && came < place.to);
     place.to != END && (last.declined || !is_done)
