@@ -13,7 +13,7 @@ use crate::ledger::part::Part;
 use crate::promise::Bounded;
 use crate::quantity::{count, figure, length, list, moment, rate, signed};
 use crate::reading::leaders;
-use crate::workload::{first_request, usual_message, work};
+use crate::workload::{first_request, median_message, work};
 
 /// What breached an assumption: the faults, and the initial conditions.
 pub fn deeds(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
@@ -150,7 +150,7 @@ fn no_time(finding: &Finding, broken: &BrokenAssumption) -> String {
 fn unanswered(finding: &Finding) -> Option<String> {
     let (plan, timeout) = (&finding.plan, finding.timeout);
     let reply = work(plan).reply;
-    let (each, messages) = (usual_message(&plan.links), first_request(plan));
+    let (each, messages) = (median_message(&plan.links), first_request(plan));
     let takes = match reply {
         _ if reply <= timeout => return None,
         Nanos::MAX => {

@@ -7,7 +7,7 @@ use crate::explain::experiment::{Changed, Fresh, Remedied, ServiceLevel, Steady,
 use crate::explain::finding::Finding;
 use crate::quantity::{length, thousandths};
 use crate::report::content::Table;
-use crate::scenario::usual_heal;
+use crate::scenario::default_heal;
 
 /// Each change, and what is violated after it.
 pub fn but_for(finding: &Finding) -> Table {
@@ -48,7 +48,7 @@ pub fn end_note(finding: &Finding) -> Option<String> {
     let of: Vec<&String> = of.chain(tried.steady.iter().map(|steady| &steady.of)).collect();
     let mut notes = Vec::new();
     let is_of_fault = of.iter().any(|of| of.ends_with(".for"));
-    if is_of_fault && plan.heal_at == usual_heal(&plan.faults) {
+    if is_of_fault && plan.heal_at == default_heal(&plan.faults) {
         let at = length(plan.heal_at);
         notes.push(format!(
             "Where no other heal_at is named it is {at}, for every length: a scenario that sets \

@@ -35,7 +35,7 @@ pub fn table(finding: &Finding) -> Table {
 }
 
 fn never() -> String {
-    "never: whoever wanted the lock got it, or another held it".to_owned()
+    "never: each caller that wanted the lock got it, or another held it".to_owned()
 }
 
 fn stretch(finding: &Finding, out: &Unavailable) -> String {

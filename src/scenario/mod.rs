@@ -177,13 +177,13 @@ pub fn default_plan(plan: &Plan) -> Plan {
     default.is_drawn = plan.is_drawn;
     default.lock.algorithm.clone_from(&plan.lock.algorithm);
     default.faults.clone_from(&plan.faults);
-    default.heal_at = usual_heal(&plan.faults);
-    default.until = usual_end(plan);
+    default.heal_at = default_heal(&plan.faults);
+    default.until = default_end(plan);
     default
 }
 
 /// When the run of a plan ends if its scenario sets no `until`, ns.
-pub fn usual_end(plan: &Plan) -> Nanos {
+pub fn default_end(plan: &Plan) -> Nanos {
     let probed = plan.heal_at.saturating_add(plan.longest_ttl()).saturating_add(PROBE_MARGIN);
     probed.saturating_add(AFTER_PROBE)
 }
@@ -210,8 +210,8 @@ fn plan(
         heal_at: 0,
         until: 0,
     };
-    plan.heal_at = top.length("heal_at")?.unwrap_or_else(|| usual_heal(&plan.faults));
-    plan.until = top.length("until")?.unwrap_or(usual_end(&plan));
+    plan.heal_at = top.length("heal_at")?.unwrap_or_else(|| default_heal(&plan.faults));
+    plan.until = top.length("until")?.unwrap_or(default_end(&plan));
     Ok(plan)
 }
 
@@ -237,7 +237,7 @@ fn unconfirmable(top: &Section) -> Result<Option<String>, Refusal> {
 
 /// 30 s, or 20 s after the end of the last fault if that is later. A fault without a length lasts
 /// to the heal.
-pub fn usual_heal(faults: &[Fault]) -> Nanos {
+pub fn default_heal(faults: &[Fault]) -> Nanos {
     let over = |fault: &Fault| {
         let strikes = match &fault.anchor {
             Anchor::At(at) => *at,

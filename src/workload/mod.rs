@@ -114,12 +114,12 @@ fn reply(plan: &Plan) -> Nanos {
         return Nanos::MAX;
     }
     let slowest = slowest_of(plan.links.of_callers(is_node));
-    let first = usual_message(&plan.links).saturating_mul(first_request(plan));
+    let first = median_message(&plan.links).saturating_mul(first_request(plan));
     slowest.saturating_mul(2).max(first)
 }
 
-/// The usual time of one message between a caller and a node, on the slowest of these links, ns.
-pub fn usual_message(links: &Links) -> Nanos {
+/// The median time of one message between a caller and a node, on the slowest of these links, ns.
+pub fn median_message(links: &Links) -> Nanos {
     links.of_callers(is_node).map(Latency::median).max().unwrap_or(0)
 }
 

@@ -3,7 +3,7 @@
 use lockstorm_platform::fault::{Anchor, Fault};
 
 use crate::plan::Plan;
-use crate::scenario::usual_end;
+use crate::scenario::default_end;
 use crate::scenario::written::settings_of;
 
 /// The differences between two plans, one line each: `lock.algorithm: token-lua, then fenced`.
@@ -13,7 +13,7 @@ pub fn diff(plan: &Plan, with: &Plan) -> Vec<String> {
     paths.sort_unstable();
     paths.dedup();
     // A scenario that sets no `until` moves the end with the lease and the heal.
-    let moves_along = [plan, with].iter().all(|plan| plan.until == usual_end(plan));
+    let moves_along = [plan, with].iter().all(|plan| plan.until == default_end(plan));
     let is_silent = |path: &str| is_anchor(path) || (path == "until" && moves_along);
     let shown = paths.into_iter().filter(|path| !is_silent(path));
     let pairs = shown.map(|path| (path, before.get(path), after.get(path)));

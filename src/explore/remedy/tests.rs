@@ -16,7 +16,7 @@ use crate::explore::remedy::lease::lease_that_holds;
 use crate::ledger::part::{Part, Strikes};
 use crate::lock::algorithm::{Algorithm, Nodes, redlock};
 use crate::plan::{MinReplicas, Plan, TopologyKind};
-use crate::scenario::usual_end;
+use crate::scenario::default_end;
 
 fn fault(target: &str, verb: Verb, length: Option<Nanos>) -> Fault {
     let anchor = Anchor::At(5 * SECOND);
@@ -111,7 +111,7 @@ fn a_lock_that_counts_for_each_thread_has_a_lock_with_a_token_as_its_remedy() {
 #[test]
 fn a_diff_has_what_a_person_would_change() {
     let plan = base_plan("token-lua", TopologyKind::Single);
-    let until = usual_end(&plan);
+    let until = default_end(&plan);
     let plan = Plan { until, ..plan };
     for (longest_hold, ttl) in [(SECOND, "9s"), (11 * SECOND, "22s")] {
         let longer = longer_lease(&plan, longest_hold, None).expect("there is a lease");
