@@ -4,24 +4,19 @@ use std::path::Path;
 
 use crate::cli::args::REPORTS;
 use crate::cli::kept::Kept;
-use crate::edge::page::Page;
 use crate::edge::watchdog;
 use crate::explain::cause::{range_words, threshold_words};
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::explore::agree::EngineAgreement;
 use crate::explore::budget::Budget;
-use crate::explore::distinct::{Distinct, distinct};
-use crate::explore::hunt::{Hunt, HuntProgress, Scouted, Until};
 use crate::explore::knob::Knob;
-use crate::explore::novelty::Novelty;
-use crate::explore::sound::Sound;
-use crate::explore::strategy::Strategy;
 use crate::explore::threshold::Located;
-use crate::explore::{agree, examine, hunt, knob, trial};
+use crate::explore::{agree, examine, knob, trial};
 use crate::plan::Plan;
 use crate::report::index::Linked;
-use crate::report::{index, json, mark, markdown, svg, text};
+use crate::report::page::Page;
+use crate::report::{index, mark, text};
 use crate::run::Lab;
 use crate::scenario::Scenario;
 
@@ -37,77 +32,11 @@ pub const SHOWCASES: [&str; 8] = [
     "setnx-holder-crashes",
 ];
 
-/// The endings of the names of one scenario's pages.
-const ENDINGS: [&str; 4] = [".md", ".svg", ".json", ".plan.json"];
 /// The page that links all others.
 pub const CONTENTS: &str = "README.md";
 /// The same with a link to every report; [`CONTENTS`] links only the showcases. A scenario cannot
 /// have this name.
 pub const ALL_LINKED: &str = "INDEX.md";
-
-/// The result of a hunt.
-pub struct Catch {
-    /// How much was tested.
-    pub tally: hunt::Tally,
-    /// The first seed that was not tried, if the budget was used up before it.
-    pub next: Option<u64>,
-    /// The number of violated plans.
-    pub violated: u64,
-    /// The states that the plans have shown.
-    pub novelty: Novelty,
-    /// The distinct findings, the most important one first.
-    pub groups: Vec<Caught>,
-    /// The scenario file that describes the first finding, if possible.
-    pub scenario: Option<Page>,
-}
-
-/// A finding of a hunt.
-pub struct Caught {
-    /// The finding about its smallest plan; only that of the first group is explained.
-    pub finding: Finding,
-    /// How its plan was drawn.
-    pub strategy: Strategy,
-    /// The number of plans that showed it.
-    pub count: u64,
-    /// What a correct lock of the same family does in this plan.
-    pub sound: Option<Sound>,
-    /// The number of plans that shrinking ran.
-    pub shrink_runs: u32,
-    /// Whether no smaller plan has the same signature.
-    pub is_minimal: bool,
-}
-
-/// The pages about one scenario on one seed.
-pub fn report(finding: &Finding) -> Vec<Page> {
-    let explanation = explain(finding);
-    let page = |ending: &str, text: String| {
-        let name = format!("{}{ending}", finding.scenario);
-        Page { name, text }
-    };
-    let [report, picture, whole, plan] = ENDINGS;
-    vec![
-        page(report, mark::marked(&markdown::page(finding, &explanation))),
-        page(picture, mark::marked(&svg::picture(finding, &explanation))),
-        page(whole, json::document(finding, &explanation)),
-        page(plan, finding.plan.to_json()),
-    ]
-}
-
-/// The plan of a finding that is not the first of its hunt.
-pub fn plan_page(finding: &Finding, nth: usize) -> Page {
-    let name = format!("{}-{nth}.plan.json", finding.scenario);
-    Page { name, text: finding.plan.to_json() }
-}
-
-/// How a violation became possible, and the assumptions that it broke.
-pub fn how(finding: &Finding) -> Vec<String> {
-    text::how(&explain(finding))
-}
-
-/// The names of the pages about a scenario of this name.
-pub fn report_names(scenario: &str) -> impl Iterator<Item = String> {
-    ENDINGS.map(|ending| format!("{scenario}{ending}")).into_iter()
-}
 
 /// The index pages for the folder of all reports.
 ///
@@ -227,63 +156,6 @@ fn words((name, found): &(String, Located)) -> Vec<String> {
 /// To what extent two engines agree about a plan.
 pub fn agreement(one: &Finding, other: &Finding) -> EngineAgreement {
     agree::agreement(one, other)
-}
-
-/// Hunts with this many parallel plans. The search may take the first budget, the explanation of
-/// the first finding the second.
-/// `progress` receives each step.
-pub fn hunt(
-    hunt: &Hunt,
-    until: Until,
-    jobs: Option<u16>,
-    (search, explaining): (Option<Budget>, Option<Budget>),
-    progress: &(dyn Fn(HuntProgress) + Sync),
-) -> Catch {
-    let scouted = side_by_side(jobs, || hunt::scout(hunt, until, search, progress));
-    catch(hunt, scouted, jobs, explaining, progress)
-}
-
-/// Shrinks and explains what a hunt has found.
-pub fn catch(
-    hunt: &Hunt,
-    scouted: Scouted,
-    jobs: Option<u16>,
-    budget: Option<Budget>,
-    progress: &(dyn Fn(HuntProgress) + Sync),
-) -> Catch {
-    let shrunk = || progress(HuntProgress::Shrunk);
-    let found = side_by_side(jobs, || distinct(hunt, &scouted.groups, &shrunk));
-    let lab = &hunt.lab;
-    let groups = found.into_iter().enumerate().map(|(index, distinct)| {
-        let Distinct { count, found, sound } = distinct;
-        let (shrink_runs, is_minimal) = (found.shrink_runs, found.is_minimal);
-        let strategy = found.strategy;
-        let finding = match index {
-            0 => found.finding(lab, budget),
-            _ => found.unexplained(lab),
-        };
-        Caught { finding, strategy, count, sound, shrink_runs, is_minimal }
-    });
-    let groups: Vec<Caught> = groups.collect();
-    let scenario = groups.first().and_then(|first| scenario_page(lab, &first.finding));
-    let violated = scouted.groups.iter().map(|(_, sightings)| sightings.count).sum();
-    let Scouted { tally, novelty, next, .. } = scouted;
-    Catch { tally, next, violated, novelty, groups, scenario }
-}
-
-/// The names of the pages about the first finding of a hunt with a base plan of this name.
-pub fn hunt_names(plan: &str) -> impl Iterator<Item = String> {
-    report_names(plan).chain([scenario_name(plan)])
-}
-
-/// The name of the scenario file for the result of a hunt.
-fn scenario_name(plan: &str) -> String {
-    format!("{plan}.toml")
-}
-
-fn scenario_page(lab: &Lab, finding: &Finding) -> Option<Page> {
-    let text = examine::as_scenario(lab, finding)?;
-    Some(Page { name: scenario_name(&finding.scenario), text: mark::noted(&text) })
 }
 
 /// Runs `work` with this many threads; by default one per core.

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::cli::args::HuntArguments;
-use crate::cli::{act, clock, kept, progress};
+use crate::cli::{act, kept};
 use crate::edge::campaign_file::LogFile;
 use crate::edge::ending::Exit;
-use crate::edge::output;
-use crate::edge::page::Page;
 use crate::edge::terminal::{complain, say};
+use crate::edge::{clock, output, progress};
 use crate::explore::budget::Spending;
 use crate::explore::campaign::log::{Log, Record};
 use crate::explore::campaign::shard::{Choice, Shard, array_variable, from_environment};
@@ -18,6 +17,7 @@ use crate::explore::group::{Example, GroupKey};
 use crate::explore::hunt::{Hunt, draw};
 use crate::quantity::count;
 use crate::refusal::Refusal;
+use crate::report::page::Page;
 
 /// The folder of plans, below that of the campaign.
 const PLANS: &str = "plans";
@@ -157,9 +157,5 @@ fn ended(campaign: &Campaign, shard: Shard, path: &Path) -> Exit {
     say(&format!("tested: {tally}"));
     say(&format!("explored: {}", campaign.states()));
     say(&format!("log: {}; lockstorm merge joins the logs of all shards", path.display()));
-    match () {
-        () if violated > 0 => Exit::Violated,
-        () if left.is_some_and(|left| left > 0) || !tally.has_tested() => Exit::Unknown,
-        () => Exit::Held,
-    }
+    Exit::of_hunt(violated, left.is_none_or(|left| left == 0), &tally)
 }

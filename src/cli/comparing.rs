@@ -5,17 +5,18 @@ use std::time::{Duration, Instant};
 use comfy_table::{ContentArrangement, Table, presets};
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
+use crate::cli::act;
 use crate::cli::args::RunArguments;
-use crate::cli::running::{Planned, found, headline, plans};
-use crate::cli::{act, progress};
+use crate::cli::running::{Planned, headline, plans};
 use crate::edge::ending::Exit;
-use crate::edge::input;
 use crate::edge::terminal::{complain, say};
+use crate::edge::{input, progress};
 use crate::explain::finding::Finding;
 use crate::explore::agree::EngineAgreement;
 use crate::explore::examine::met;
 use crate::length;
 use crate::refusal::Refusal;
+use crate::report::text::found;
 use crate::run::Lab;
 use crate::scenario::expectation::Fulfilled;
 

@@ -6,9 +6,8 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use crate::check::verdict::Verdict;
+use crate::cli::act;
 use crate::cli::args::ConfirmArguments;
-use crate::cli::running::found;
-use crate::cli::{act, progress};
 use crate::confirm::compare::{Attempt, ServerAgreement};
 use crate::confirm::environment::ENDED;
 use crate::confirm::possible::Means;
@@ -16,15 +15,15 @@ use crate::confirm::table::ConfirmRow;
 use crate::confirm::windows::{STEPS, WINDOWS};
 use crate::confirm::{compare, possible, processes, table};
 use crate::edge::ending::Exit;
-use crate::edge::page::Page;
 use crate::edge::terminal::say;
-use crate::edge::{input, output};
+use crate::edge::{input, output, progress};
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::plan::Plan;
 use crate::quantity;
 use crate::refusal::Refusal;
-use crate::report::mark;
+use crate::report::page::{self, Page};
+use crate::report::{mark, text};
 use crate::run::Lab;
 use crate::scenario::Scenario;
 
@@ -236,7 +235,7 @@ fn write(
         for (nth, attempt) in (1..).zip(&outcome.real) {
             let Ok(Attempt { finding, .. }) = attempt else { continue };
             let scenario = real_name(&finding.scenario, nth);
-            pages.extend(act::report(&Finding { scenario, ..finding.clone() }));
+            pages.extend(page::of_finding(&Finding { scenario, ..finding.clone() }));
         }
     }
     output::write(folder, &pages)
@@ -255,7 +254,7 @@ fn look_ahead(
     let Some(folder) = &arguments.report else { return Ok(()) };
     let runs = |plan: &&Plan| (1..=arguments.runs).map(|nth| real_name(&plan.name, nth)).collect();
     let runs: Vec<String> = plans.values().flat_map::<Vec<_>, _>(runs).collect();
-    let reports = runs.iter().flat_map(|name| act::report_names(name));
+    let reports = runs.iter().flat_map(|name| page::names(name));
     output::refuse_foreign(folder, reports.chain([TABLES.to_owned()]))
 }
 
@@ -286,7 +285,7 @@ fn report(subject: &Subject, outcomes: &BTreeMap<String, ConfirmOutcome>) -> Exi
 
 fn report_outcome(outcome: &ConfirmOutcome) -> Exit {
     let ConfirmOutcome { simulated, real } = outcome;
-    say(&format!("  simulated  {}", found(simulated)));
+    say(&format!("  simulated  {}", text::found(simulated)));
     let mut attempts: Vec<&Attempt> = Vec::new();
     for (nth, attempt) in (1..).zip(real) {
         match attempt {
@@ -297,7 +296,7 @@ fn report_outcome(outcome: &ConfirmOutcome) -> Exit {
                     }
                     false => String::new(),
                 };
-                say(&format!("  real {nth}     {}{busy}", found(&attempt.finding)));
+                say(&format!("  real {nth}     {}{busy}", text::found(&attempt.finding)));
                 attempts.push(attempt);
             }
             Err(why) => say(&format!("  real {nth}     was not run: {why}")),

@@ -3,17 +3,18 @@
 use std::path::Path;
 
 use crate::check::verdict::Verdict;
+use crate::cli::act;
 use crate::cli::act::ThresholdReport;
 use crate::cli::act::watched;
 use crate::cli::args::{ExplainArguments, OneEngine, ThresholdArguments};
 use crate::cli::kept::Kept;
-use crate::cli::{act, clock, progress};
 use crate::edge::ending::Exit;
 use crate::edge::terminal::say;
-use crate::edge::{input, output};
+use crate::edge::{clock, input, output, progress};
 use crate::explain::finding::Finding;
 use crate::explore::budget::Budget;
 use crate::refusal::Refusal;
+use crate::report::page;
 use crate::run::Lab;
 
 /// Explains a plan, or that of a scenario and a seed: in short on standard output, and as a report
@@ -25,7 +26,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Exit, Refusal> {
     progress::clear();
     let finding = finding?;
     if let Some(folder) = &arguments.report {
-        output::refuse_foreign(folder, act::report_names(&finding.scenario))?;
+        output::refuse_foreign(folder, page::names(&finding.scenario))?;
     }
     say(&format!(
         "lockstorm {}: seed {}, plan {}",
@@ -39,7 +40,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<Exit, Refusal> {
         say("  `lockstorm replay PLAN --trace HASH`, as the hunt printed it, compares the runs");
     }
     if let Some(folder) = &arguments.report {
-        output::write(folder, &act::report(&finding))?;
+        output::write(folder, &page::of_finding(&finding))?;
         say(&format!("report: {}", folder.join(finding.scenario.clone() + ".md").display()));
     }
     say(&format!("seed {}, plan {}", finding.seed, finding.plan_hash));

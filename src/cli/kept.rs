@@ -12,11 +12,11 @@ use std::path::Path;
 use lockstorm_platform::trace::hash_of;
 use serde::{Deserialize, Serialize};
 
-use crate::edge::page::Page;
 use crate::explain::experiment::Experiments;
 use crate::explain::finding::Finding;
 use crate::plan::Plan;
 use crate::report::mark::WRITTEN_BY;
+use crate::report::page::Page;
 
 /// The file's name in the report folder.
 pub const NAME: &str = "experiments.json";

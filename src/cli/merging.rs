@@ -1,18 +1,21 @@
 //! `merge`: joins the logs of a campaign, and reports what all of them found as a hunt does.
 
+use lockstorm_world::engine::kind::EngineKind;
+
 use crate::cli::args::MergeArguments;
-use crate::cli::hunting::{Told, tell};
-use crate::cli::{act, clock, kept, progress};
-use crate::edge::campaign_file;
+use crate::cli::hunting::reader;
+use crate::cli::{act, kept};
 use crate::edge::ending::Exit;
-use crate::edge::output;
 use crate::edge::terminal::{complain, say};
+use crate::edge::{campaign_file, clock, hunt_result, output, progress};
 use crate::explore::campaign::{Campaign, log, sample};
-use crate::explore::hunt::{Hunt, HuntProgress, Scouted};
+use crate::explore::catch::catch;
+use crate::explore::hunt::{Hunt, Scouted, Until};
 use crate::explore::novelty::Novelty;
 use crate::lock::catalogue;
 use crate::quantity::count;
 use crate::refusal::Refusal;
+use crate::report;
 use crate::run::Lab;
 
 /// The number of segments whose sample is run again.
@@ -35,7 +38,7 @@ pub fn merge(arguments: &MergeArguments) -> Result<Exit, Refusal> {
     }
     let is_complete = say_missing(&campaign);
     let hunt = hunt(&campaign)?;
-    output::refuse_foreign(&arguments.report, act::hunt_names(&hunt.base.name))?;
+    output::refuse_foreign(&arguments.report, report::hunt::names(&hunt.base.name))?;
     if let Some(seed) = differing(&campaign, &hunt) {
         complain(&format!(
             "seed {seed} runs otherwise here than where it was hunted: no verdict is reliable\n"
@@ -45,25 +48,12 @@ pub fn merge(arguments: &MergeArguments) -> Result<Exit, Refusal> {
     let novelty = Novelty::of(campaign.states());
     let scouted = Scouted { tally, groups: campaign.groups(), novelty, next: None };
     let budget = clock::budget(arguments.budget);
-    let catch = act::catch(&hunt, scouted, arguments.jobs, budget, &|far| {
-        if far == HuntProgress::Shrunk {
-            progress::now("shrinking");
-        }
-    });
+    let progress = progress::hunting(None);
+    let catch =
+        act::side_by_side(arguments.jobs, || catch(&hunt, Until::End, scouted, budget, &progress));
     progress::clear();
-    let (first, last) = campaign.settings.seeds;
-    let told = Told {
-        seeds: &match last {
-            u64::MAX => format!("seeds from {first} on"),
-            _ => format!("seeds {first}..{last}"),
-        },
-        within: campaign.settings.within,
-        first: false,
-        folder: &arguments.report,
-    };
-    let exit = tell(&told, &catch)?;
-    // What was not run may violate anything.
-    Ok(if exit == Exit::Held && !is_complete { Exit::Unknown } else { exit })
+    hunt_result::show(&catch, &reader(&arguments.report))?;
+    Ok(Exit::of_hunt(catch.violated(), is_complete, &tally))
 }
 
 /// What all logs show together, the number of torn lines, and that of logs.
@@ -120,9 +110,14 @@ fn hunt(campaign: &Campaign) -> Result<Hunt, Refusal> {
         return Err(Refusal::new(what, instead));
     }
     let lab = match settings.engine {
+        EngineKind::Event => Lab::default(),
         #[cfg(feature = "turmoil")]
-        lockstorm_world::engine::kind::EngineKind::Turmoil => Lab::turmoil(),
-        _ => Lab::default(),
+        EngineKind::Turmoil => Lab::turmoil(),
+        #[cfg(feature = "live")]
+        EngineKind::Live => {
+            let what = "the logs are of real servers, on which no run can be repeated";
+            return Err(Refusal::new(what, "hunt with --engine event"));
+        }
     };
     Ok(settings.hunt(act::watched(lab)))
 }

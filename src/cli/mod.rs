@@ -5,7 +5,6 @@
 pub mod act;
 pub mod args;
 pub mod campaigning;
-pub mod clock;
 #[cfg(feature = "turmoil")]
 pub mod comparing;
 #[cfg(feature = "live")]
@@ -17,7 +16,6 @@ pub mod hunting;
 pub mod kept;
 pub mod listing;
 pub mod merging;
-pub mod progress;
 pub mod replaying;
 pub mod running;
 #[cfg(feature = "live")]

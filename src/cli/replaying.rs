@@ -4,11 +4,11 @@ use crate::check::verdict::Verdict;
 use crate::cli::act;
 use crate::cli::act::watched;
 use crate::cli::args::ReplayArguments;
-use crate::cli::running::found;
 use crate::edge::ending::Exit;
 use crate::edge::input;
 use crate::edge::terminal::{complain, say};
 use crate::refusal::Refusal;
+use crate::report::text;
 
 /// Runs a plan again. A trace that differs from the given hash is reported as a violation. A trace
 /// that differs from that of a second run is a bug in lockstorm.
@@ -17,7 +17,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<Exit, Refusal> {
     let what = format!("seed {}, plan {}", plan.seed, plan.digest());
     say(&format!("lockstorm {}: {what}", env!("CARGO_PKG_VERSION")));
     let finding = act::judge_plan(&lab, &plan);
-    say(&format!("{}: {}", plan.name, found(&finding)));
+    say(&format!("{}: {}", plan.name, text::found(&finding)));
     // Checked first, because a trace that differs from run to run cannot be compared with the given
     // one.
     if let Some(difference) = act::divergence(&lab, &plan, &finding) {

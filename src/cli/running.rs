@@ -6,20 +6,19 @@ use comfy_table::{ContentArrangement, Table, presets};
 use lockstorm_platform::time::Nanos;
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
-use crate::check::verdict::{Kind, Verdict};
 use crate::cli::args::RunArguments;
 use crate::cli::kept::Kept;
-use crate::cli::{act, clock, kept, progress};
+use crate::cli::{act, kept};
 use crate::edge::ending::Exit;
-use crate::edge::page::Page;
 use crate::edge::terminal::{complain, say};
-use crate::edge::{input, output};
+use crate::edge::{clock, input, output, progress};
 use crate::explain::finding::Finding;
-use crate::explore::examine::{met, word};
+use crate::explore::examine::met;
 use crate::plan::Plan;
 use crate::plan::json::digest_of;
-use crate::quantity::{rounded, three_digits};
 use crate::refusal::Refusal;
+use crate::report::page::{self, Page};
+use crate::report::text;
 use crate::run::Lab;
 use crate::scenario::Scenario;
 use crate::scenario::expectation::Fulfilled;
@@ -112,7 +111,7 @@ fn run_one<'a>(
         }
         None => act::judge(lab, scenario, plan.seed),
     };
-    let mut found = vec![found(&finding)];
+    let mut found = vec![text::found(&finding)];
     found.extend(scenario.expect.limits.missed(&finding.judgement.availability));
     let (found, met) = (found.join("; "), met(scenario, &finding));
     let diverged = first.then(|| act::divergence(lab, plan, &finding)).flatten();
@@ -216,43 +215,12 @@ fn mark(scenario: &Scenario, met: Fulfilled) -> String {
     }
 }
 
-/// A verdict in a few words.
-pub fn found(finding: &Finding) -> String {
-    match &finding.judgement.verdict {
-        Verdict::Unknown(why) => format!("unknown: {why}"),
-        Verdict::Holds => match finding.judgement.nearest_miss {
-            Some(miss) if miss < 0 => {
-                let by = rounded(miss.unsigned_abs());
-                format!("holds, though a write came {by} after another could have got the lock")
-            }
-            Some(miss) => format!("holds (nearest miss {})", three_digits(miss)),
-            None => "holds".to_owned(),
-        },
-        Verdict::Violated(violations) => {
-            let kinds: BTreeSet<Kind> = violations.iter().map(|violation| violation.kind).collect();
-            let kinds: Vec<&str> = kinds.into_iter().map(Kind::word).collect();
-            let class = word(finding).map_or(String::new(), |class| class.word().to_owned());
-            // Some kinds of a run may be in-model, and others not.
-            let some = finding
-                .class
-                .as_ref()
-                .filter(|class| !class.in_model.is_empty() && !class.out_of_model.is_empty());
-            let class = some.map_or(class.clone(), |some| {
-                let kinds: Vec<&str> = some.in_model.iter().map(|kind| kind.word()).collect();
-                format!("{class}: {}", kinds.join(", "))
-            });
-            let class = if class.is_empty() { class } else { format!(" ({class})") };
-            kinds.join(", ") + &class
-        }
-    }
-}
-
 /// Refuses a folder in which a report would replace a foreign file, before hours of work.
 fn look_ahead(arguments: &RunArguments, scenarios: &[Scenario]) -> Result<(), Refusal> {
     let Some(folder) = &arguments.report else { return Ok(()) };
     let contents = [kept::NAME, act::CONTENTS, act::ALL_LINKED].map(str::to_owned);
     let contents = contents.into_iter().take(if arguments.is_main_job { 3 } else { 2 });
-    let reports = scenarios.iter().flat_map(|scenario| act::report_names(&scenario.name));
+    let reports = scenarios.iter().flat_map(|scenario| page::names(&scenario.name));
     output::refuse_foreign(folder, reports.chain(contents))
 }
 
@@ -260,7 +228,8 @@ fn look_ahead(arguments: &RunArguments, scenarios: &[Scenario]) -> Result<(), Re
 fn write(arguments: &RunArguments, ran: &[Ran], kept: Kept) -> Result<(), Refusal> {
     let Some(folder) = &arguments.report else { return Ok(()) };
     let findings: Vec<&Finding> = ran.iter().filter_map(|ran| ran.finding.as_ref()).collect();
-    let mut pages: Vec<Page> = findings.iter().flat_map(|finding| act::report(finding)).collect();
+    let mut pages: Vec<Page> =
+        findings.iter().flat_map(|finding| page::of_finding(finding)).collect();
     pages.extend(act::contents(&findings, arguments.is_main_job));
     pages.push(kept.page(findings.iter().copied()));
     output::write(folder, &pages)

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use crate::explore::hunt::Tally;
 use crate::scenario::expectation::Fulfilled;
 
 /// The result of a command, as an exit code.
@@ -18,6 +19,17 @@ pub enum Exit {
     /// Two runs of one plan differ, which is a bug in lockstorm, or a poll of a lock does not
     /// return. No verdict is reliable.
     Diverged = 70,
+}
+
+impl Exit {
+    /// The result of a hunt with so many violated plans. What was not run may violate anything.
+    pub fn of_hunt(violated: u64, is_complete: bool, tally: &Tally) -> Exit {
+        match () {
+            () if violated > 0 => Exit::Violated,
+            () if !is_complete || !tally.has_tested() => Exit::Unknown,
+            () => Exit::Held,
+        }
+    }
 }
 
 impl From<Fulfilled> for Exit {

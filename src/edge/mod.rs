@@ -2,9 +2,11 @@
 //! use it.
 
 pub mod campaign_file;
+pub mod clock;
 pub mod ending;
+pub mod hunt_result;
 pub mod input;
 pub mod output;
-pub mod page;
+pub mod progress;
 pub mod terminal;
 pub mod watchdog;

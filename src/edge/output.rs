@@ -6,9 +6,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::edge::page::Page;
 use crate::refusal::Refusal;
 use crate::report::mark;
+use crate::report::page::Page;
 
 /// Writes pages into a folder, which is created if it does not exist.
 pub fn write(folder: &Path, pages: &[Page]) -> Result<(), Refusal> {

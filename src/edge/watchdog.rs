@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use crate::edge::ending::Exit;
 use crate::edge::output;
-use crate::edge::page::Page;
 use crate::edge::terminal::complain;
 use crate::plan::Plan;
+use crate::report::page::Page;
 use crate::run::Lab;
 use crate::workload::progress::{Board, RunProgress};
 

@@ -11,28 +11,41 @@ use std::collections::btree_map::Entry;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::verdict::Kind;
+use crate::explain::finding::{Class, Finding};
 use crate::explore::class::classify;
 use crate::explore::group::{Example, GroupKey, Groups, Sightings, leading};
 use crate::explore::hunt::{Hunt, HuntFound, draw, pursue};
 use crate::explore::sound::{Sound, beside};
+use crate::explore::strategy::Strategy;
 use crate::explore::trial::attempt;
 
 /// One finding of a hunt.
 pub struct Distinct {
     /// The number of plans that showed it.
     pub count: u64,
-    /// Its smallest plan.
-    pub found: HuntFound,
+    /// The finding about its smallest plan.
+    pub finding: Finding,
+    /// How that plan was drawn.
+    pub strategy: Strategy,
     /// What a correct lock of the same family does in that plan. `None` if that is the lock itself,
-    /// or if the plan keeps every assumption.
+    /// or if all plans of the hunt keep every assumption: then there is nothing to excuse.
     pub sound: Option<Sound>,
+    /// The number of plans that shrinking ran.
+    pub shrink_runs: u32,
+    /// Whether no smaller plan has the same signature.
+    pub is_minimal: bool,
 }
 
 impl Distinct {
+    /// Whether it is a bug: the lock violates within its assumptions.
+    pub fn is_bug(&self) -> bool {
+        self.finding.class.as_ref().is_some_and(Class::is_in_model)
+    }
+
     /// What comes first: smaller plans, among findings of one place.
     fn rank(&self) -> impl Ord + use<> {
-        let place = place(self.found.class.is_in_model(), self.sound.as_ref());
-        (place, Example::of(&self.found.plan, self.found.strategy))
+        let place = place(self.is_bug(), self.sound.as_ref());
+        (place, Example::of(&self.finding.plan, self.strategy))
     }
 }
 
@@ -66,7 +79,9 @@ pub fn distinct(hunt: &Hunt, groups: &Groups, progress: &(dyn Fn() + Sync)) -> V
     let compares = !hunt.alphabet.within;
     let finish = |(count, found): (u64, HuntFound)| {
         let sound = compares.then(|| beside(&hunt.lab, &found.plan, &found.trial)).flatten();
-        Distinct { count, found, sound }
+        let HuntFound { strategy, shrink_runs, is_minimal, .. } = found;
+        let finding = found.unexplained(&hunt.lab);
+        Distinct { count, finding, strategy, sound, shrink_runs, is_minimal }
     };
     let mut all: Vec<Distinct> = joined.into_values().map(finish).collect();
     all.sort_by_cached_key(|one| (one.rank(), Reverse(one.count)));

@@ -54,6 +54,11 @@ impl Hunt {
         Hunt { lab, base, alphabet, seeds, strategies, lineages }
     }
 
+    /// The number of its plans.
+    pub fn plans(&self) -> u64 {
+        (self.seeds.end() - self.seeds.start()).saturating_add(1)
+    }
+
     /// The strategies that draw, before any plan has run.
     pub fn portfolio(&self) -> Portfolio {
         let can = |strategy: &Strategy| {
@@ -118,12 +123,10 @@ impl fmt::Display for Tally {
     }
 }
 
-/// The result of a hunt.
+/// The result of a hunt for the first violation.
 pub struct HuntReport {
     /// How much was tested.
     pub tally: Tally,
-    /// What the plans have shown.
-    pub novelty: Novelty,
     /// The violation of the smallest seed, if there is one.
     pub found: Option<HuntFound>,
 }
@@ -203,11 +206,11 @@ pub enum HuntProgress {
     Shrunk,
 }
 
-/// Hunts until a violation is found or the seeds are exhausted. `progress` receives each step.
-pub fn hunt(hunt: &Hunt, progress: &dyn Fn(HuntProgress)) -> HuntReport {
-    let scouted = scout(hunt, Until::First, None, progress);
-    let found = scouted.groups.examples().next().map(|example| pursue(hunt, example));
-    HuntReport { tally: scouted.tally, novelty: scouted.novelty, found }
+/// Hunts until a violation is found, the seeds are exhausted or the budget is used up.
+pub fn hunt(hunt: &Hunt, budget: Option<Budget>) -> HuntReport {
+    let Scouted { tally, groups, .. } = scout(hunt, Until::First, budget, &|_| {});
+    let found = groups.examples().next().map(|example| pursue(hunt, example));
+    HuntReport { tally, found }
 }
 
 /// Runs the plans of the seeds, a batch at a time, and groups what they violate. One batch runs

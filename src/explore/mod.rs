@@ -17,6 +17,7 @@
 //! - [`hunt`]: the search for violations over seeds
 //! - [`group`]: the violations of a hunt in groups
 //! - [`distinct`]: the distinct findings of a hunt, each shrunk
+//! - [`catch`]: the result of a hunt, its first finding explained
 //! - [`campaign`]: a hunt in parts, on many machines
 //! - [`sound`]: what a correct lock of the same family does in a plan
 //! - [`shrink`]: a smaller plan with the same violation
@@ -28,6 +29,7 @@ pub mod agree;
 pub mod base_plan;
 pub mod budget;
 pub mod campaign;
+pub mod catch;
 pub mod cause;
 pub mod class;
 pub mod deployment;

@@ -168,8 +168,23 @@ impl Quarry {
 /// The maximum number of plans of one process without a time limit: days of work.
 const MAX_PLANS: u128 = 100_000_000;
 
+/// The seeds of a hunt: the given ones, or as many as its time limit permits, or the default ones.
+/// Without a time limit their number is limited, in so many processes.
+pub fn seeds_of(
+    given: Option<RangeInclusive<u64>>,
+    has_limit: bool,
+    shards: u32,
+    default: RangeInclusive<u64>,
+) -> Result<RangeInclusive<u64>, Refusal> {
+    match (given, has_limit) {
+        (Some(seeds), true) => Ok(seeds),
+        (None, true) => Ok(1..=u64::MAX),
+        (given, false) => countable(given.unwrap_or(default), shards),
+    }
+}
+
 /// The seeds, if a hunt without a time limit can come to their end, in so many processes.
-pub fn countable(seeds: RangeInclusive<u64>, shards: u32) -> Result<RangeInclusive<u64>, Refusal> {
+fn countable(seeds: RangeInclusive<u64>, shards: u32) -> Result<RangeInclusive<u64>, Refusal> {
     let (first, last) = (*seeds.start(), *seeds.end());
     let plans = (u128::from(last) + 1).saturating_sub(first.into());
     if plans.div_ceil(shards.into()) <= MAX_PLANS {

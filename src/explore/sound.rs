@@ -35,8 +35,11 @@ impl Sound {
 
 /// Runs the plan with the correct lock of the family of its lock, which has no options but the
 /// lease, the timeout and the clock of the plan. `None` if that is the same plan, or makes no
-/// sense.
+/// sense, or if the catalogue has no lock of the family.
 pub fn beside(lab: &Lab, plan: &Plan, trial: &Trial) -> Option<Sound> {
+    if !is_of_catalogue(lab, plan) {
+        return None;
+    }
     let lock = catalogue::sound(lab.algorithm(plan));
     let sound = with_sound(lab, plan)?;
     let struck = strikes(&trial.run.history);
@@ -52,6 +55,14 @@ pub fn beside(lab: &Lab, plan: &Plan, trial: &Trial) -> Option<Sound> {
     let (same, other) = kinds.into_iter().partition(|kind| own.contains(kind));
     let is_unknown = matches!(run.judgement.verdict, Verdict::Unknown(_));
     Some(Sound { lock: lock.name, same, other, is_unknown })
+}
+
+/// Whether the plan's lock is for one exclusive holder of one key, as every lock of the catalogue:
+/// what such a lock does shows nothing about a semaphore, a lock with readers or with a queue, or
+/// one that takes several keys.
+fn is_of_catalogue(lab: &Lab, plan: &Plan) -> bool {
+    let (lock, promise) = (lab.algorithm(plan), lab.promise(plan));
+    promise.holders == 1 && promise.queue.is_none() && !lock.shares && !lock.groups
 }
 
 fn with_sound(lab: &Lab, plan: &Plan) -> Option<Plan> {

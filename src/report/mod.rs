@@ -5,10 +5,12 @@
 
 mod causes;
 mod content;
+pub(crate) mod hunt;
 pub(crate) mod index;
 pub(crate) mod json;
 pub(crate) mod mark;
 pub(crate) mod markdown;
+pub mod page;
 mod service;
 mod settings;
 pub(crate) mod svg;

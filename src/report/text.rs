@@ -1,5 +1,6 @@
 //! The same contents for a terminal: plain, or with a little colour.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use lockstorm_platform::time::{Nanos, SECOND};
@@ -10,7 +11,8 @@ use crate::explain::experiment::{Remedied, ServiceLevel};
 use crate::explain::explanation::Explanation;
 use crate::explain::finding::Finding;
 use crate::explain::naming::{class_words, verdict_words};
-use crate::quantity::{length, list, moment, rounded};
+use crate::explore::examine::word;
+use crate::quantity::{length, list, moment, rounded, three_digits};
 use crate::report::causes;
 use crate::report::content::{self, Table};
 use crate::report::{service, settings};
@@ -118,6 +120,37 @@ pub fn short(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     }
     remedies(&mut out, finding);
     out.lines().map(str::to_owned).collect()
+}
+
+/// A verdict in a few words.
+pub fn found(finding: &Finding) -> String {
+    match &finding.judgement.verdict {
+        Verdict::Unknown(why) => format!("unknown: {why}"),
+        Verdict::Holds => match finding.judgement.nearest_miss {
+            Some(miss) if miss < 0 => {
+                let by = rounded(miss.unsigned_abs());
+                format!("holds, though a write came {by} after another could have got the lock")
+            }
+            Some(miss) => format!("holds (nearest miss {})", three_digits(miss)),
+            None => "holds".to_owned(),
+        },
+        Verdict::Violated(violations) => {
+            let kinds: BTreeSet<Kind> = violations.iter().map(|violation| violation.kind).collect();
+            let kinds: Vec<&str> = kinds.into_iter().map(Kind::word).collect();
+            let class = word(finding).map_or(String::new(), |class| class.word().to_owned());
+            // Some kinds of a run may be in-model, and others not.
+            let some = finding
+                .class
+                .as_ref()
+                .filter(|class| !class.in_model.is_empty() && !class.out_of_model.is_empty());
+            let class = some.map_or(class.clone(), |some| {
+                let kinds: Vec<&str> = some.in_model.iter().map(|kind| kind.word()).collect();
+                format!("{class}: {}", kinds.join(", "))
+            });
+            let class = if class.is_empty() { class } else { format!(" ({class})") };
+            kinds.join(", ") + &class
+        }
+    }
 }
 
 /// How a violation became possible, and the assumptions that it broke.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lockstorm::check::verdict::{Kind, Verdict};
-use lockstorm::cli::act;
 use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::base_plan::base_plan_of;
@@ -17,7 +16,7 @@ use lockstorm::lock::algorithm::token_lua::TokenLua;
 use lockstorm::lock::{Acquired, Extended, Grant, Lock, Notice, Released, Setting};
 use lockstorm::plan::TopologyKind;
 use lockstorm::promise::contract::Clause;
-use lockstorm::report::text;
+use lockstorm::report::{page, text};
 use lockstorm::run::Lab;
 use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
 use lockstorm_platform::trace::Event;
@@ -292,7 +291,7 @@ fn run(lock: Algorithm) -> Vec<Finding> {
     let plans = sample([with, base]);
     let findings: Vec<_> = plans.iter().map(|plan| examine::classified(&lab, plan)).collect();
     for finding in &findings {
-        assert!(act::report(finding).iter().all(|page| !page.text.is_empty()));
+        assert!(page::of_finding(finding).iter().all(|page| !page.text.is_empty()));
         let again = lab.run(&finding.plan).trace.to_string();
         assert_eq!(again, finding.trace_hash, "{}", lock.name);
     }

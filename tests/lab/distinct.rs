@@ -47,7 +47,7 @@ fn every_finding_of_a_hunt_is_reported_once_and_the_bugs_first() {
     let (again, others) = on_threads(3, || all(&hunt));
     assert_eq!(again, scouted);
     let row = |one: &Distinct| {
-        (one.count, one.found.seed, one.found.plan.digest(), one.found.signature.clone())
+        (one.count, one.finding.seed, one.finding.plan.digest(), one.finding.signature.clone())
     };
     let rows: Vec<_> = found.iter().map(row).collect();
     assert_eq!(others.iter().map(row).collect::<Vec<_>>(), rows);
@@ -57,20 +57,22 @@ fn every_finding_of_a_hunt_is_reported_once_and_the_bugs_first() {
     let violated = tally.runs - tally.held - tally.unknown;
     assert_eq!(found.iter().map(|one| one.count).sum::<u64>(), violated);
     // Several findings, of which the bugs come first.
-    let is_bug: Vec<bool> = found.iter().map(|one| one.found.class.is_in_model()).collect();
+    let is_bug: Vec<bool> = found.iter().map(|one| one.is_bug()).collect();
     assert!(is_bug.contains(&true) && is_bug.contains(&false), "{is_bug:?}");
     assert!(is_bug.is_sorted_by(|one, next| one >= next), "{is_bug:?}");
     // Among each, those first that a correct lock withstands.
     let falls = |one: &Distinct| one.sound.as_ref().is_some_and(Sound::falls);
     let bugs = is_bug.iter().filter(|is_bug| **is_bug).count();
-    for part in [&found[..bugs], &found[bugs..]] {
+    let parts = [&found[..bugs], &found[bugs..]];
+    for part in parts {
         assert!(part.iter().map(falls).is_sorted(), "the withstood ones come first");
     }
+    let has_both = |part: &[Distinct]| part.iter().any(falls) && !part.iter().all(falls);
+    assert!(parts.into_iter().any(has_both), "in no part an order shows");
     // No two findings are the same.
     let name = |one: &Distinct| {
-        let signature = &one.found.signature;
-        let is_bug = one.found.class.is_in_model();
-        (is_bug, leading(&signature.kinds), signature.mechanism.clone())
+        let signature = one.finding.signature.as_ref().expect("a violation");
+        (one.is_bug(), leading(&signature.kinds), signature.mechanism.clone())
     };
     assert_eq!(found.iter().map(name).collect::<BTreeSet<_>>().len(), found.len());
     // What a group promises about a seed is what its plan shows.
@@ -94,7 +96,7 @@ fn within_the_assumptions_every_finding_is_a_bug() {
     let (_, found) = all(&hunt);
     assert!(!found.is_empty());
     for one in &found {
-        assert!(one.found.class.is_in_model() && one.sound.is_none());
+        assert!(one.is_bug() && one.sound.is_none());
     }
 }
 

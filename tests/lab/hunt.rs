@@ -162,7 +162,7 @@ fn what_is_shrunk_shows_the_same_and_gets_no_larger() {
         let base = base("token-lua", TopologyKind::Single, |_| {});
         let seeds = from..=from + 200;
         let hunt = Hunt::new(Lab::default(), base, alphabet, seeds);
-        let report = lockstorm::explore::hunt::hunt(&hunt, &|_| {});
+        let report = lockstorm::explore::hunt::hunt(&hunt, None);
         let found = report.found.expect("a violation");
         assert!(found.plan.faults.len() <= found.drawn.faults.len());
         let (trace, small) = signature(&found.plan);
@@ -218,7 +218,7 @@ fn is_minimal(nth: usize) -> bool {
     let from = 1 + 100 * (nth / SHRUNK.len()) as u64;
     let (base, alphabet) = (base(lock, kind, |_| {}), alphabet(lock));
     let hunt = Hunt::new(lab.clone(), base, alphabet, from..=from + 200);
-    let Some(found) = lockstorm::explore::hunt::hunt(&hunt, &|_| {}).found else { return false };
+    let Some(found) = lockstorm::explore::hunt::hunt(&hunt, None).found else { return false };
     assert!(found.is_minimal, "{lock} from {from}");
     let same = |plan: &Plan| {
         let trial = attempt(&lab, plan);

@@ -27,6 +27,7 @@ mod locks;
 mod mechanisms;
 mod met;
 mod own;
+mod own_report;
 mod own_work;
 mod provenance;
 mod queue;

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use lockstorm::cli::act;
 use lockstorm::explain::cause::sentences;
 use lockstorm::explain::evidence::Evidence;
 use lockstorm::explain::finding::{Class, Finding};
@@ -20,6 +19,7 @@ use lockstorm::explore::strategy::Strategy;
 use lockstorm::ledger::part::Part;
 use lockstorm::lock::catalogue::ALGORITHMS;
 use lockstorm::plan::TopologyKind;
+use lockstorm::report::page;
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 use lockstorm_platform::fault::Verb;
@@ -58,7 +58,7 @@ fn a_key_that_an_older_release_counted_down_is_drawn_and_in_the_story() {
     let text = include_str!("../mechanisms/a-key-that-an-older-release-counted-down.toml");
     let scenario = Scenario::parse("counted-down", text).expect("a scenario");
     let finding = examine::judged(&Lab::default(), &scenario, scenario.seeds()[0]);
-    let pages: String = act::report(&finding).into_iter().map(|page| page.text).collect();
+    let pages: String = page::of_finding(&finding).into_iter().map(|page| page.text).collect();
     assert!(pages.contains("c1's EVAL, 12.602 s on its way, counts down its own newer key on n1."));
     assert!(pages.contains("deleted by c1's release<"), "the picture");
     assert!(!pages.contains("old release"), "the newest one deleted it");

@@ -12,6 +12,7 @@ use lockstorm::explore::examine::{self, met};
 use lockstorm::explore::trial::divergence;
 use lockstorm::lock::catalogue::{ALGORITHMS, Locks};
 use lockstorm::plan::Plan;
+use lockstorm::report::page;
 use lockstorm::run::Lab;
 use lockstorm::scenario::expectation::{ExpectedVerdict, Fulfilled};
 use lockstorm::scenario::written::{self, Question};
@@ -122,7 +123,7 @@ fn the_committed_reports_are_what_a_run_writes() {
     assert_eq!(all.text.matches(".md)").count(), scenarios.len(), "every report is linked");
     let mut pages = vec![readme.clone()];
     let shown = |finding: &&Finding| act::SHOWCASES.contains(&finding.scenario.as_str());
-    pages.extend(findings.iter().filter(shown).flat_map(act::report));
+    pages.extend(findings.iter().filter(shown).flat_map(page::of_finding));
     let mut size = 0;
     for page in pages.iter().filter(|page| !page.name.ends_with(".json")) {
         let committed = fs::read_to_string(root().join("reports").join(&page.name));

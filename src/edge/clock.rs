@@ -3,10 +3,13 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use lockstorm_platform::time::Nanos;
+use lockstorm_platform::time::{Nanos, SECOND};
 
-use crate::cli::progress;
+use crate::edge::progress;
 use crate::explore::budget::Budget;
+
+/// The time limit for explaining what a hunt finds, unless another is given, ns.
+pub const EXPLAINING: Nanos = 60 * SECOND;
 
 /// The time limit of an explanation, from its beginning; the terminal shows the current step.
 pub fn budget(length: Nanos) -> Option<Budget> {

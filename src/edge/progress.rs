@@ -2,9 +2,13 @@
 
 use std::io::IsTerminal;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::explore::hunt::HuntProgress;
+use crate::quantity::count;
 
 /// The current display: there is one line for all work.
 static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
@@ -25,6 +29,29 @@ pub fn now(what: &str) {
     line.set_message(what.to_owned());
     line.enable_steady_tick(Duration::from_millis(200));
     *shown = Some(line);
+}
+
+/// Shows how far a hunt is: a bar if the number of its plans is known, otherwise how many are done.
+pub fn hunting(plans: Option<u64>) -> impl Fn(HuntProgress) + Sync {
+    let bar = plans.map(|plans| bar(plans, "hunting"));
+    let (tried, shrunk) = (AtomicU64::new(0), AtomicU64::new(0));
+    move |far| match far {
+        HuntProgress::Tried { seeds, groups, states } => {
+            let tried = tried.fetch_add(seeds, Ordering::Relaxed) + seeds;
+            let found = format!("{}, {}", count(groups as u64, "group"), count(states, "state"));
+            match &bar {
+                Some(bar) => {
+                    bar.set_message(format!("hunting, {found}"));
+                    bar.inc(seeds);
+                }
+                None => now(&format!("hunting: {tried} plans, {found}")),
+            }
+        }
+        HuntProgress::Shrunk => {
+            let shrunk = shrunk.fetch_add(1, Ordering::Relaxed) + 1;
+            now(&format!("shrinking: {} done", count(shrunk, "group")));
+        }
+    }
 }
 
 /// Shows the current step of an explanation.

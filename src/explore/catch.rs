@@ -1,0 +1,54 @@
+//! The result of a hunt: how much was tested, and its distinct findings, of which the first is
+//! explained.
+
+use std::ops::RangeInclusive;
+
+use crate::explore::budget::Budget;
+use crate::explore::distinct::{Distinct, distinct};
+use crate::explore::examine;
+use crate::explore::hunt::{Hunt, HuntProgress, Scouted, Until};
+
+/// The result of a hunt.
+pub struct Catch {
+    /// The seeds to try.
+    pub seeds: RangeInclusive<u64>,
+    /// When it was to stop.
+    pub until: Until,
+    /// Whether its plans stay within the assumptions of the lock.
+    pub within: bool,
+    /// What the plans showed.
+    pub scouted: Scouted,
+    /// The distinct findings, the most important one first. Only that one is explained.
+    pub findings: Vec<Distinct>,
+    /// The scenario that describes the first finding, as the text of a file, if possible.
+    pub scenario: Option<String>,
+}
+
+impl Catch {
+    /// The number of violated plans.
+    pub fn violated(&self) -> u64 {
+        self.scouted.groups.iter().map(|(_, sightings)| sightings.count).sum()
+    }
+}
+
+/// Shrinks what a hunt has found, and explains the first finding within the budget. `progress`
+/// receives each group whose plan is shrunk.
+pub fn catch(
+    hunt: &Hunt,
+    until: Until,
+    scouted: Scouted,
+    budget: Option<Budget>,
+    progress: &(dyn Fn(HuntProgress) + Sync),
+) -> Catch {
+    let lab = &hunt.lab;
+    let mut findings = distinct(hunt, &scouted.groups, &|| progress(HuntProgress::Shrunk));
+    if !findings.is_empty() {
+        let first = findings.remove(0);
+        let finding = examine::explained(lab, budget, &[], first.finding);
+        findings.insert(0, Distinct { finding, ..first });
+    }
+    let first = findings.first();
+    let scenario = first.and_then(|first| examine::as_scenario(lab, &first.finding));
+    let (seeds, within) = (hunt.seeds.clone(), hunt.alphabet.within);
+    Catch { seeds, until, within, scouted, findings, scenario }
+}

@@ -1,0 +1,186 @@
+//! The result of a hunt for a terminal, and the files that belong to it: the report of the first
+//! finding, and the plan of each.
+
+use std::path::{Path, PathBuf};
+
+use crate::check::verdict::Kind;
+use crate::explain::explanation::explain;
+use crate::explain::finding::Finding;
+use crate::explore::catch::Catch;
+use crate::explore::distinct::Distinct;
+use crate::explore::hunt::Until;
+use crate::explore::sound::Sound;
+use crate::quantity::count;
+use crate::report::page::{self, Page};
+use crate::report::{mark, text};
+
+/// Who reads the result: it decides where the files are and how the reader goes on.
+pub struct Audience<'a> {
+    /// The folder of the files.
+    pub folder: &'a Path,
+    /// Whether the first finding is shown with its whole story, instead of in short.
+    pub is_whole: bool,
+    /// How the reader restricts a hunt to the assumptions of the lock.
+    pub within: &'a str,
+    /// How the reader runs the plan of a finding again, which is in this file.
+    pub again: &'a dyn Fn(&Finding, &Path) -> String,
+    /// How the reader gets the story of another finding than the first.
+    pub others: &'a str,
+}
+
+/// The first finding, or that there is none: what is known before any file is written.
+pub fn found(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
+    let tested = &catch.scouted.tally;
+    let Some(first) = catch.findings.first() else { return nothing(catch, audience) };
+    let finding = &first.finding;
+    let groups = catch.findings.len();
+    let is_first = catch.until == Until::First;
+    let all = match is_first {
+        true => text::found(finding),
+        false => {
+            let (plans, seeds) = (count(catch.violated(), "violated plan"), seeds(catch));
+            format!("{plans} in {}; {seeds}", count(groups as u64, "group"))
+        }
+    };
+    let mut lines = vec![format!("found after {tested}: {all}")];
+    lines.extend((!is_first).then(|| headline(first, 1, groups)));
+    lines.push(shrunk(first));
+    let explanation = explain(finding);
+    match audience.is_whole {
+        true => lines.push(text::page(finding, &explanation, false)),
+        false => lines.extend(text::short(finding, &explanation)),
+    }
+    let is_outside = finding.class.as_ref().is_some_and(|class| !class.is_in_model());
+    if is_outside && !catch.within {
+        let within = audience.within;
+        lines
+            .push(format!("a bug of the lock itself may hide behind this one: hunt with {within}"));
+    }
+    lines
+}
+
+/// What a hunt that found nothing has shown.
+fn nothing(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
+    let (tested, seeds) = (&catch.scouted.tally, seeds(catch));
+    if tested.struck_in_hold == 0 {
+        let within = match catch.within {
+            true => format!(" (such faults break its assumptions; {} draws none)", audience.within),
+            false => String::new(),
+        };
+        return vec![format!(
+            "unknown: no fault struck inside a hold in {tested}{within}; {seeds}"
+        )];
+    }
+    if tested.held == 0 {
+        return vec![format!("unknown: no plan tested anything, of {tested}; {seeds}")];
+    }
+    let explored = &catch.scouted.novelty;
+    vec![format!("no violation in {tested}; {seeds}"), format!("explored: {explored}")]
+}
+
+/// The other findings, and where the files are; nothing if there is no finding.
+pub fn kept(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
+    let Some((first, others)) = catch.findings.split_first() else { return Vec::new() };
+    let (finding, groups) = (&first.finding, catch.findings.len());
+    let again =
+        |finding: &Finding, path: PathBuf| format!("again: {}", (audience.again)(finding, &path));
+    let path = |name: String| audience.folder.join(name);
+    let mut lines = vec![format!("report: {}", path(finding.scenario.clone() + ".md").display())];
+    if catch.scenario.is_some() {
+        lines.push(format!("scenario: {}", path(scenario_name(&finding.scenario)).display()));
+    }
+    lines.push(again(finding, path(format!("{}.plan.json", finding.scenario))));
+    for (nth, other) in (2..).zip(others) {
+        lines.push(headline(other, nth, groups));
+        lines.push(format!("  {}", shrunk(other)));
+        lines.extend(text::how(&explain(&other.finding)));
+        lines.push(format!("  {}", again(&other.finding, path(plan_name(&other.finding, nth)))));
+    }
+    if !others.is_empty() {
+        lines.push(audience.others.to_owned());
+    }
+    lines.push(format!("explored: {}", catch.scouted.novelty));
+    lines
+}
+
+/// The seed and the plan of the first finding; nothing if there is none.
+pub fn last(catch: &Catch) -> Option<String> {
+    let Distinct { finding, strategy, .. } = catch.findings.first()?;
+    let (seed, plan) = (finding.seed, &finding.plan_hash);
+    Some(format!("seed {seed} of the strategy '{strategy}', plan {plan}"))
+}
+
+/// The report of the first finding with its scenario, and the plans of the others.
+pub fn pages(catch: &Catch) -> Vec<Page> {
+    let Some((first, others)) = catch.findings.split_first() else { return Vec::new() };
+    let mut pages = page::of_finding(&first.finding);
+    pages.extend(catch.scenario.iter().map(|text| {
+        let name = scenario_name(&first.finding.scenario);
+        Page { name, text: mark::noted(text) }
+    }));
+    pages.extend((2..).zip(others).map(|(nth, other)| {
+        let name = plan_name(&other.finding, nth);
+        Page { name, text: other.finding.plan.to_json() }
+    }));
+    pages
+}
+
+/// The names of the pages about the first finding of a hunt with a base plan of this name.
+pub fn names(plan: &str) -> impl Iterator<Item = String> {
+    page::names(plan).chain([scenario_name(plan)])
+}
+
+fn scenario_name(plan: &str) -> String {
+    format!("{plan}.toml")
+}
+
+/// The name of the plan of a finding that is not the first of its hunt.
+fn plan_name(finding: &Finding, nth: usize) -> String {
+    format!("{}-{nth}.plan.json", finding.scenario)
+}
+
+/// The seeds that were tried.
+fn seeds(catch: &Catch) -> String {
+    let (first, last) = (catch.seeds.start(), catch.seeds.end());
+    match catch.scouted.next {
+        Some(next) => format!("seeds {first}..{}, where the budget ended", next - 1),
+        None if *last == u64::MAX => format!("seeds from {first} on"),
+        None => format!("seeds {first}..{last}"),
+    }
+}
+
+/// What a group is, and how often it was seen.
+fn headline(group: &Distinct, nth: usize, groups: usize) -> String {
+    let (what, plans) = (text::found(&group.finding), count(group.count, "plan"));
+    let beside = group.sound.as_ref().map_or(String::new(), |sound| format!("; {}", words(sound)));
+    format!("group {nth} of {groups}: {what}, in {plans}{beside}")
+}
+
+/// What a correct lock of the same family does in the plan.
+fn words(sound: &Sound) -> String {
+    let Sound { lock, same, other, is_unknown } = sound;
+    let kinds =
+        |kinds: &[Kind]| kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
+    match (&same[..], &other[..]) {
+        ([], []) if *is_unknown => format!("in this plan {lock} tests nothing"),
+        ([], []) => format!("{lock} holds in this plan"),
+        ([], other) => format!("{lock} only has another violation in this plan: {}", kinds(other)),
+        (same, _) => format!("{lock} falls to this plan too: {}", kinds(same)),
+    }
+}
+
+fn shrunk(group: &Distinct) -> String {
+    let smallest = if group.is_minimal { "" } else { "; shrinking stopped at its limit" };
+    format!("shrunk in {} runs to {}{smallest}", group.shrink_runs, faults(&group.finding))
+}
+
+fn faults(finding: &Finding) -> String {
+    let plan = &finding.plan;
+    let each = plan.faults.iter().map(|fault| format!("{} of {}", fault.verb.word(), fault.target));
+    let each: Vec<String> = each.collect();
+    let clients = count(plan.workload.clients.into(), "client");
+    match each.len() {
+        0 => format!("{clients} and no fault"),
+        _ => format!("{clients} and {}", each.join(", ")),
+    }
+}
