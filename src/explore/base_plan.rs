@@ -6,13 +6,14 @@ use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{MILLISECOND, SECOND};
 
 use crate::lock::algorithm::Algorithm;
-use crate::lock::catalogue;
+use crate::lock::catalogue::{self, ALGORITHMS};
 use crate::lock::config::LockConfig;
 use crate::plan::extend::Extend;
 use crate::plan::{
     FORMAT, FenceMode, FenceOn, Links, Plan, Sentinels, Shards, Topology, TopologyKind, Workload,
     WorkloadKind,
 };
+use crate::refusal::one_of;
 
 /// Time to live of the lock's key: short, so that leases expire often in a short run.
 const TTL: u64 = 3 * SECOND;
@@ -36,17 +37,21 @@ const SENTINELS: Sentinels = Sentinels {
 };
 
 /// A plan without faults: three clients that often acquire a lock of the catalogue, for a counter.
+///
+/// # Panics
+/// If the catalogue has no such lock: for a user's own there is [`base_plan_of`].
+#[track_caller]
 pub fn base_plan(lock: &str, topology: TopologyKind) -> Plan {
-    plan(lock, catalogue::find(lock).is_some_and(|algorithm| algorithm.needs_ttl), topology)
+    let Some(algorithm) = catalogue::find(lock) else {
+        let instead = one_of(lock, &ALGORITHMS.map(|lock| lock.name));
+        panic!("the catalogue has no lock '{lock}' ({instead}; base_plan_of takes your own lock)");
+    };
+    base_plan_of(algorithm, topology)
 }
 
 /// Like [`base_plan`], for a user's own lock.
 pub fn base_plan_of(lock: &Algorithm, topology: TopologyKind) -> Plan {
-    plan(lock.name, lock.needs_ttl, topology)
-}
-
-fn plan(lock: &str, needs_ttl: bool, topology: TopologyKind) -> Plan {
-    let ttl = needs_ttl.then_some(TTL);
+    let ttl = lock.needs_ttl.then_some(TTL);
     let nodes = match topology {
         TopologyKind::Single => 1,
         TopologyKind::Replicated | TopologyKind::Sentinel => 3,
@@ -55,7 +60,7 @@ fn plan(lock: &str, needs_ttl: bool, topology: TopologyKind) -> Plan {
     };
     Plan {
         format: FORMAT,
-        name: format!("hunt-{lock}"),
+        name: format!("hunt-{}", lock.name),
         seed: 1,
         topology: Topology {
             sentinels: (topology == TopologyKind::Sentinel).then_some(SENTINELS),
@@ -64,7 +69,7 @@ fn plan(lock: &str, needs_ttl: bool, topology: TopologyKind) -> Plan {
             ..Topology::plain(topology, nodes)
         },
         lock: LockConfig {
-            algorithm: lock.to_owned(),
+            algorithm: lock.name.to_owned(),
             key: "lock".to_owned(),
             ttl,
             ..LockConfig::default()
@@ -100,5 +105,17 @@ fn workload() -> Workload {
         stagger: 20 * MILLISECOND,
         extend: Extend::Never,
         reenter: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base_plan;
+    use crate::plan::TopologyKind;
+
+    #[test]
+    #[should_panic(expected = "has no lock 'redlok' (did you mean 'redlock'?; base_plan_of takes")]
+    fn a_slip_in_the_name_of_a_lock_is_no_lock_without_a_lease() {
+        let _ = base_plan("redlok", TopologyKind::Independent);
     }
 }
