@@ -8,8 +8,8 @@
 //!
 //! If several callers may hold, each member of the lock's key is judged as a key, and every
 //! operation may do that to it: a member has no time to live, so locks remove those that have
-//! expired by their scores whenever they use the key. If it has no members, nothing is judged: callers can share one key, so the key does not show who may change
-//! it.
+//! expired by their scores whenever they use the key. If it has no members, nothing is judged:
+//! callers can share one key, so the key does not show who may change it.
 
 use std::collections::BTreeMap;
 
