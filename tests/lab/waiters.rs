@@ -124,10 +124,11 @@ impl Lock for Fair {
             let grant = Grant::new(token.clone(), deadline);
             match answer::acquired(&answer, grant.clone()) {
                 Acquired::Refused(why) if host.now(Clock::Monotonic) >= until => {
-                    // Only a queue that has answered is surely left.
-                    return match self.run(self.leave, &token).await {
-                        Ok(_) => Acquired::Refused(why),
-                        Err(_) => Acquired::Unknown(grant),
+                    // Only a queue that has answered, and not with an error, is surely left.
+                    let left = answer::released(&self.run(self.leave, &token).await);
+                    return match left {
+                        Released::Unknown => Acquired::Unknown(grant),
+                        Released::Released | Released::NotMine => Acquired::Refused(why),
                     };
                 }
                 Acquired::Refused(_) => host.sleep(EVERY).await,
