@@ -13,7 +13,8 @@ use crate::explain::mechanism::how::How;
 use crate::explore::strategy::Strategy;
 use crate::plan::Plan;
 
-/// The number of examples that a group keeps.
+/// The number of examples that a group keeps: the first is shrunk, two more let a
+/// reader of a log compare.
 const EXAMPLES: usize = 3;
 
 /// What the plans of a group have in common.
@@ -42,7 +43,7 @@ pub struct Example {
     pub clients: u32,
     /// The seed that draws it.
     pub seed: u64,
-    /// How.
+    /// The strategy that draws it.
     pub strategy: Strategy,
 }
 

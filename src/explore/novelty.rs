@@ -21,8 +21,8 @@ const SAMPLE: usize = 64;
 /// The number of spans in which a hunt counts plans with new states.
 const SPANS: usize = 64;
 
-/// Distinct states, by their hashes. Of too many, the smallest hashes are kept: a fair sample, from
-/// which their number is estimated, and the same sample however parts are merged.
+/// Distinct states, by their hashes. If there are too many, the smallest hashes are kept: a fair
+/// sample, from which their number is estimated, and the same sample however parts are merged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct States {
@@ -39,7 +39,7 @@ impl Default for States {
 }
 
 impl States {
-    /// No states, of which as many are kept as a line of a log has.
+    /// No states, with room for as many as a line of a log has.
     pub fn few() -> States {
         States::of_at_most(SAMPLE)
     }
@@ -111,7 +111,7 @@ impl fmt::Display for States {
 /// What a hunt has seen, and when it last saw something new.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Novelty {
-    /// The states.
+    /// The distinct states that the plans have shown.
     pub states: States,
     /// The plans of each span, and how many of them showed a new state.
     spans: Vec<(u64, u64)>,
@@ -120,7 +120,7 @@ pub struct Novelty {
 }
 
 impl Novelty {
-    /// What plans have shown of which nobody knows in which order they ran.
+    /// The states of plans whose order is unknown, as those of several logs.
     pub fn of(states: States) -> Novelty {
         Novelty { states, ..Novelty::default() }
     }
