@@ -36,21 +36,18 @@ pub struct Judgement {
 }
 
 /// The built-in checks of callers: one judgement for all keys of a lock.
-const OF_CALLERS: [&dyn Check; 2] =
-    [&|case: &Case<'_>| contract::violations(case).into(), &|case: &Case<'_>| {
-        late_loss::violations(case).into()
-    }];
+const OF_CALLERS: [&dyn Check; 2] = [&contract::violations, &late_loss::violations];
 
 /// The built-in checks of a key: each key of a group is judged as a lock of its own.
 const OF_KEY: [&dyn Check; 9] = [
-    &|case: &Case<'_>| overlap::violations(case, &overlap::overlaps(case)).into(),
-    &|case: &Case<'_>| corruption::violations(case).into(),
-    &|case: &Case<'_>| foreign::violations(case).into(),
-    &|case: &Case<'_>| leak::violations(case).into(),
-    &|case: &Case<'_>| renewal::violations(case).into(),
-    &|case: &Case<'_>| lost_early::violations(case).into(),
-    &|case: &Case<'_>| fence::violations(case).into(),
-    &|case: &Case<'_>| overtaking::violations(case).into(),
+    &overlap::violations,
+    &corruption::violations,
+    &foreign::violations,
+    &leak::violations,
+    &renewal::violations,
+    &lost_early::violations,
+    &fence::violations,
+    &overtaking::violations,
     &linear::judge,
 ];
 

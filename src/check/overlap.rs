@@ -16,21 +16,26 @@ use crate::check::case::Case;
 use crate::check::verdict::{Kind, Violation};
 use crate::reading::moment::Moment;
 
+/// The violations that follow from the overlaps.
+pub fn violations(case: &Case) -> Vec<Violation> {
+    overlaps(case).iter().map(|overlap| violation(case, overlap)).collect()
+}
+
 /// A maximal stretch with too many holders.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Overlap {
+struct Overlap {
     /// When too many begin to hold.
-    pub from: Moment,
+    from: Moment,
     /// Its end.
-    pub to: Moment,
+    to: Moment,
     /// Indices of the case's holds during the stretch, in order of their start.
-    pub holds: Vec<usize>,
+    holds: Vec<usize>,
     /// Whether too many were covered at once, or one was dead on arrival.
-    pub is_double_grant: bool,
+    is_double_grant: bool,
 }
 
 /// Every overlap of a case, the earliest first.
-pub fn overlaps(case: &Case) -> Vec<Overlap> {
+fn overlaps(case: &Case) -> Vec<Overlap> {
     let mut sweep = Sweep::new(case);
     for (moment, edge) in edges(case) {
         sweep.pass(moment);
@@ -38,11 +43,6 @@ pub fn overlaps(case: &Case) -> Vec<Overlap> {
     }
     sweep.pass(Moment::NEVER);
     sweep.found
-}
-
-/// The violations that follow from the overlaps.
-pub fn violations(case: &Case, overlaps: &[Overlap]) -> Vec<Violation> {
-    overlaps.iter().map(|overlap| violation(case, overlap)).collect()
 }
 
 fn violation(case: &Case, overlap: &Overlap) -> Violation {

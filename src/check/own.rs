@@ -27,8 +27,8 @@ impl From<Vec<Violation>> for Findings {
     }
 }
 
-/// A check of histories. Every function from a case to findings is one; a type that implements
-/// this carries its own figures.
+/// A check of histories. Every function from a case to findings, or to violations alone, is one; a
+/// type that implements this carries its own figures.
 ///
 /// The same history must always have the same findings: runs of a plan are compared by them.
 pub trait Check: Send + Sync {
@@ -36,9 +36,13 @@ pub trait Check: Send + Sync {
     fn findings(&self, case: &Case<'_>) -> Findings;
 }
 
-impl<F: Fn(&Case<'_>) -> Findings + Send + Sync> Check for F {
+impl<F, R> Check for F
+where
+    F: Fn(&Case<'_>) -> R + Send + Sync,
+    R: Into<Findings>,
+{
     fn findings(&self, case: &Case<'_>) -> Findings {
-        self(case)
+        self(case).into()
     }
 }
 

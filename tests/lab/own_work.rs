@@ -139,7 +139,7 @@ fn a_mistake_of_a_check_is_reported_with_its_name() {
         assert!(message.contains(said) && message.contains("the check 'mine'"), "{message}");
     }
     let hunt = hunt_from(base_plan("token-lua", TopologyKind::Single));
-    let message = message(hunt.check("mine", |_: &Case<'_>| panic!("no idea")));
+    let message = message(hunt.check("mine", |_: &Case<'_>| -> Findings { panic!("no idea") }));
     assert_eq!(message, "the check 'mine' panicked: no idea");
 }
 

@@ -103,7 +103,7 @@ fn overlaps() {
 }
 
 fn overlap(case: &Case, table: &Table) -> Both<Vec<holding::Found>> {
-    let found = overlap::violations(case, &overlap::overlaps(case));
+    let found = overlap::violations(case);
     let found = found.into_iter().map(|v| (v.kind, v.ops, v.from.at, v.to.at));
     (found.collect::<Vec<_>>(), holding::overlaps(table))
 }
