@@ -73,7 +73,7 @@ pub fn run(arguments: &HuntArguments, hunt: &Hunt, shard: Shard) -> Result<Exit,
     let lock = &arguments.lock;
     say(&format!("lockstorm {}: shard {shard} of a hunt for {lock}", env!("CARGO_PKG_VERSION")));
     if let Some(why) = canary::dead(&hunt.lab) {
-        complain(&format!("the canary is dead: {why}. No verdict of this machine is reliable\n"));
+        complain(&format!("the canary failed: {why}. No verdict of this machine is reliable\n"));
         return Ok(Exit::Diverged);
     }
     file.append(&Record::Session { settings: Box::new(settings), shards: vec![shard] })?;

@@ -41,7 +41,7 @@ pub fn merge(arguments: &MergeArguments) -> Result<Exit, Refusal> {
     output::refuse_foreign(&arguments.report, report::hunt::names(&hunt.base.name))?;
     if let Some(seed) = differing(&campaign, &hunt) {
         complain(&format!(
-            "seed {seed} runs otherwise here than where it was hunted: no verdict is reliable\n"
+            "seed {seed} gives another trace here than in its log: no verdict is reliable\n"
         ));
         return Ok(Exit::Diverged);
     }

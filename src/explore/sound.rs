@@ -1,5 +1,5 @@
-//! What a correct lock of the same family does in a plan that violates a lock: a plan to which it
-//! falls as well shows less about the lock under test.
+//! What a correct lock of the same family does in a plan that violates a lock: a plan that violates
+//! it as well shows less about the lock under test.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ pub struct Sound {
 }
 
 impl Sound {
-    /// Whether it falls to the plan as well: it violates one of the same kinds.
+    /// Whether the plan violates it as well, in one of the same kinds.
     pub fn falls(&self) -> bool {
         !self.same.is_empty()
     }

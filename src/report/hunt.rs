@@ -165,7 +165,7 @@ fn words(sound: &Sound) -> String {
         ([], []) if *is_unknown => format!("in this plan {lock} tests nothing"),
         ([], []) => format!("{lock} holds in this plan"),
         ([], other) => format!("{lock} only has another violation in this plan: {}", kinds(other)),
-        (same, _) => format!("{lock} falls to this plan too: {}", kinds(same)),
+        (same, _) => format!("{lock} is violated in this plan too: {}", kinds(same)),
     }
 }
 

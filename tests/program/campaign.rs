@@ -193,7 +193,7 @@ fn what_makes_no_campaign_is_refused_with_what_to_write() {
     let mut campaign = log::read(&text).expect("a log").campaign.expect("a session");
     campaign.segments.values_mut().for_each(|one| one.sample = "0".repeat(32));
     fs::write(path(&folder, "odd.jsonl"), log::text(&campaign)).expect("it fits");
-    check(&mut command(&folder, "merge odd.jsonl"), 70, &["runs otherwise here"]);
+    check(&mut command(&folder, "merge odd.jsonl"), 70, &["gives another trace here"]);
     let record = Record::Segment(campaign.segments.into_values().next().expect("a segment"));
     fs::write(path(&folder, "twice.jsonl"), text + &log::line(&record)).expect("it fits");
     refused(&mut command(&folder, "merge twice.jsonl"), &["have two results"]);

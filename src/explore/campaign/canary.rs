@@ -11,7 +11,7 @@ use crate::explore::trial::attempt;
 use crate::plan::{Plan, TopologyKind};
 use crate::run::Lab;
 
-/// What must be found, and is not; `None` if the canary lives.
+/// What must be found, and is not; `None` if all of it is.
 pub fn dead(lab: &Lab) -> Option<String> {
     let planted = [
         ("clients without a lock", base_plan("none", TopologyKind::Single), Kind::DoubleGrant),
