@@ -100,6 +100,7 @@ fn workload() -> Workload {
     Workload {
         kind: WorkloadKind::Counter,
         clients: 3,
+        callers: 1,
         rounds: 1_000,
         hold: SECOND,
         rest: 0,

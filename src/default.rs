@@ -5,3 +5,13 @@
 pub fn is_default<T: Default + PartialEq>(choice: &T) -> bool {
     *choice == T::default()
 }
+
+/// The default of a count of which there is always one.
+pub fn one() -> u32 {
+    1
+}
+
+/// Whether a count is that default.
+pub fn is_one(count: &u32) -> bool {
+    *count == 1
+}

@@ -231,6 +231,9 @@ pub struct HuntArguments {
     /// Number of clients
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
     pub clients: Option<u32>,
+    /// Number of callers in the process of each client, as threads have it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub callers: Option<u32>,
     /// When a working client extends its grant: `never`, `1/2` of the lease, `until-lost`
     #[arg(long, value_name = "WHEN", value_parser = extend)]
     pub extend: Option<Extend>,

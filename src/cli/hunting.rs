@@ -69,6 +69,7 @@ fn quarry(arguments: &HuntArguments, shards: u32) -> Result<Quarry, Refusal> {
     arguments.nodes.into_iter().for_each(|count| quarry.nodes(count));
     arguments.hold.into_iter().for_each(|length| quarry.hold(length));
     arguments.clients.into_iter().for_each(|count| quarry.clients(count));
+    arguments.callers.into_iter().for_each(|count| quarry.callers(count));
     arguments.extend.into_iter().for_each(|extend| quarry.extend(extend));
     arguments.reenter.into_iter().for_each(|reenter| quarry.reenter(reenter));
     arguments.check_validity.into_iter().for_each(|check| quarry.check_validity(check));

@@ -11,7 +11,8 @@ use crate::report::hunt::{self, Audience};
 pub fn show(catch: &Catch, audience: &Audience<'_>) -> Result<Exit, Refusal> {
     hunt::found(catch, audience).iter().for_each(|line| say(line));
     if !catch.findings.is_empty() {
-        let written = output::write(audience.folder, &hunt::pages(catch));
+        let written = output::write(audience.folder, &hunt::pages(catch))
+            .and_then(|()| output::remove_ours(audience.folder, hunt::outdated(catch)));
         if written.is_ok() {
             hunt::kept(catch, audience).iter().for_each(|line| say(line));
         }

@@ -142,7 +142,11 @@ fn broken_contract(witness: &Witness<'_>, violation: &Violation) -> String {
             let call = op.map_or_else(String::new, |op| {
                 format!(" in its {} at {}", op.kind.noun(), moment(op.call.at))
             });
-            format!("The lock of {} broke its contract{call}: {}", breach.process, breach.text())
+            format!(
+                "The lock of {} broke its contract{call}: {}",
+                naming::breaker(witness, breach),
+                breach.text()
+            )
         },
     )
 }

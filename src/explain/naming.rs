@@ -2,8 +2,10 @@
 
 use crate::check::verdict::{Cause, Kind, OwnFinding, Verdict};
 use crate::explain::finding::Finding;
-use crate::explain::witness::kinds;
-use crate::plan::WorkloadKind;
+use crate::explain::witness::{Witness, kinds};
+use crate::history::ContractBreach;
+use crate::plan::{Workload, WorkloadKind};
+use crate::quantity::count;
 
 /// The kinds of a verdict as words, or the verdict itself.
 pub fn verdict_words(verdict: &Verdict) -> String {
@@ -31,6 +33,21 @@ pub fn class_words(finding: &Finding) -> String {
             words(&class.out_of_model)
         ),
     }
+}
+
+/// The clients of a workload, and the callers in the process of each if they are several.
+pub fn clients(workload: &Workload) -> String {
+    let clients = count(workload.clients.into(), "client");
+    match workload.callers {
+        1 => clients,
+        callers if workload.clients == 1 => format!("{clients} of {callers} callers"),
+        callers => format!("{clients} of {callers} callers each"),
+    }
+}
+
+/// The caller whose lock broke its contract, or its host if that was in no operation.
+pub fn breaker<'a>(witness: &Witness<'a>, breach: &'a ContractBreach) -> &'a str {
+    breach.op.and_then(|id| witness.caller(id)).unwrap_or(&breach.process)
 }
 
 /// Kinds as words.

@@ -16,7 +16,7 @@ use lockstorm_platform::trace::Leg;
 use crate::explain::finding::Finding;
 use crate::explain::naming::verdict_words;
 use crate::explore::examine::word;
-use crate::history::{History, Op, Request};
+use crate::history::{History, Op, OpId, Request};
 
 /// A millisecond for each hop of an operation that queries one node after the other.
 pub const SLACK: Nanos = 10 * MILLISECOND;
@@ -108,8 +108,8 @@ fn of_outcomes(
         }
         (None, _) => EngineAgreement::Whole,
         (Some(_), Some(at)) => EngineAgreement::UntilTie(at),
-        (Some(Parting { who: (process, nth), outcomes: [a, b], .. }), None) => {
-            EngineAgreement::Not(format!("operation {nth} of {process} on the lock: {}", say(a, b)))
+        (Some(Parting { who: (caller, nth), outcomes: [a, b], .. }), None) => {
+            EngineAgreement::Not(format!("operation {nth} of {caller} on the lock: {}", say(a, b)))
         }
     }
 }
@@ -131,9 +131,9 @@ fn of_lock<'a>(history: &'a History, key: &str) -> BTreeMap<(&'a str, usize), &'
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let ops = history.ops.iter().filter(|op| op.object == *key);
     ops.map(|op| {
-        let nth = counts.entry(&op.process).or_default();
+        let nth = counts.entry(&op.caller).or_default();
         *nth += 1;
-        ((op.process.as_str(), *nth), op)
+        ((op.caller.as_str(), *nth), op)
     })
     .collect()
 }
@@ -168,7 +168,7 @@ fn parting<'a>([one, other]: &[BTreeMap<(&'a str, usize), &'a Op>; 2]) -> Option
     partings.min_by_key(Parting::at)
 }
 
-/// The last time at which a request of this operation and one of another client reached a node
+/// The last time at which a request of this operation and one of another caller reached a node
 /// together, on either engine.
 fn tie(histories: [&History; 2], ops: [Option<&Op>; 2]) -> Option<Nanos> {
     histories.into_iter().zip(ops).find_map(|(history, op)| rivalled(history, op?))
@@ -176,9 +176,13 @@ fn tie(histories: [&History; 2], ops: [Option<&Op>; 2]) -> Option<Nanos> {
 
 fn rivalled(history: &History, op: &Op) -> Option<Nanos> {
     let applied = |request: &Request| request.at(Leg::Applied).map(|at| at.at);
+    let caller = |id: OpId| history.ops.iter().find(|op| op.id == id).map(|op| &op.caller);
+    let is_others = |request: &Request| {
+        request.from != *op.process || caller(request.op).is_some_and(|other| *other != op.caller)
+    };
     history.requests.iter().rev().filter(|request| request.op == op.id).find_map(|own| {
         let at = applied(own)?;
-        let rivals = history.requests.iter().filter(|r| r.from != own.from && r.to == own.to);
+        let rivals = history.requests.iter().filter(|r| is_others(r) && r.to == own.to);
         let mut rivals = rivals.filter_map(applied);
         rivals.any(|rival| rival.abs_diff(at) <= TIE).then_some(at)
     })
@@ -221,16 +225,16 @@ fn swap<'a>(ops: &[BTreeMap<(&'a str, usize), &Op>; 2], until: Nanos) -> Option<
 
 fn marks<'a>(ops: &BTreeMap<(&'a str, usize), &Op>) -> BTreeMap<Mark<'a>, Nanos> {
     let mut marks = BTreeMap::new();
-    for ((process, nth), op) in ops {
-        marks.insert((*process, *nth, false), op.call.at);
+    for ((caller, nth), op) in ops {
+        marks.insert((*caller, *nth, false), op.call.at);
         if let Some(ret) = op.ret {
-            marks.insert((*process, *nth, true), ret.at);
+            marks.insert((*caller, *nth, true), ret.at);
         }
     }
     marks
 }
 
-fn name((process, nth, is_return): &Mark) -> String {
+fn name((caller, nth, is_return): &Mark) -> String {
     let end = if *is_return { "return" } else { "call" };
-    format!("the {end} of operation {nth} of {process}")
+    format!("the {end} of operation {nth} of {caller}")
 }

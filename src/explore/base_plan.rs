@@ -93,6 +93,7 @@ fn workload() -> Workload {
     Workload {
         kind: WorkloadKind::Counter,
         clients: 3,
+        callers: 1,
         rounds: 10,
         hold: 600 * MILLISECOND,
         rest: 300 * MILLISECOND,

@@ -297,7 +297,7 @@ mod tests {
             mechanism: How::StoodStill,
         };
         let strategy = Strategy::Random;
-        groups.add(key, Example { faults: 1, clients: 2, seed: first, strategy });
+        groups.add(key, Example { faults: 1, callers: 2, seed: first, strategy });
         let tally = Tally { runs: last - first + 1, grants: first, ..Tally::default() };
         let (states, sample) = (States::few(), first.to_string());
         Segment { seeds: (first, last), tally, groups, states, sample }

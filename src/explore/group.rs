@@ -39,8 +39,8 @@ pub struct GroupKey {
 pub struct Example {
     /// The number of faults.
     pub faults: usize,
-    /// The number of clients.
-    pub clients: u32,
+    /// The number of callers of all clients.
+    pub callers: u32,
     /// The seed that draws it.
     pub seed: u64,
     /// The strategy that draws it.
@@ -65,8 +65,8 @@ pub fn leading(kinds: &[Kind]) -> Vec<Kind> {
 impl Example {
     /// The size of a plan, its seed and its strategy.
     pub fn of(plan: &Plan, strategy: Strategy) -> Example {
-        let (faults, clients) = (plan.faults.len(), plan.workload.clients);
-        Example { faults, clients, seed: plan.seed, strategy }
+        let (faults, callers) = (plan.faults.len(), plan.workload.all_callers());
+        Example { faults, callers, seed: plan.seed, strategy }
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
                 mechanism: How::StoodStill,
             };
             let strategy = Strategy::Random;
-            groups.add(key, Example { faults: *faults, clients: 2, seed: *seed, strategy });
+            groups.add(key, Example { faults: *faults, callers: 2, seed: *seed, strategy });
         }
         groups
     }

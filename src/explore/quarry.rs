@@ -91,6 +91,11 @@ impl Quarry {
         self.varies.remove(&Parameter::Clients);
     }
 
+    /// Sets the number of callers in the process of each client.
+    pub fn callers(&mut self, count: u32) {
+        self.base.workload.callers = count;
+    }
+
     /// Sets how clients extend their grants.
     pub fn extend(&mut self, extend: Extend) {
         self.base.workload.extend = extend;

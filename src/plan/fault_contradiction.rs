@@ -11,6 +11,7 @@ use crate::history::words::WORDS;
 use crate::length;
 use crate::lock::algorithm::Algorithm;
 use crate::plan::contradiction::{Checked, MAX_LOSS, in_reach, known_host, rate, refuse_if};
+use crate::plan::host_name::{is_client, is_node, is_sentinel, node_number};
 use crate::plan::lack::{Lack, lack};
 use crate::plan::{Plan, Shards, TopologyKind};
 use crate::refusal::one_of;
@@ -79,11 +80,7 @@ fn target(plan: &Plan, fault: &Fault, place: &str) -> Checked {
 }
 
 fn a_link_of(host: &str) -> String {
-    if host.starts_with('c') { format!("{host} <-> n1") } else { format!("c1 <-> {host}") }
-}
-
-fn is_node(host: &str) -> bool {
-    host.starts_with('n')
+    if is_client(host) { format!("{host} <-> n1") } else { format!("c1 <-> {host}") }
 }
 
 /// Whether nothing ever travels between the hosts of two sides.
@@ -94,11 +91,9 @@ pub fn is_silent(plan: &Plan, from: &[String], to: &[String]) -> bool {
 
 /// Whether bytes can ever travel between two hosts.
 fn talks(plan: &Plan, a: &str, b: &str) -> bool {
-    let client = |host: &str| host.starts_with('c');
-    let sentinel = |host: &str| host.starts_with('s');
-    let watched = sentinel(a) || sentinel(b);
+    let watched = is_sentinel(a) || is_sentinel(b);
     let replicated = plan.topology.replicas() > 0 && is_node(a) && is_node(b);
-    (client(a) != client(b)) || replicated || (watched && a != RESOURCE && b != RESOURCE)
+    (is_client(a) != is_client(b)) || replicated || (watched && a != RESOURCE && b != RESOURCE)
 }
 
 /// Refuses a verb that cannot strike the host.
@@ -144,7 +139,7 @@ fn in_cluster(shards: &Shards, verb: &Verb, host: &str, at: &str) -> Checked {
 
 /// The number of a node.
 fn number(host: &str) -> u32 {
-    host.strip_prefix('n').and_then(|nth| nth.parse().ok()).unwrap_or(0)
+    node_number(host).unwrap_or(0)
 }
 
 /// Checks the verb's own fields.

@@ -3,6 +3,7 @@
 pub mod contradiction;
 pub mod extend;
 pub mod fault_contradiction;
+pub mod host_name;
 pub mod json;
 pub mod lack;
 pub mod lock_contradiction;
@@ -19,11 +20,12 @@ use lockstorm_redis::compat::Compat;
 use lockstorm_redis::node::{Append, NodeConfig};
 use serde::{Deserialize, Serialize};
 
-use crate::default::is_default;
+use crate::default::{is_default, is_one, one};
 use crate::history::RESOURCE;
 use crate::lock::config::LockConfig;
 use crate::name::Name;
 use crate::plan::extend::Extend;
+use crate::plan::host_name::is_client;
 
 /// The format that this version writes and reads.
 pub const FORMAT: u32 = 1;
@@ -358,7 +360,11 @@ pub struct Workload {
     pub kind: WorkloadKind,
     /// The number of clients.
     pub clients: u32,
-    /// The maximum number of rounds of each client.
+    /// The number of callers in the process of each client: threads that share its host, and each
+    /// use the lock on their own.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub callers: u32,
+    /// The maximum number of rounds of each caller.
     pub rounds: u32,
     /// How long a client works between its read and its write, ns.
     pub hold: Nanos,
@@ -385,6 +391,13 @@ pub struct Workload {
     /// Whether a client re-enters the lock while it works, and releases that grant half-way.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reenter: bool,
+}
+
+impl Workload {
+    /// The number of callers of all clients.
+    pub fn all_callers(&self) -> u32 {
+        self.clients.saturating_mul(self.callers)
+    }
 }
 
 /// The kind of the guarded resource.
@@ -459,8 +472,7 @@ impl Links {
     ) -> impl Iterator<Item = &Latency> {
         let joins = move |link: &str| {
             let Some((from, to)) = link.split_once(" -> ") else { return false };
-            let is_caller = |host: &str| host.starts_with('c');
-            is_caller(from) && counts(to) || is_caller(to) && counts(from)
+            is_client(from) && counts(to) || is_client(to) && counts(from)
         };
         let named = self.named.iter().filter(move |(link, _)| joins(link));
         [&self.latency].into_iter().chain(named.map(|(_, latency)| latency))

@@ -218,6 +218,11 @@ fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let instead = format!("at most {MAX_CLIENTS}");
     let many = work.clients > MAX_CLIENTS;
     refuse_if(many, "workload.clients", "these are too many clients", &instead)?;
+    let place = "workload.callers";
+    refuse_if(work.callers == 0, place, "no caller uses the lock", "at least 1")?;
+    let many = work.all_callers() > MAX_CLIENTS;
+    let instead = format!("at most {MAX_CLIENTS} callers of all clients together");
+    refuse_if(many, place, "these are too many callers", &instead)?;
     let rounds = work.rounds == 0 || work.rounds > MAX_ROUNDS;
     refuse_if(rounds, "workload.rounds", format!("{} rounds", work.rounds), "from 1 to 1000000")?;
     for (place, length, least) in [
@@ -311,7 +316,7 @@ fn times(plan: &Plan) -> Checked {
         length::write(PROBE_MARGIN)
     );
     refuse_if(plan.until < probed, "until", what, &instead)?;
-    let last = plan.workload.stagger.saturating_mul(u64::from(plan.workload.clients - 1));
+    let last = plan.workload.stagger.saturating_mul(u64::from(plan.workload.all_callers() - 1));
     let what = format!("c{} would start after the heal", plan.workload.clients);
     refuse_if(last >= plan.heal_at, "workload.stagger", what, "a shorter stagger")
 }

@@ -180,13 +180,14 @@ impl<'a> HistoryIndex<'a> {
         self.halts(process).any(|halt| halt.from <= at && at < halt.to)
     }
 
-    /// Whether an access to the resource is the first of its process, which has to connect.
+    /// Whether an access to the resource is the first of its caller since the start of its process,
+    /// and has to connect.
     pub fn connects(&self, access: &Op) -> bool {
         let mut earlier = self.history.ops.iter().take_while(|op| op.id != access.id);
         !earlier.any(|op| {
             let died = || self.death_after(&op.process, op.call.into());
             let since = |access: &Op| died().is_none_or(|death| death.at > access.call.into());
-            op.process == access.process && op.kind.access_grant().is_some() && since(access)
+            op.caller == access.caller && op.kind.access_grant().is_some() && since(access)
         })
     }
 

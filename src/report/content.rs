@@ -9,7 +9,7 @@ use crate::check::idle;
 use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
 use crate::explain::headline::callers;
-use crate::explain::naming::{self, cause};
+use crate::explain::naming::{self, cause, clients};
 use crate::explain::story::order;
 use crate::explain::witness::{Witness, kinds};
 use crate::history::{Access, AccessKind, Missed};
@@ -297,7 +297,7 @@ pub fn subject(finding: &Finding) -> String {
     format!(
         "{}{ttl}, {}, {number} {kind}{nodes}{masters}{sentinels}, {disk}",
         plan.lock.algorithm,
-        count(plan.workload.clients.into(), "client"),
+        clients(&plan.workload),
     )
 }
 

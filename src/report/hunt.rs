@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::check::verdict::Kind;
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
+use crate::explain::naming;
 use crate::explore::catch::Catch;
 use crate::explore::distinct::Distinct;
 use crate::explore::hunt::Until;
@@ -94,7 +95,10 @@ pub fn kept(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
         lines.push(headline(other, nth, groups));
         lines.push(format!("  {}", shrunk(other)));
         lines.extend(text::how(&explain(&other.finding)));
-        lines.push(format!("  {}", again(&other.finding, path(plan_name(&other.finding, nth)))));
+        lines.push(format!(
+            "  {}",
+            again(&other.finding, path(plan_name(&other.finding.scenario, nth)))
+        ));
     }
     if !others.is_empty() {
         lines.push(audience.others.to_owned());
@@ -119,7 +123,7 @@ pub fn pages(catch: &Catch) -> Vec<Page> {
         Page { name, text: mark::noted(text) }
     }));
     pages.extend((2..).zip(others).map(|(nth, other)| {
-        let name = plan_name(&other.finding, nth);
+        let name = plan_name(&other.finding.scenario, nth);
         Page { name, text: other.finding.plan.to_json() }
     }));
     pages
@@ -130,13 +134,21 @@ pub fn names(plan: &str) -> impl Iterator<Item = String> {
     page::names(plan).chain([scenario_name(plan)])
 }
 
+/// The names of plans that only an earlier hunt wrote, which had more findings: they would look like
+/// those of this one.
+pub fn outdated(catch: &Catch) -> impl Iterator<Item = String> {
+    let first = catch.findings.first().map(|first| first.finding.scenario.clone());
+    let next = catch.findings.len() + 1;
+    first.into_iter().flat_map(move |plan| (next..).map(move |nth| plan_name(&plan, nth)))
+}
+
 fn scenario_name(plan: &str) -> String {
     format!("{plan}.toml")
 }
 
 /// The name of the plan of a finding that is not the first of its hunt.
-fn plan_name(finding: &Finding, nth: usize) -> String {
-    format!("{}-{nth}.plan.json", finding.scenario)
+fn plan_name(plan: &str, nth: usize) -> String {
+    format!("{plan}-{nth}.plan.json")
 }
 
 /// The seeds that were tried.
@@ -178,7 +190,7 @@ fn faults(finding: &Finding) -> String {
     let plan = &finding.plan;
     let each = plan.faults.iter().map(|fault| format!("{} of {}", fault.verb.word(), fault.target));
     let each: Vec<String> = each.collect();
-    let clients = count(plan.workload.clients.into(), "client");
+    let clients = naming::clients(&plan.workload);
     match each.len() {
         0 => format!("{clients} and no fault"),
         _ => format!("{clients} and {}", each.join(", ")),

@@ -181,6 +181,7 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Refusal> {
 const DEFAULT_WORKLOAD: Workload = Workload {
     kind: WorkloadKind::Counter,
     clients: 2,
+    callers: 1,
     rounds: 3,
     hold: SECOND,
     rest: 500 * MILLISECOND,
@@ -196,9 +197,10 @@ const DEFAULT_WORKLOAD: Workload = Workload {
 };
 
 /// The rows of `[workload]`.
-pub const WORK: [Field; 14] = [
+pub const WORK: [Field; 15] = [
     Field::new("kind", Takes::Text),
     Field::new("clients", Takes::Count),
+    Field::new("callers", Takes::Count),
     Field::new("rounds", Takes::Count),
     Field::new("hold", Takes::Length),
     Field::new("rest", Takes::Length),

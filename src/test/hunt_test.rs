@@ -150,6 +150,12 @@ impl HuntTest {
         self
     }
 
+    /// Fixes the number of callers in the process of each client, as threads: `c1.1`, `c1.2`, ...
+    pub fn callers(mut self, count: u32) -> HuntTest {
+        self.quarry.callers(count);
+        self
+    }
+
     /// Fixes the timeout of the lock's requests, ns.
     pub fn timeout(mut self, length: Nanos) -> HuntTest {
         self.quarry.timeout(length);

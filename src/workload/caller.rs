@@ -14,7 +14,7 @@ use crate::history::{OpId, OpKind, Outcome};
 use crate::lock::{Acquired, Call, Extended, Grant, Lock, Notice, Notify, Released, Setting};
 use crate::promise::contract::Clause;
 use crate::workload::Job;
-use crate::workload::guard::{Finished, Guard, bury};
+use crate::workload::guard::{Ending, Finished, Guard, bury};
 use crate::workload::recorder::Recorder;
 
 /// A lock used by one caller.
@@ -88,18 +88,18 @@ pub enum Taken {
 }
 
 impl Caller {
-    /// A caller named `name` on `host`, with its own lock.
+    /// A caller named `name` on `host`, with its own lock. Callers of one process share `ending`.
     ///
     /// # Errors
     /// If the code that builds the lock ends the process.
-    pub fn new(host: &Host, name: &str, job: &Job) -> Result<Caller, Finished> {
+    pub fn new(host: &Host, name: &str, job: &Job, ending: Ending) -> Result<Caller, Finished> {
         let call = Rc::default();
         let desk = Rc::new(CallerDesk {
             host: host.clone(),
             name: name.to_owned(),
             key: job.config.key.clone(),
             recorder: job.recorder.clone(),
-            guard: Guard::new(host, &job.recorder, &job.pulse, Rc::clone(&call)),
+            guard: Guard::new(host, (&job.recorder, &job.pulse), Rc::clone(&call), ending),
             call,
             is_acquiring: Cell::default(),
             announced: RefCell::default(),
@@ -244,7 +244,10 @@ impl CallerDesk {
 
     /// Records the operation in which the lock ended the process.
     fn fail<T>(&self, call: Call, ended: Finished) -> Result<T, Finished> {
-        self.recorder.close(&self.host, call.op, Outcome::Unknown);
+        // The operations of the other callers in the process never return.
+        if self.guard.has_broken() {
+            self.recorder.close(&self.host, call.op, Outcome::Unknown);
+        }
         Err(ended)
     }
 

@@ -11,19 +11,40 @@ use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::history::RESOURCE;
 use crate::lock::{client, lease, token};
+use crate::plan::host_name::caller_name;
 use crate::workload::Job;
 use crate::workload::caller::{Caller, Held, Taken, Wish};
 use crate::workload::critical_section::CriticalSection;
-use crate::workload::guard::Finished;
+use crate::workload::guard::{Ending, Finished};
 use crate::workload::round::Round;
 
-/// The process of the client that starts as number `index`, counted from 0, with its work of each
-/// round. A restarted process begins anew.
+/// The process of the client that starts as number `index`, counted from 0, with all its callers
+/// and their work of each round. A restarted process begins anew.
 pub async fn run(host: Host, job: Job, section: Arc<dyn CriticalSection>, index: u32) {
-    host.sleep(job.workload.stagger.saturating_mul(Nanos::from(index))).await;
-    let Ok(mut caller) = Caller::new(&host, host.name(), &job) else { return };
+    let callers = job.workload.callers;
+    let ending = Ending::default();
+    let name = |nth: u32| caller_name(host.name(), nth + 1, callers);
+    for nth in 1..callers {
+        let (own, name, job, section) =
+            (host.clone(), name(nth), job.clone(), Arc::clone(&section));
+        let (start, ending) = (index * callers + nth, ending.clone());
+        host.spawn(async move { call(&own, &name, &job, &*section, (start, ending)).await });
+    }
+    call(&host, &name(0), &job, &*section, (index * callers, ending)).await;
+}
+
+/// One caller, which starts as number `start` of all callers.
+async fn call(
+    host: &Host,
+    name: &str,
+    job: &Job,
+    section: &dyn CriticalSection,
+    (start, ending): (u32, Ending),
+) {
+    host.sleep(job.workload.stagger.saturating_mul(Nanos::from(start))).await;
+    let Ok(mut caller) = Caller::new(host, name, job, ending) else { return };
     // A lock that ends its process has already been recorded.
-    let _ = rounds(&mut caller, &job, &*section).await;
+    let _ = rounds(&mut caller, job, section).await;
 }
 
 async fn rounds(

@@ -38,11 +38,16 @@ pub struct Guard {
     /// A reading of the monotonic clock, and the steps taken in the second that follows it.
     steps: Cell<(Nanos, u32)>,
     /// Whether the process has ended.
-    ended: Cell<bool>,
+    ending: Ending,
+    /// Whether this lock has ended it.
+    has_broken: Cell<bool>,
     /// Renewals that were reported as dropped since the lock was last polled, and whether they were
     /// pending.
     abandoned: RefCell<Vec<(OpId, bool)>>,
 }
+
+/// Whether a process has ended: all its callers share one value.
+pub type Ending = Rc<Cell<bool>>;
 
 /// The payload of the unwinding out of a lock that took too many steps, which is already recorded.
 struct TooManySteps;
@@ -66,15 +71,21 @@ pub fn bury<T>(remains: T) {
 pub struct Finished;
 
 impl Guard {
-    /// The guard of the process on `host`.
-    pub fn new(host: &Host, recorder: &Recorder, pulse: &Pulse, call: Rc<Cell<Call>>) -> Rc<Guard> {
+    /// The guard of one caller in the process on `host`.
+    pub fn new(
+        host: &Host,
+        (recorder, pulse): (&Recorder, &Pulse),
+        call: Rc<Cell<Call>>,
+        ending: Ending,
+    ) -> Rc<Guard> {
         Rc::new(Guard {
             host: host.clone(),
             recorder: recorder.clone(),
             pulse: Pulse::clone(pulse),
             call,
             steps: Cell::default(),
-            ended: Cell::new(false),
+            ending,
+            has_broken: Cell::new(false),
             abandoned: RefCell::default(),
         })
     }
@@ -114,7 +125,7 @@ impl Guard {
     /// # Errors
     /// If the process has ended, or ends now.
     pub fn within<T>(&self, code: impl FnOnce() -> T) -> Result<T, Finished> {
-        if self.ended.get() {
+        if self.ending.get() {
             return Err(Finished);
         }
         self.pulse.fetch_add(1, Ordering::Relaxed);
@@ -129,7 +140,12 @@ impl Guard {
 
     /// Whether the process has ended.
     pub fn has_ended(&self) -> bool {
-        self.ended.get()
+        self.ending.get()
+    }
+
+    /// Whether it is this caller's lock that has ended the process.
+    pub fn has_broken(&self) -> bool {
+        self.has_broken.get()
     }
 
     /// Notes a renewal that was dropped before its reply. It is recorded once the lock's code
@@ -163,7 +179,8 @@ impl Guard {
     }
 
     fn end(&self, clause: Clause, details: String) -> Finished {
-        self.ended.set(true);
+        self.ending.set(true);
+        self.has_broken.set(true);
         self.breach(clause, details);
         Finished
     }

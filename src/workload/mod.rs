@@ -22,6 +22,7 @@ use crate::lock::client::{route, slot_map};
 use crate::lock::config::LockConfig;
 use crate::lock::{Lock, Setting};
 use crate::plan::extend::Extend;
+use crate::plan::host_name::is_node;
 use crate::plan::{Links, Plan, TopologyKind, Workload};
 use crate::promise::Work;
 use crate::workload::progress::Pulse;
@@ -121,10 +122,6 @@ fn reply(plan: &Plan) -> Nanos {
 /// The median time of one message between a caller and a node, on the slowest of these links, ns.
 pub fn median_message(links: &Links) -> Nanos {
     links.of_callers(is_node).map(Latency::median).max().unwrap_or(0)
-}
-
-fn is_node(host: &str) -> bool {
-    host.starts_with('n')
 }
 
 /// The messages of a connect, and of a request with its reply.

@@ -7,7 +7,7 @@ use crate::history::PROBE_MARGIN;
 use crate::workload::Job;
 use crate::workload::caller::{Caller, Taken, Wish};
 use crate::workload::client::wait;
-use crate::workload::guard::Finished;
+use crate::workload::guard::{Ending, Finished};
 
 /// The maximum time between two tries. Several tries fall into the margin within which the probe
 /// must be granted, however long clients rest after a refusal.
@@ -15,7 +15,7 @@ const MAX_RETRY: Nanos = PROBE_MARGIN / 5;
 
 /// Tries until the lock is granted, releases it, and finishes. Each try is an operation.
 pub async fn run(host: Host, job: Job) {
-    let Ok(mut caller) = Caller::new(&host, host.name(), &job) else { return };
+    let Ok(mut caller) = Caller::new(&host, host.name(), &job, Ending::default()) else { return };
     // A lock that ends its process has already been recorded.
     let _ = attempt(&mut caller, &job).await;
 }

@@ -12,10 +12,12 @@ use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 
 /// Scenarios with everything that the engines implement differently: back-off after partitions,
-/// refused connects, loss, power loss, paused processes, suspended machines, reset connections.
-const FEW: [&str; 6] = [
+/// refused connects, loss, power loss, paused processes, suspended machines, reset connections,
+/// several callers of one process.
+const FEW: [&str; 7] = [
     "check-then-set-race",
     "gc-pause-outlives-lease",
+    "pause-of-a-host-with-two-callers",
     "power-loss-everysec",
     "redlock-no-validity-pause-in-flight",
     "suspend-boot-clock",

@@ -82,6 +82,7 @@ fn run(algorithm: &str) -> Run {
     let workload = Workload {
         kind: WorkloadKind::Counter,
         clients: 3,
+        callers: 1,
         rounds: 4,
         hold: SECOND,
         rest: SECOND,

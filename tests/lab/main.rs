@@ -10,6 +10,7 @@ const NO_TIME: Budget = Budget { length: Duration::ZERO, clock: || Duration::ZER
 
 mod amount;
 mod brute;
+mod callers;
 mod causes;
 mod class;
 mod contract;

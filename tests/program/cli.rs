@@ -202,10 +202,11 @@ fn a_hunt_goes_on_after_the_first_violation() {
     let all = [&hunt[..], &["--seeds", "1..20"]].concat();
     let texts = ["group 1 of ", "(in-model)", "group 2 of ", "token-lua holds in this plan"];
     check(&folder, &all, 1, &texts);
-    let first = [&all[..], &["--first"]].concat();
-    check(&folder, &first, 1, &["found after ", "foreign-release", "shrunk in "]);
     let plan = "reports/hunt-px-constant-2.plan.json";
     check(&folder, &["replay", plan], 1, &["the same as that of a second run"]);
+    let first = [&all[..], &["--first"]].concat();
+    check(&folder, &first, 1, &["found after ", "foreign-release", "shrunk in "]);
+    assert!(!folder.0.join(plan).exists(), "the plan of an earlier hunt stays");
     let endless = [&hunt[..], &["--seeds", "0..18446744073709551615"]].concat();
     check(&folder, &endless, 3, &["18446744073709551616 plans", "--budget 10m"]);
     check(&folder, &[&hunt[..], &["--budget", "0s"]].concat(), 3, &["in no time no plan runs"]);

@@ -12,6 +12,7 @@ use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::overlap;
 use crate::explain::mechanism::stuck;
 use crate::explain::mechanism::theft::stolen;
+use crate::explain::naming::breaker;
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, OpKind, Outcome};
 use crate::quantity::moment;
@@ -21,7 +22,7 @@ use crate::reading::moment::Moment;
 pub fn contract(witness: &Witness<'_>) -> Option<Mechanism> {
     let breach = witness.history().breaches.first()?;
     let evidence = breach.op.into_iter().map(Evidence::Op).collect();
-    let text = format!("The lock of {}: {}.", breach.process, breach.text());
+    let text = format!("The lock of {}: {}.", breaker(witness, breach), breach.text());
     Some(Mechanism::new(How::ContractBroken, text, evidence))
 }
 

@@ -1,6 +1,7 @@
 //! The breaches of the contract: what the lock did that no lock may do.
 
 use crate::explain::evidence::Evidence;
+use crate::explain::naming::breaker;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 
@@ -13,7 +14,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
             continue;
         }
         clauses.push(breach.clause);
-        let text = format!("The lock of {}: {}.", breach.process, breach.text());
+        let text = format!("The lock of {}: {}.", breaker(witness, breach), breach.text());
         let evidence = breach.op.into_iter().map(Evidence::Op).collect();
         beats.push(Beat::new(Weight::Crux, breach.at, text, evidence));
     }

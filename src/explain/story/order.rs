@@ -9,6 +9,7 @@ use crate::explain::life::StoryLife;
 use crate::explain::witness::Witness;
 use crate::history::{FaultInterval, Op};
 use crate::plan::TopologyKind;
+use crate::plan::host_name::node_number;
 use crate::quantity::moment;
 
 /// A node that runs carries out a command within this time, ns.
@@ -120,9 +121,9 @@ fn news_of(
         Some(here) if exists(here) => (format!("it has {who}'s key"), here),
         Some(_) => return None,
         None => {
-            let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
             let topology = &witness.finding.plan.topology;
-            let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
+            let master =
+                |name: &str| node_number(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
             let mut there = lives().filter(|life| exists(life));
             // A master of another slot or of another independent group never receives the key.
             let is_apart =
@@ -139,8 +140,7 @@ fn news_of(
 /// the next manual failover of its group count.
 fn queried_after(witness: &Witness<'_>, (node, since): (&str, Instant)) -> String {
     let topology = &witness.finding.plan.topology;
-    let place = |name: &str| name.strip_prefix('n').and_then(|nth| nth.parse::<u32>().ok());
-    let master = |name: &str| place(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
+    let master = |name: &str| node_number(name).map(|nth| topology.master_of(nth).unwrap_or(nth));
     let own = master(node);
     let is_kin =
         |c: &FaultInterval| matches!(&c.target, Target::Host(other) if master(other) == own);

@@ -24,10 +24,16 @@ pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lanes: &
         witness.history().requests.iter().filter(|request| in_view(scale, request)).collect();
     for request in chosen(witness, all) {
         let lane = |name: &str| lanes.iter().find(|lane| lane.name == name);
-        if let (Some(from), Some(to)) = (lane(&request.from), lane(&request.to)) {
+        if let (Some(from), Some(to)) = (lane(sender(witness, request)), lane(&request.to)) {
             exchange(canvas, witness, scale, request, (from, to));
         }
     }
+}
+
+/// The caller that sent a request, or its host if that belongs to no operation.
+fn sender<'a>(witness: &Witness<'a>, request: &'a Request) -> &'a str {
+    let own = op(witness.history(), request.op).filter(|op| request.from == op.process);
+    own.map_or(&*request.from, |op| &op.caller)
 }
 
 /// All requests if they are few; otherwise those of grants; otherwise those of the grants of the
@@ -65,7 +71,7 @@ fn edge(witness: &Witness<'_>, lane: &Lane, at: Nanos) -> i64 {
     let holds = witness
         .holds
         .iter()
-        .any(|hold| hold.grant.process == lane.name && hold.from.at <= at && at <= hold.until.at);
+        .any(|hold| hold.grant.caller == lane.name && hold.from.at <= at && at <= hold.until.at);
     if holds { lane.bar() + lane.bar_height() } else { lane.middle() + 5 }
 }
 
@@ -79,7 +85,7 @@ fn exchange(
     let (client, node) = ends;
     let at = |leg: Leg| request.at(leg).map(|at| at.at);
     let below = node.bar();
-    let hue = hue_of(&request.from).fill;
+    let hue = hue_of(&client.name).fill;
     let mut way = |start: Option<Nanos>, end: Option<Nanos>, from: i64, to: i64| {
         let Some(start) = start else { return };
         match end {

@@ -21,17 +21,17 @@ const SHORT: Tenths = 30;
 /// Minimum distance between diamonds.
 const DIAMOND: Tenths = 120;
 
-/// Paints one client's lane.
+/// Paints one caller's lane.
 pub fn paint(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lane) {
     let mut row = LabelRow::default();
     let middle = lane.middle();
     canvas.line((PLOT.0, middle), (PLOT.1, middle), &format!("stroke=\"{FAINT}\""));
-    for hold in witness.holds.iter().filter(|hold| hold.grant.process == lane.name) {
+    for hold in witness.holds.iter().filter(|hold| hold.grant.caller == lane.name) {
         bar(canvas, scale, lane, hold);
     }
     attempts(canvas, witness, scale, lane);
     stillness(canvas, witness, scale, lane, &mut row);
-    let holds = || witness.holds.iter().filter(|hold| hold.grant.process == lane.name);
+    let holds = || witness.holds.iter().filter(|hold| hold.grant.caller == lane.name);
     let few = holds().filter(|hold| scale.shows(hold.from.at)).count() <= MANY;
     for hold in holds().filter(|hold| few || witness.is_actor(hold.grant.id)) {
         captions(canvas, scale, lane, &mut row, hold);
@@ -96,7 +96,7 @@ fn attempts(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &La
     let y = lane.middle();
     let (mut line_end, mut diamond) = (Tenths::MIN, Tenths::MIN);
     let ops = witness.history().ops.iter();
-    for op in ops.filter(|op| op.process == lane.name && op.kind == OpKind::Acquire) {
+    for op in ops.filter(|op| op.caller == lane.name && op.kind == OpKind::Acquire) {
         let hue = hue_of(&op.caller);
         let end = op.ret.map_or(witness.history().end.at, |ret| ret.at);
         let Some(span) = scale.span(op.call.at, end) else { continue };
@@ -126,7 +126,7 @@ fn stillness(
     row: &mut LabelRow,
 ) {
     for interval in &witness.history().fault_intervals {
-        if !interval.touches(&lane.name) || !(interval.verb.halts() || interval.verb.kills()) {
+        if !interval.touches(&lane.host) || !(interval.verb.halts() || interval.verb.kills()) {
             continue;
         }
         let (from, to) = witness.reading.lasts(interval);

@@ -5,17 +5,18 @@ use lockstorm_platform::time::{Clock, EPOCH};
 use crate::check::verdict::{Kind, Verdict};
 use crate::explain::witness::Witness;
 use crate::history::{PROBE, RESOURCE};
+use crate::plan::host_name::caller_name;
 use crate::report::svg::scale::Scale;
 
-/// More clients than this are not drawn, unless the headline violation is about them.
-const MAX_CLIENTS: usize = 8;
+/// More callers than this are not drawn, unless the headline violation is about them.
+const MAX_CALLERS: usize = 8;
 /// Height of a lane's own ruler.
 const RULER: i64 = 18;
 
 /// The role of a lane's host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A lock client, or the probe.
+    /// A caller of the lock, or the probe.
     Client,
     /// A Redis node.
     Node,
@@ -26,8 +27,10 @@ pub enum Role {
 /// One horizontal strip of the picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// The host's name.
+    /// The name of the host, or of one of several callers there.
     pub name: String,
+    /// The host.
+    pub host: String,
     /// Its role.
     pub role: Role,
     /// Its upper edge.
@@ -68,15 +71,15 @@ impl Lane {
 /// The lanes of a picture, the first one beginning at `top`.
 pub fn lanes(witness: &Witness<'_>, scale: &Scale, top: i64) -> Vec<Lane> {
     let plan = &witness.finding.plan;
-    let mut named: Vec<(String, Role)> =
-        clients(witness).into_iter().map(|name| (name, Role::Client)).collect();
-    named.extend((1..=plan.topology.nodes).map(|n| (format!("n{n}"), Role::Node)));
+    let own = |host: String, role| (host.clone(), host, role);
+    let mut named = clients(witness);
+    named.extend((1..=plan.topology.nodes).map(|n| own(format!("n{n}"), Role::Node)));
     if witness.history().accesses.iter().any(|access| scale.shows(access.at.at)) {
-        named.push((RESOURCE.to_owned(), Role::Resource));
+        named.push(own(RESOURCE.to_owned(), Role::Resource));
     }
     let mut y = top;
-    let lane = |(name, role): (String, Role)| {
-        let clock = own_clock(witness, &name, role);
+    let lane = |(name, host, role): (String, String, Role)| {
+        let clock = own_clock(witness, &host, role);
         let own = if clock.is_some() { RULER } else { 0 };
         let height = own
             + match role {
@@ -84,25 +87,27 @@ pub fn lanes(witness: &Witness<'_>, scale: &Scale, top: i64) -> Vec<Lane> {
                 Role::Node => 42,
                 Role::Resource => 62,
             };
-        let lane = Lane { name, role, top: y, height, clock };
+        let lane = Lane { name, host, role, top: y, height, clock };
         y += height;
         lane
     };
     named.into_iter().map(lane).collect()
 }
 
-fn clients(witness: &Witness<'_>) -> Vec<String> {
-    let all = (1..=witness.finding.plan.workload.clients).map(|n| format!("c{n}"));
-    let is_actor = |name: &String| witness.actors.iter().any(|grant| grant.process == *name);
-    let mut clients: Vec<String> = all
+/// The callers that are drawn, with their hosts.
+fn clients(witness: &Witness<'_>) -> Vec<(String, String, Role)> {
+    let plan = &witness.finding.plan;
+    let callers = plan.workload.callers;
+    let all = plan.clients().into_iter().flat_map(|host| {
+        (1..=callers).map(move |nth| (caller_name(&host, nth, callers), host.clone()))
+    });
+    let is_actor = |name: &String| witness.actors.iter().any(|grant| grant.caller == *name);
+    let drawn = all
         .enumerate()
-        .filter(|(index, name)| *index < MAX_CLIENTS || is_actor(name))
-        .map(|(_, name)| name)
-        .collect();
-    if probe_matters(witness) {
-        clients.push(PROBE.to_owned());
-    }
-    clients
+        .filter(|(index, (name, _))| *index < MAX_CALLERS || is_actor(name))
+        .map(|(_, caller)| caller);
+    let probe = probe_matters(witness).then(|| (PROBE.to_owned(), PROBE.to_owned()));
+    drawn.chain(probe).map(|(name, host)| (name, host, Role::Client)).collect()
 }
 
 fn probe_matters(witness: &Witness<'_>) -> bool {

@@ -1,6 +1,7 @@
 //! Colours that colour-blind readers can distinguish (Okabe and Ito), and hatchings.
 
 use crate::explain::witness::Witness;
+use crate::plan::host_name::caller_number;
 use crate::report::svg::canvas::Canvas;
 
 /// The colours of one client.
@@ -43,12 +44,9 @@ const NOBODY: Hue = hue(6, "#6e7781", "#ffffff", "#59636e");
 
 /// The colours of a client by its name: `c1` has the first; all other hosts have grey.
 pub fn hue_of(caller: &str) -> Hue {
-    let digits: String = caller
-        .strip_prefix('c')
-        .map(|rest| rest.chars().take_while(char::is_ascii_digit).collect())
-        .unwrap_or_default();
-    match digits.parse::<usize>() {
-        Ok(number) if number > 0 => HUES[(number - 1) % HUES.len()],
+    match caller_number(caller) {
+        // The callers of one client differ from each other.
+        Some((number, nth)) if number > 0 && nth > 0 => HUES[(number + 3 * nth - 4) % HUES.len()],
         _ => NOBODY,
     }
 }

@@ -52,7 +52,7 @@ fn way(
     access: &Access,
 ) {
     let Some(sent) = op(witness.history(), access.op) else { return };
-    let Some(from) = lanes.iter().find(|lane| lane.name == sent.process) else { return };
+    let Some(from) = lanes.iter().find(|lane| lane.name == sent.caller) else { return };
     let (start, end) = (scale.x(sent.call.at), scale.x(access.at.at));
     if end - start >= LATE && scale.shows(sent.call.at) {
         let colour = hue_of(&access.caller).fill;

@@ -51,7 +51,7 @@ pub fn own(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &Lan
     };
     canvas.text((PLOT.0 - 100, y + 14), Side::End, "s", GREY, name);
     let mut row = LabelRow::default();
-    let pieces = witness.reading.clocks.pieces(&lane.name, clock);
+    let pieces = witness.reading.clocks.pieces(&lane.host, clock);
     let lines: Vec<Line> = pieces.iter().map(|piece| piece.line).collect();
     for pair in lines.windows(2) {
         let since = pair[1].since;

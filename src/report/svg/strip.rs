@@ -83,7 +83,7 @@ pub fn cuts(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lanes: &[
         }
         let end = interval.to.map_or(witness.history().end.at, |to| to.at);
         let Some(span) = scale.span(interval.from.at, end) else { continue };
-        for lane in lanes.iter().filter(|lane| interval.touches(&lane.name)) {
+        for lane in lanes.iter().filter(|lane| interval.touches(&lane.host)) {
             canvas.named_rect(span, lane.top + 1, 5, "fill=\"url(#cut)\"", "partitioned");
         }
     }

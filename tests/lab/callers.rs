@@ -1,0 +1,223 @@
+//! Several callers in the process of one client: each holds the lock on its own, and what strikes
+//! their host strikes all of them.
+
+use std::collections::BTreeSet;
+
+use lockstorm::check::signature::Signature;
+use lockstorm::check::verdict::{Kind, Verdict};
+use lockstorm::explain::explanation::explain;
+use lockstorm::explain::finding::Finding;
+use lockstorm::explore::base_plan::{base_plan, base_plan_of};
+use lockstorm::explore::examine;
+use lockstorm::history::{History, Op};
+use lockstorm::lock::algorithm::token_lua::TokenLua;
+use lockstorm::own::{
+    Acquired, Algorithm, Client, Extended, Grant, LEASE, Lock, Released, Setting, TopologyKind,
+    answer, async_trait, milliseconds,
+};
+use lockstorm::plan::Plan;
+use lockstorm::report::page;
+use lockstorm::run::Lab;
+use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_platform::time::{Nanos, SECOND};
+
+/// One client with three callers, whose host the fault strikes after 4 s for 6 s.
+fn plan(verb: Option<Verb>) -> Plan {
+    let mut plan = base_plan("token-lua", TopologyKind::Single);
+    (plan.workload.clients, plan.workload.callers) = (1, 3);
+    plan.faults.extend(verb.map(|verb| Fault {
+        id: 1,
+        verb,
+        target: Target::Host("c1".to_owned()),
+        anchor: Anchor::At(4 * SECOND),
+        length: Some(6 * SECOND),
+    }));
+    plan.validate().expect("a valid plan");
+    plan
+}
+
+fn of_clients(history: &History) -> impl Iterator<Item = &Op> {
+    history.ops.iter().filter(|op| op.process == "c1")
+}
+
+/// The times at which the callers of the client called or received anything.
+fn times(history: &History) -> Vec<Nanos> {
+    let times = of_clients(history).flat_map(|op| [Some(op.call.at), op.ret.map(|ret| ret.at)]);
+    times.flatten().collect()
+}
+
+/// The callers that called anything from a time on.
+fn callers(history: &History, from: Nanos) -> BTreeSet<&str> {
+    of_clients(history).filter(|op| op.call.at >= from).map(|op| op.caller.as_str()).collect()
+}
+
+const ALL: [&str; 3] = ["c1.1", "c1.2", "c1.3"];
+
+#[test]
+fn each_caller_has_a_name_and_a_lock_of_its_own() {
+    let mut plan = plan(None);
+    plan.workload.rounds = 2;
+    for lab in [Lab::default(), Lab::event_in_ms()] {
+        let run = lab.run(&plan);
+        assert_eq!(callers(&run.history, 0), BTreeSet::from(ALL));
+        for caller in ALL {
+            let own = of_clients(&run.history).filter(|op| op.caller == caller);
+            assert_eq!(own.filter(|op| op.token().is_some()).count(), 2, "{caller} has 2 rounds");
+        }
+        let tokens: BTreeSet<&str> = of_clients(&run.history).filter_map(Op::token).collect();
+        assert_eq!(tokens.len(), 6, "{tokens:?}");
+    }
+    let alone = base_plan("token-lua", TopologyKind::Single).to_json();
+    assert!(!alone.contains("callers"), "a plan of an earlier version keeps its bytes");
+    assert!(plan.to_json().contains("\"callers\": 3"));
+}
+
+#[test]
+fn a_pause_of_the_host_halts_all_its_callers() {
+    let run = Lab::default().run(&plan(Some(Verb::Pause)));
+    let within = |at: &Nanos| (4 * SECOND..10 * SECOND).contains(at);
+    assert!(!times(&run.history).iter().any(within));
+    assert_eq!(callers(&run.history, 10 * SECOND), BTreeSet::from(ALL), "all of them go on");
+}
+
+#[test]
+fn a_crash_of_the_host_ends_all_its_callers() {
+    let finding = examine::unexplained_plan(&Lab::default(), &plan(Some(Verb::Crash)));
+    let within = |at: &Nanos| (4 * SECOND..10 * SECOND).contains(at);
+    assert!(!times(&finding.history).iter().any(within));
+    let before = of_clients(&finding.history).filter(|op| op.call.at < 4 * SECOND);
+    let late: Vec<&Op> =
+        before.filter(|op| op.ret.is_some_and(|ret| ret.at >= 10 * SECOND)).collect();
+    assert!(late.is_empty(), "nothing of a dead process returns: {late:?}");
+    assert_eq!(callers(&finding.history, 10 * SECOND), BTreeSet::from(ALL), "all start again");
+    assert_eq!(finding.judgement.verdict, Verdict::Holds);
+}
+
+/// What so many clients with so many callers each do to a lock.
+fn used_by(clients: u32, callers: u32, lock: Algorithm) -> Finding {
+    let lab = Lab::default().with_lock(lock);
+    let mut plan = base_plan_of(&lock, TopologyKind::Single);
+    (plan.workload.clients, plan.workload.callers) = (clients, callers);
+    examine::unexplained_plan(&lab, &plan)
+}
+
+/// A re-entrant lock whose owner is the process and not the thread: the others of its process are
+/// let in as if they were the holder.
+struct OfProcess(Client, Setting);
+
+/// Takes the lock, or takes it again. KEYS: lock. ARGV: owner, ms.
+const ENTER: &str = r#"
+if redis.call("EXISTS", KEYS[1]) == 0 or redis.call("GET", KEYS[1]) == ARGV[1] then
+    redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
+    return 1
+end
+return 0"#;
+
+/// Deletes the lock if it has this owner. KEYS: lock. ARGV: owner.
+const LEAVE: &str = r#"
+if redis.call("GET", KEYS[1]) == ARGV[1] then
+    return redis.call("DEL", KEYS[1])
+end
+return 0"#;
+
+#[async_trait(?Send)]
+impl Lock for OfProcess {
+    async fn acquire(&mut self) -> Acquired {
+        let Setting { host, config, call, .. } = &self.1;
+        let lease = LEASE.settle(config).lease(config);
+        let (owner, ttl) = (host.name().to_owned(), milliseconds(lease.ttl));
+        let deadline = Some(lease.deadline(host, host.now(lease.clock)));
+        let (keys, args) = ([config.key.as_bytes()], [owner.as_bytes(), ttl.as_bytes()]);
+        let reply = self.0.eval(call.get(), SECOND, ENTER, &keys, &args).await;
+        let grant = Grant { token: owner, deadline, depth: 1, ..Grant::default() };
+        answer::acquired(&reply, grant)
+    }
+
+    async fn extend(&mut self, _: &Grant) -> Extended {
+        Extended::Lost
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        let (call, key) = (self.1.call.get(), self.1.config.key.as_bytes());
+        let args = [grant.token.as_bytes()];
+        answer::released(&self.0.eval(call, SECOND, LEAVE, &[key], &args).await)
+    }
+}
+
+const OF_PROCESS: Algorithm = Algorithm::lease("of-process", |setting| {
+    Box::new(OfProcess(Client::new(setting.host.clone(), &setting.nodes[0]), setting))
+});
+
+#[test]
+fn a_lock_that_cannot_tell_threads_apart_is_found_by_several_callers() {
+    assert_eq!(used_by(3, 1, OF_PROCESS).judgement.verdict, Verdict::Holds);
+    let finding = used_by(1, 2, OF_PROCESS);
+    let kinds = Signature::of(&finding.judgement.verdict).kinds;
+    assert!(kinds.contains(&Kind::DoubleGrant), "{kinds:?}");
+    let verdict = explain(&finding).verdict;
+    assert!(verdict.contains("c1.1 and c1.2"), "{verdict}");
+}
+
+#[test]
+fn each_caller_has_a_lane_in_the_picture() {
+    let finding = used_by(1, 2, OF_PROCESS);
+    let pages = page::of_finding(&finding);
+    let page = pages.iter().find(|page| page.name.ends_with(".svg")).expect("a picture");
+    for (name, is_there) in [("c1", false), ("c1.1", true), ("c1.2", true), ("n1", true)] {
+        assert_eq!(page.text.contains(&format!(">{name}</text>")), is_there, "{name}");
+    }
+    for name in ["c1.1", "c1.2"] {
+        let bar = format!("{name} believes it holds the lock");
+        assert!(page.text.contains(&bar), "no bar of {name}");
+    }
+}
+
+/// token-lua that panics in the tenth operation of its process.
+struct Panics(TokenLua, Setting);
+
+#[async_trait(?Send)]
+impl Lock for Panics {
+    async fn acquire(&mut self) -> Acquired {
+        assert!(self.1.call.get().nth < 10, "no idea");
+        self.0.acquire().await
+    }
+
+    async fn extend(&mut self, grant: &Grant) -> Extended {
+        self.0.extend(grant).await
+    }
+
+    async fn release(&mut self, grant: &Grant) -> Released {
+        assert!(self.1.call.get().nth < 10, "no idea");
+        self.0.release(grant).await
+    }
+}
+
+const PANICS: Algorithm =
+    Algorithm::lease("panics", |setting| Box::new(Panics(TokenLua::new(setting.clone()), setting)));
+
+#[test]
+fn a_lock_that_ends_its_process_ends_all_its_callers() {
+    let mut plan = base_plan_of(&PANICS, TopologyKind::Single);
+    (plan.workload.clients, plan.workload.callers) = (1, 2);
+    let finding = examine::unexplained_plan(&Lab::default().with_lock(PANICS), &plan);
+    let history = &finding.history;
+    let [breach] = &history.breaches[..] else { panic!("{:?}", history.breaches) };
+    let late = |op: &&Op| {
+        let ret = op.ret.map(|ret| ret.instant());
+        op.call.instant() > breach.at || ret.is_some_and(|ret| ret > breach.at)
+    };
+    let late: Vec<&Op> = of_clients(history).filter(late).collect();
+    assert!(late.iter().all(|op| Some(op.id) == breach.op), "{late:?}");
+    let who = &history.ops[breach.op.expect("it was in an operation") as usize].caller;
+    let verdict = explain(&finding).verdict;
+    assert!(verdict.starts_with(&format!("The lock of {who} broke its contract")), "{verdict}");
+}
+
+#[test]
+fn too_few_and_too_many_callers_are_refused() {
+    for (callers, what) in [(0, "no caller uses the lock"), (1_001, "these are too many callers")] {
+        let mut plan = plan(None);
+        plan.workload.callers = callers;
+        assert_eq!(plan.validate().expect_err("refused").what, what);
+    }
+}
