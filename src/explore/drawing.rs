@@ -20,7 +20,7 @@ use proptest::{collection, prop_oneof};
 
 use crate::explore::drawing::anchor::{anchor, chain, waits_for};
 use crate::explore::drawing::target::{can_strike, present, target};
-use crate::explore::habits::habits;
+use crate::explore::habits::{callers, habits};
 use crate::explore::parameter::Parameter;
 use crate::ledger::overwork::{Overwork, fit, overworked};
 use crate::ledger::planned::{breaks, keep_within};
@@ -94,11 +94,13 @@ pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
     let free = alphabet.varies.contains(&Parameter::Clients);
     let clients = if free { fewest } else { base.workload.clients }..=base.workload.clients;
     let habits = habits(&base, &alphabet.lock, &alphabet.varies);
+    // Drawn last, so that no other draw depends on them.
+    let callers = callers(&base, &alphabet.varies);
     let plain = fitting(&base, &alphabet).unwrap_or(base);
-    (clients, faults, habits)
-        .prop_map(move |(clients, faults, habits)| {
+    (clients, faults, habits, callers)
+        .prop_map(move |(clients, faults, habits, callers)| {
             let mut plain = plain.clone();
-            plain.workload.clients = clients;
+            (plain.workload.clients, plain.workload.callers) = (clients, callers);
             let mut plan = plain.clone();
             habits.apply(&mut plan, &alphabet.lock);
             let clocks = plain.clocks.clone();

@@ -1,5 +1,5 @@
 //! What a search may vary in the base plan besides faults: the work time, the lease, the number of
-//! nodes and clients, the use of the lock.
+//! nodes, clients and callers, the use of the lock.
 //!
 //! Half of the plans keep everything as it is. In the others each parameter may be drawn, unless
 //! the user set it. Every draw shrinks to the value of the base plan.
@@ -8,12 +8,14 @@ use std::collections::BTreeSet;
 
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use proptest::prelude::{BoxedStrategy, Just, Strategy};
+use proptest::prop_oneof;
 
 use crate::explore::deployment::{Deployment, deployments};
 use crate::explore::parameter::{Parameter, maybe};
 use crate::lock::algorithm::{Algorithm, Nodes};
 use crate::plan::extend::Extend;
-use crate::plan::{Plan, TopologyKind};
+use crate::plan::validity::MAX_CLIENTS;
+use crate::plan::{Plan, TopologyKind, Workload};
 use crate::workload::{first_request, slowest_request, work};
 
 /// The drawn values; `None` keeps the value of the base plan.
@@ -33,6 +35,11 @@ pub struct Habits {
     deployment: Deployment,
 }
 
+/// The maximum number of clients that is drawn.
+const MOST_CLIENTS: u32 = 6;
+/// The maximum number of callers in the process of each client that is drawn.
+const MOST_CALLERS: u32 = 3;
+
 /// The length that replaces the lease if there is none.
 const NO_LEASE: Nanos = 3 * SECOND;
 
@@ -51,7 +58,7 @@ pub fn habits(
         maybe(free(Parameter::Hold), 0..=2_500_u64),
         maybe(ttl, 300..=6_000_u64),
         maybe(nodes.is_some(), nodes.unwrap_or(1..=1)),
-        maybe(free(Parameter::Clients), 4..=6_u32),
+        maybe(free(Parameter::Clients), 4..=MOST_CLIENTS),
         maybe(free(Parameter::Timeout), 10..=2_000_u64),
         maybe(free(Parameter::Extend), proptest::sample::select(rhythms.to_vec())),
         // If several callers may hold the lock, a second acquire takes another permit.
@@ -77,6 +84,22 @@ pub fn habits(
     (proptest::bool::ANY, habits)
         .prop_map(|(vary, habits)| if vary { habits } else { Habits::default() })
         .boxed()
+}
+
+/// The possible numbers of callers in the process of each client: mostly that of the base plan. No
+/// lock assumes that its clients have one thread, so within assumptions several are drawn as well.
+pub fn callers(base: &Plan, varies: &BTreeSet<Parameter>) -> BoxedStrategy<u32> {
+    let Workload { clients, callers, .. } = base.workload;
+    let most = Workload {
+        clients: clients.max(MOST_CLIENTS),
+        callers: MOST_CALLERS,
+        ..base.workload.clone()
+    };
+    let can = most.all_callers() <= MAX_CLIENTS && most.last_start() < base.heal_at;
+    if !varies.contains(&Parameter::Callers) || callers != 1 || !can {
+        return Just(callers).boxed();
+    }
+    prop_oneof![7 => Just(1), 1 => 2..=MOST_CALLERS].boxed()
 }
 
 /// Whether another lease makes sense: no other setting may depend on its length.

@@ -16,10 +16,12 @@ use crate::check::verdict::Verdict;
 use crate::explain::finding::{Class, Finding};
 use crate::explore::budget::{Budget, Spending};
 use crate::explore::class::classify;
-use crate::explore::drawing::{Alphabet, fitting, plans};
+use crate::explore::drawing::{Alphabet, fitting, plans, sampled};
 use crate::explore::examine;
 use crate::explore::group::{Example, GroupKey, Groups, leading};
+use crate::explore::habits::callers;
 use crate::explore::novelty::{Novelty, states};
+use crate::explore::parameter::Parameter;
 use crate::explore::shrink::shrink;
 use crate::explore::strategy::lineage::Lineages;
 use crate::explore::strategy::portfolio::{GROUP, Portfolio};
@@ -336,10 +338,7 @@ impl Tally {
 
 /// The tree of plans that a seed draws by a strategy: the plan itself, and smaller ones.
 pub fn draw(hunt: &Hunt, seed: u64, strategy: Strategy) -> Box<dyn ValueTree<Value = Plan>> {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let mut runner = runner(seed, 0);
     let base = Plan { seed, ..hunt.base.clone() };
     let alphabet = &hunt.alphabet;
     let plans = match strategy {
@@ -349,13 +348,37 @@ pub fn draw(hunt: &Hunt, seed: u64, strategy: Strategy) -> Box<dyn ValueTree<Val
             let base = fitting(&base, alphabet).unwrap_or(base);
             plans(&base, &swarm::half(&base, alphabet, &mut runner))
         }
-        Strategy::Priorities => priorities::plans(&base, alphabet, &mut runner),
+        Strategy::Priorities => {
+            let (base, alphabet) = with_callers(base, alphabet);
+            priorities::plans(&base, &alphabet, &mut runner)
+        }
         Strategy::Lineage => {
-            lineage::plans(&base, alphabet, (&hunt.lab, &hunt.lineages), &mut runner)
+            let (base, alphabet) = with_callers(base, alphabet);
+            lineage::plans(&base, &alphabet, (&hunt.lab, &hunt.lineages), &mut runner)
         }
     };
     let tree = plans.new_tree(&mut runner);
     Box::new(tree.expect("the strategies reject nothing"))
+}
+
+/// The runner for one stream of draws of a seed.
+fn runner(seed: u64, stream: u8) -> TestRunner {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[8] = stream;
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    TestRunner::new_with_rng(Config::default(), rng)
+}
+
+/// The base plan with the number of callers that its seed draws, and the alphabet without it. The
+/// strategies that draw a plan without faults first need it before that: from another stream, so
+/// that no other draw depends on it.
+fn with_callers(mut base: Plan, alphabet: &Alphabet) -> (Plan, Alphabet) {
+    let drawn = callers(&base, &alphabet.varies);
+    base.workload.callers = sampled(&drawn, &mut runner(base.seed, 1));
+    let mut alphabet = alphabet.clone();
+    alphabet.varies.remove(&Parameter::Callers);
+    (base, alphabet)
 }
 
 /// Draws a violated plan again, classifies and shrinks it.

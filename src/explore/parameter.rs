@@ -17,6 +17,8 @@ pub enum Parameter {
     Nodes,
     /// The number of clients.
     Clients,
+    /// The number of callers in the process of each client.
+    Callers,
     /// The timeout of the lock's requests.
     Timeout,
     /// Whether a client extends its grant.
@@ -44,10 +46,10 @@ pub enum Parameter {
 impl Parameter {
     /// Every parameter.
     pub fn all() -> BTreeSet<Parameter> {
-        use Parameter::WallOffset;
-        use Parameter::{CheckValidity, Clients, Extend, Hold, Nodes, Reenter, Timeout, Ttl};
+        use Parameter::{Callers, CheckValidity, Clients, Extend, Hold, Nodes, Reenter, Timeout};
         use Parameter::{ClockRate, DownAfter, MinReplicas, Persistence, Priority, SentinelQuorum};
-        let of_use = [Hold, Ttl, Clients, Timeout, Extend, Reenter, CheckValidity];
+        use Parameter::{Ttl, WallOffset};
+        let of_use = [Hold, Ttl, Clients, Callers, Timeout, Extend, Reenter, CheckValidity];
         let of_nodes = [Nodes, Persistence, DownAfter, SentinelQuorum, MinReplicas, Priority];
         let of_clocks = [ClockRate, WallOffset];
         of_use.into_iter().chain(of_nodes).chain(of_clocks).collect()

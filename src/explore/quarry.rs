@@ -94,6 +94,7 @@ impl Quarry {
     /// Sets the number of callers in the process of each client.
     pub fn callers(&mut self, count: u32) {
         self.base.workload.callers = count;
+        self.varies.remove(&Parameter::Callers);
     }
 
     /// Sets how clients extend their grants.

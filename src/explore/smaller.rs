@@ -124,8 +124,10 @@ fn counts(plan: &Plan, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
         let fewer = less(workload.clients, 1);
         plans.extend(fewer.map(|count| with(plan, |plan| plan.workload.clients = count)));
     }
-    let fewer = less(workload.callers, 1);
-    plans.extend(fewer.map(|count| with(plan, |plan| plan.workload.callers = count)));
+    if varies(Parameter::Callers) {
+        let fewer = less(workload.callers, 1);
+        plans.extend(fewer.map(|count| with(plan, |plan| plan.workload.callers = count)));
+    }
     let fewer = less(workload.rounds, 1);
     plans.extend(fewer.map(|count| with(plan, |plan| plan.workload.rounds = count)));
     let can_go = matches!(

@@ -360,8 +360,7 @@ pub struct Workload {
     pub kind: WorkloadKind,
     /// The number of clients.
     pub clients: u32,
-    /// The number of callers in the process of each client: threads that share its host, and each
-    /// use the lock on their own.
+    /// The number of callers in the process of each client, as threads have it.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub callers: u32,
     /// The maximum number of rounds of each caller.
@@ -397,6 +396,11 @@ impl Workload {
     /// The number of callers of all clients.
     pub fn all_callers(&self) -> u32 {
         self.clients.saturating_mul(self.callers)
+    }
+
+    /// When the last of them starts, ns.
+    pub fn last_start(&self) -> Nanos {
+        self.stagger.saturating_mul(Nanos::from(self.all_callers().saturating_sub(1)))
     }
 }
 

@@ -23,7 +23,7 @@ use crate::refusal::{Place, Refusal, one_of};
 const MAX_NODES: u32 = 99;
 
 /// The maximum number of clients.
-const MAX_CLIENTS: u32 = 1_000;
+pub const MAX_CLIENTS: u32 = 1_000;
 
 /// The minimum wait before a client retries: without a wait, no time would pass.
 const MIN_RETRY: Nanos = MILLISECOND;
@@ -316,7 +316,7 @@ fn times(plan: &Plan) -> Checked {
         length::write(PROBE_MARGIN)
     );
     refuse_if(plan.until < probed, "until", what, &instead)?;
-    let last = plan.workload.stagger.saturating_mul(u64::from(plan.workload.all_callers() - 1));
     let what = format!("c{} would start after the heal", plan.workload.clients);
-    refuse_if(last >= plan.heal_at, "workload.stagger", what, "a shorter stagger")
+    let is_late = plan.workload.last_start() >= plan.heal_at;
+    refuse_if(is_late, "workload.stagger", what, "a shorter stagger")
 }

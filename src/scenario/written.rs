@@ -133,6 +133,10 @@ fn lines(plan: &Plan) -> Vec<WrittenLine> {
     lines.extend(topology(&plan.topology));
     lines.extend(settings("[lock]", options::fields(), &plan.lock));
     lines.extend(settings("[workload]", tables::WORK.iter(), &plan.workload));
+    if plan.workload.callers == 1 {
+        // A plan leaves it out.
+        lines.push(bare("[workload]", "callers", "1"));
+    }
     lines.push(bare("[links]", "latency", &latency(plan.links.latency)));
     lines.push(line("[links]", "loss", &percent(plan.links.loss_per_million)));
     let named = plan.links.named.iter();

@@ -8,16 +8,22 @@ use lockstorm::check::verdict::{Kind, Verdict};
 use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::base_plan::{base_plan, base_plan_of};
+use lockstorm::explore::drawing::Alphabet;
 use lockstorm::explore::examine;
+use lockstorm::explore::hunt::{Hunt, draw};
+use lockstorm::explore::parameter::Parameter;
+use lockstorm::explore::strategy::Strategy;
 use lockstorm::history::{History, Op};
 use lockstorm::lock::algorithm::token_lua::TokenLua;
+use lockstorm::lock::catalogue::find;
 use lockstorm::own::{
-    Acquired, Algorithm, Client, Extended, Grant, LEASE, Lock, Released, Setting, TopologyKind,
-    answer, async_trait, milliseconds,
+    Acquired, Algorithm, Client, Extended, Grant, HuntTest, LEASE, Lock, Released, Setting,
+    TopologyKind, answer, async_trait, hunt_own, milliseconds,
 };
 use lockstorm::plan::Plan;
 use lockstorm::report::page;
 use lockstorm::run::Lab;
+use lockstorm::test::hunt;
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::time::{Nanos, SECOND};
 
@@ -214,8 +220,85 @@ fn a_lock_that_ends_its_process_ends_all_its_callers() {
 }
 
 #[test]
+fn a_hunt_draws_several_callers_and_finds_a_lock_that_cannot_tell_them_apart() {
+    let hunt = || {
+        let hunt = hunt_own(OF_PROCESS, TopologyKind::Single).within_assumptions();
+        hunt.faults(["pause"]).reenter(false).seeds(1..=100)
+    };
+    let finding = hunt().finds();
+    let workload = &finding.plan.workload;
+    assert_eq!((workload.clients, workload.callers), (1, 2), "{}", finding.plan.to_json());
+    assert_eq!(finding.plan.faults, []);
+    assert!(finding.class.is_some_and(|class| class.is_in_model()));
+    hunt().callers(1).holds();
+}
+
+#[test]
+fn callers_that_make_no_difference_shrink_to_one_unless_they_are_given() {
+    let none = *find("none").expect("a lock of the catalogue");
+    let mut plan = base_plan_of(&none, TopologyKind::Single);
+    plan.workload.callers = 3;
+    let hunt = |plan: &Plan| hunt("none", TopologyKind::Single).base(plan.clone()).seeds(1..=1);
+    let callers = |hunt: HuntTest| {
+        let workload = hunt.finds().plan.workload;
+        (workload.clients, workload.callers)
+    };
+    assert_eq!(callers(hunt(&plan).callers(3)), (1, 3));
+    let (clients, callers) = callers(hunt(&plan));
+    assert_eq!(clients * callers, 2, "two are enough");
+}
+
+/// The plans of some seeds, with and without drawn callers.
+fn drawn(strategy: Strategy) -> impl Iterator<Item = [Plan; 2]> {
+    let lock = *find("token-lua").expect("a lock of the catalogue");
+    let alphabet = Alphabet::of(lock);
+    let mut alone = alphabet.clone();
+    alone.varies.remove(&Parameter::Callers);
+    let base = base_plan_of(&lock, TopologyKind::Single);
+    let hunts = [alphabet, alone].map(|alphabet| Hunt {
+        strategies: strategy.into(),
+        ..Hunt::new(Lab::default(), base.clone(), alphabet, 1..=1)
+    });
+    (1..=200).map(move |seed| hunts.each_ref().map(|hunt| draw(hunt, seed, strategy).current()))
+}
+
+#[test]
+fn each_strategy_draws_callers_in_a_few_plans_and_changes_no_other_draw() {
+    for strategy in Strategy::ALL {
+        let mut several = [0; 4];
+        for [mut plan, alone] in drawn(strategy) {
+            let callers = std::mem::replace(&mut plan.workload.callers, 1);
+            several[callers as usize] += 1;
+            // A lineage is that of a run with as many callers.
+            let differs = strategy == Strategy::Lineage && callers > 1;
+            assert!(differs || plan == alone, "{strategy}: {}", plan.to_json());
+        }
+        let [_, one, two, three] = several;
+        assert!(one > 160 && two > 4 && three > 4, "{strategy}: {several:?}");
+    }
+}
+
+/// So many callers that they would be refused, or would start too late, are not drawn.
+#[test]
+fn callers_that_do_not_fit_are_not_drawn() {
+    for (clients, stagger) in [(400, 0), (3, SECOND)] {
+        let lock = *find("token-lua").expect("a lock of the catalogue");
+        let mut base = base_plan_of(&lock, TopologyKind::Single);
+        (base.workload.clients, base.workload.stagger) = (clients, stagger);
+        let hunt = Hunt::new(Lab::default(), base, Alphabet::of(lock), 1..=1);
+        for seed in 1..=100 {
+            for strategy in [Strategy::Random, Strategy::Priorities] {
+                let plan = draw(&hunt, seed, strategy).current();
+                assert_eq!(plan.workload.callers, 1, "seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
 fn too_few_and_too_many_callers_are_refused() {
-    for (callers, what) in [(0, "no caller uses the lock"), (1_001, "these are too many callers")] {
+    let many = "these are too many callers";
+    for (callers, what) in [(0, "no caller uses the lock"), (1_001, many), (u32::MAX, many)] {
         let mut plan = plan(None);
         plan.workload.callers = callers;
         assert_eq!(plan.validate().expect_err("refused").what, what);
