@@ -134,8 +134,8 @@ pub fn names(plan: &str) -> impl Iterator<Item = String> {
     page::names(plan).chain([scenario_name(plan)])
 }
 
-/// The names of plans that only an earlier hunt wrote, which had more findings: they would look like
-/// those of this one.
+/// The names of plans that only an earlier hunt wrote, which had more findings: they would look
+/// like those of this one.
 pub fn outdated(catch: &Catch) -> impl Iterator<Item = String> {
     let first = catch.findings.first().map(|first| first.finding.scenario.clone());
     let next = catch.findings.len() + 1;
