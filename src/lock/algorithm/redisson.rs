@@ -49,7 +49,7 @@ pub struct Redisson {
     setting: Setting,
     choices: Choices,
     key: CountedKey,
-    /// The owner: this process and its one thread. Drawn at the first use.
+    /// The owner: this caller, as Redisson names a process and its thread. Drawn at the first use.
     owner: Option<String>,
     /// The number of the caller's grants: the lock is re-entrant.
     depth: u32,
