@@ -3,6 +3,7 @@
 //! removes the whole key, are found.
 
 use lockstorm::check::verdict::Kind;
+use lockstorm::explain::evidence::Evidence;
 use lockstorm::explain::explanation::explain;
 use lockstorm::history::{History, Op, OpKind, Outcome};
 use lockstorm::own::{
@@ -187,9 +188,16 @@ fn a_writer_that_ignores_readers_is_found() {
     assert!(how.contains(" in shared mode until "), "{how}");
     let explanation = explain(&finding);
     assert!(explanation.verdict.contains(" in shared mode)"), "{}", explanation.verdict);
-    let mut lines = explanation.story.lines.iter();
-    let shares = lines.any(|line| line.text.contains(" is granted the lock in shared mode"));
-    assert!(shares, "the story says who shares the lock");
+    let mut modes = [0, 0];
+    for line in &explanation.story.lines {
+        let Some(Evidence::Op(grant)) = line.evidence.first() else { continue };
+        if line.text.contains(" is granted the lock") {
+            let shared = finding.history.ops[*grant as usize].shared;
+            assert_eq!(line.text.contains(" in shared mode"), shared, "{}", line.text);
+            modes[usize::from(shared)] += 1;
+        }
+    }
+    assert!(!modes.contains(&0), "the story has a writer and a reader: {modes:?}");
 }
 
 #[test]
