@@ -43,6 +43,7 @@ pub use crate::workload::round::Round;
 
 // How it is tested.
 pub use crate::explore::base_plan::{base_plan, base_plan_of};
+pub use crate::explore::parameter::Parameter;
 pub use crate::explore::strategy::{Strategies, Strategy};
 pub use crate::plan::extend::Extend;
 pub use crate::plan::{Plan, TopologyKind};

@@ -23,6 +23,7 @@ use crate::explore::habits::callers;
 use crate::explore::novelty::{Novelty, states};
 use crate::explore::parameter::Parameter;
 use crate::explore::shrink::shrink;
+use crate::explore::smaller::Variation;
 use crate::explore::strategy::lineage::Lineages;
 use crate::explore::strategy::portfolio::{GROUP, Portfolio};
 use crate::explore::strategy::{Strategies, Strategy, lineage, priorities, swarm};
@@ -151,7 +152,8 @@ pub struct HuntFound {
     pub signature: Signature,
     /// Runs that shrinking took.
     pub shrink_runs: u32,
-    /// Whether nothing in the plan can be made smaller.
+    /// Whether no plan that is one step smaller keeps the signature: see
+    /// [`smaller`](crate::explore::smaller::smaller).
     pub is_minimal: bool,
 }
 
@@ -393,8 +395,8 @@ pub fn pursue(hunt: &Hunt, example: Example) -> HuntFound {
     let class = classify(&hunt.lab, &drawn, &trial);
     let (start, trial, class) = inside(&hunt.lab, &drawn, trial, class);
     let signature = examine::signature(&hunt.lab, &start, &trial, &class);
-    let varies = |parameter| hunt.alphabet.varies.contains(&parameter);
-    let small = shrink(&hunt.lab, (&start, trial, class), &signature, &varies);
+    let variation = Variation { base: &hunt.base, varies: &hunt.alphabet.varies };
+    let small = shrink(&hunt.lab, (&start, trial, class), &signature, &variation);
     HuntFound {
         seed,
         strategy,

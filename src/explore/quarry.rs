@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use lockstorm_platform::fault::verbs;
 use lockstorm_platform::time::Nanos;
 
+use crate::explore::base_plan::base_plan_of;
 use crate::explore::drawing::{Alphabet, beyond};
 use crate::explore::habits::least_timeout;
 use crate::explore::hunt::Hunt;
@@ -47,7 +48,9 @@ impl Quarry {
         }
     }
 
-    /// Sets the plan that the others are like. All parameters that were set before are drawn again.
+    /// Sets the plan that the others are like. All parameters that were set before are drawn again,
+    /// except where this plan differs from the base plan of its lock and topology: there it is
+    /// what the user set.
     pub fn base(&mut self, plan: Plan) {
         (self.base, self.varies) = (plan, Parameter::all());
     }
@@ -120,6 +123,11 @@ impl Quarry {
         self.varies.remove(&Parameter::CheckValidity);
     }
 
+    /// Draws none of these parameters: they stay as the base plan has them.
+    pub fn fix(&mut self, parameters: impl IntoIterator<Item = Parameter>) {
+        parameters.into_iter().for_each(|parameter| _ = self.varies.remove(&parameter));
+    }
+
     /// Draws only the faults and the number of clients.
     pub fn as_it_is(&mut self) {
         self.varies = BTreeSet::from([Parameter::Clients]);
@@ -129,10 +137,12 @@ impl Quarry {
     /// the faults, or if it must stay within the lock's assumptions and the work exceeds them.
     /// Values that the user set are never changed.
     pub fn hunt(self, lab: Lab) -> Result<Hunt, Refusal> {
-        let Quarry { base, varies, faults, within_assumptions: within, .. } = self;
+        let Quarry { base, mut varies, faults, within_assumptions: within, .. } = self;
         let (seeds, strategies) = (self.seeds, self.strategies);
         base.validate_with(&lab.locks)?;
         faults.iter().try_for_each(|word| can_strike(&base, word))?;
+        let plain = base_plan_of(lab.algorithm(&base), base.topology.kind);
+        varies.retain(|parameter| !parameter.differs(&base, &plain));
         let mut alphabet = Alphabet { varies, within, ..Alphabet::of(*lab.algorithm(&base)) };
         if !faults.is_empty() {
             alphabet.verbs = faults;
@@ -215,12 +225,15 @@ fn can_strike(base: &Plan, word: &str) -> Result<(), Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use lockstorm_platform::time::SECOND;
+    use std::collections::BTreeSet;
+
+    use lockstorm_platform::time::{ClockSetting, SECOND};
 
     use super::{Quarry, countable};
     use crate::explore::base_plan::base_plan;
+    use crate::explore::parameter::Parameter;
     use crate::explore::strategy::Strategy;
-    use crate::plan::TopologyKind;
+    use crate::plan::{Plan, TopologyKind};
     use crate::run::Lab;
 
     #[test]
@@ -234,6 +247,29 @@ mod tests {
         assert_eq!(until(3 * SECOND), base.until);
         assert_eq!(until(SECOND), base.until - 2 * SECOND);
         assert_eq!(until(30 * SECOND), base.until + 27 * SECOND);
+    }
+
+    #[test]
+    fn what_a_plan_sets_is_not_drawn() {
+        let base = base_plan("token-lua", TopologyKind::Sentinel);
+        let varies = |change: &dyn Fn(&mut Plan), fixed: &[Parameter]| {
+            let mut plan = base.clone();
+            change(&mut plan);
+            let mut quarry = Quarry::like(plan);
+            quarry.fix(fixed.iter().copied());
+            quarry.hunt(Lab::default()).expect("it makes sense").alphabet.varies
+        };
+        assert_eq!(varies(&|_| {}, &[]), Parameter::all());
+        assert_eq!(varies(&|_| {}, &Parameter::ALL), BTreeSet::new());
+        let slow = |plan: &mut Plan| {
+            plan.topology.sentinels.iter_mut().for_each(|one| one.down_after = 30 * SECOND);
+            plan.clocks.insert("n1".into(), ClockSetting { rate_ppm: 50, wall_offset: 0 });
+        };
+        let mut others = Parameter::all();
+        others.retain(|one| ![Parameter::DownAfter, Parameter::ClockRate].contains(one));
+        assert_eq!(varies(&slow, &[]), others);
+        others.remove(&Parameter::WallOffset);
+        assert_eq!(varies(&slow, &[Parameter::WallOffset]), others);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Shrinking takes steps to smaller plans as long as the signature stays the same, until no smaller
 //! plan keeps it.
 //!
-//! The result is 1-minimal: no fault can be removed, no count lowered and no number made rounder. A
-//! fault can also be removed if the same kinds remain in the same class with no other assumption
-//! broken, even if the mechanism is then another: the plan without it shows the same in a simpler
-//! way. If [`MAX_RUNS`] stops shrinking first, the hunt reports that.
+//! The result is 1-minimal: no fault can be removed, no count lowered, no number made rounder, and
+//! no parameter that was drawn brought back to the base plan. A fault can also be removed if the
+//! same kinds remain in the same class with no other assumption broken, even if the mechanism is
+//! then another: the plan without it shows the same in a simpler way. If [`MAX_RUNS`] stops
+//! shrinking first, the hunt reports that.
 
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
@@ -12,8 +13,7 @@ use crate::check::signature::Signature;
 use crate::explain::finding::Class;
 use crate::explore::class::classify;
 use crate::explore::examine;
-use crate::explore::parameter::Parameter;
-use crate::explore::smaller::{smaller, without_fault};
+use crate::explore::smaller::{Variation, smaller, without_fault};
 use crate::explore::trial::{Trial, attempt};
 use crate::ledger::part::{Part, strikes};
 use crate::plan::Plan;
@@ -41,13 +41,13 @@ pub struct Small {
     pub is_minimal: bool,
 }
 
-/// Shrinks a plan, which was run and classified, while its signature stays the same. Only
-/// parameters that vary are changed.
+/// Shrinks a plan, which was run and classified, while its signature stays the same. Parameters
+/// that do not vary stay as they are.
 pub fn shrink(
     lab: &Lab,
     (plan, trial, class): (&Plan, Trial, Class),
     signature: &Signature,
-    varies: &dyn Fn(Parameter) -> bool,
+    variation: &Variation<'_>,
 ) -> Small {
     let signature = signature.clone();
     let mut best =
@@ -57,7 +57,7 @@ pub fn shrink(
     loop {
         let (mut place, mut is_last) = (0, true);
         loop {
-            let steps = smaller(&best.plan, &strikes(&best.trial.run.history), varies);
+            let steps = smaller(&best.plan, &strikes(&best.trial.run.history), variation);
             let chunk: Vec<&Plan> = steps.iter().skip(place).take(SIDE_BY_SIDE).collect();
             if chunk.is_empty() {
                 break;

@@ -1,28 +1,53 @@
 //! Plans that are one step smaller than a plan: something is removed, or one number is rounder.
 //!
 //! A number with fewer digits, not counting trailing zeros, is smaller; with the same number of
-//! digits, the lesser one is smaller: 10 s is smaller than 9.588 s. So every walk to smaller plans
-//! ends.
+//! digits, the lesser one is smaller: 10 s is smaller than 9.588 s. Of settings without a natural
+//! minimum, such as the rate of a clock, that of the base plan is the smallest. So every walk to
+//! smaller plans ends.
 
 use std::collections::BTreeSet;
 
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Anchor, Fault, Target};
-use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos, SECOND};
 
 use crate::explore::parameter::Parameter;
 use crate::explore::rerun::pinned;
 use crate::ledger::part::{Part, Strikes, without};
 use crate::plan::extend::Extend;
-use crate::plan::{Persistence, Plan, TopologyKind};
+use crate::plan::{MinReplicas, Persistence, Plan, TopologyKind};
+
+/// What of a plan may be made smaller besides its faults.
+#[derive(Clone, Copy, Debug)]
+pub struct Variation<'a> {
+    /// The plan from which the hunt starts.
+    pub base: &'a Plan,
+    /// The parameters that the hunt draws. The others stay as they are.
+    pub varies: &'a BTreeSet<Parameter>,
+}
+
+impl Variation<'_> {
+    fn has(&self, parameter: Parameter) -> bool {
+        self.varies.contains(&parameter)
+    }
+
+    /// Whether a parameter varies and is not at the value of the base plan.
+    fn has_moved(&self, parameter: Parameter, plan: &Plan) -> bool {
+        self.has(parameter) && parameter.differs(plan, self.base)
+    }
+}
 
 /// Every plan that is one step smaller, the largest steps first. Parameters that do not vary stay
-/// as they are. Some of the plans may be invalid.
-pub fn smaller(plan: &Plan, struck: &Strikes, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
-    let mut plans = removals(plan, struck, varies);
+/// as they are. What is no parameter may always go: losses, named links, rounds and rests. Some of
+/// the plans may be invalid.
+pub fn smaller(plan: &Plan, struck: &Strikes, variation: &Variation<'_>) -> Vec<Plan> {
+    let mut plans = removals(plan, struck, variation);
+    let returns = returns(plan, variation);
+    plans.extend(returns.into_iter().filter(|back| !plans.contains(back)).collect::<Vec<_>>());
     plans.extend(plan.faults.iter().flat_map(|fault| targets(plan, fault)));
-    plans.extend(counts(plan, varies));
-    plans.extend(lengths(plan, varies));
+    plans.extend(counts(plan, variation));
+    plans.extend(lengths(plan, variation));
+    plans.extend(of_deployment(plan, variation));
     plans
 }
 
@@ -52,7 +77,8 @@ pub fn without_fault(plan: &Plan, part: Part, struck: &Strikes) -> Vec<Plan> {
 
 /// Plans without one fault, without an initial condition, or without what the clients do besides
 /// their work.
-fn removals(plan: &Plan, struck: &Strikes, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
+fn removals(plan: &Plan, struck: &Strikes, variation: &Variation<'_>) -> Vec<Plan> {
+    let varies = |parameter| variation.has(parameter);
     let faults = plan.faults.iter().map(|fault| Part::Fault(fault.id));
     let mut plans: Vec<Plan> = faults.flat_map(|part| without_fault(plan, part, struck)).collect();
     let workload = &plan.workload;
@@ -75,11 +101,6 @@ fn removals(plan: &Plan, struck: &Strikes, varies: &dyn Fn(Parameter) -> bool) -
     if topology.min_replicas.is_some() && varies(Parameter::MinReplicas) {
         plans.push(with(plan, |plan| plan.topology.min_replicas = None));
     }
-    plans.extend(
-        plan.clocks
-            .keys()
-            .map(|host| with(plan, |plan| plan.clocks.retain(|name, _| name != host))),
-    );
     if plan.links.loss_per_million > 0 {
         plans.push(with(plan, |plan| plan.links.loss_per_million = 0));
     }
@@ -89,6 +110,86 @@ fn removals(plan: &Plan, struck: &Strikes, varies: &dyn Fn(Parameter) -> bool) -
             .keys()
             .map(|link| with(plan, |plan| plan.links.named.retain(|name, _| name != link))),
     );
+    plans
+}
+
+/// Plans with one parameter at the value of the base plan, if that is smaller.
+fn returns(plan: &Plan, variation: &Variation<'_>) -> Vec<Plan> {
+    let base = variation.base;
+    let moved = variation.varies.iter().filter(|one| variation.has_moved(**one, plan));
+    let back = moved.filter(|one| is_smaller(**one, base, plan));
+    back.map(|parameter| with(plan, |plan| parameter.copy(base, plan))).collect()
+}
+
+/// Whether the value of a parameter in the base plan is smaller than another one.
+fn is_smaller(parameter: Parameter, base: &Plan, plan: &Plan) -> bool {
+    let cost = |length: Option<Nanos>| length.map(|ns| cost(ns / MILLISECOND));
+    let (own, other) = (&plan.workload, &base.workload);
+    match parameter {
+        Parameter::Hold => cost(Some(other.hold)) < cost(Some(own.hold)),
+        Parameter::Ttl => cost(base.lock.ttl) < cost(plan.lock.ttl),
+        Parameter::Timeout => cost(base.lock.timeout) < cost(plan.lock.timeout),
+        Parameter::Nodes => base.topology.nodes < plan.topology.nodes,
+        Parameter::Clients => other.clients < own.clients,
+        Parameter::Callers => other.callers < own.callers,
+        Parameter::Extend => own.extend != Extend::Never,
+        Parameter::Reenter => own.reenter,
+        Parameter::CheckValidity => own.check_validity,
+        Parameter::Persistence => plan.topology.persistence != Persistence::None,
+        Parameter::MinReplicas => plan.topology.min_replicas.is_some(),
+        Parameter::Priority => !plan.topology.priorities.is_empty(),
+        Parameter::DownAfter
+        | Parameter::SentinelQuorum
+        | Parameter::ClockRate
+        | Parameter::WallOffset => true,
+    }
+}
+
+/// Plans with one rounder figure of Sentinels, of a cluster, of wanted replicas or of a clock. The
+/// value of the base plan is the smallest and stays.
+fn of_deployment(plan: &Plan, variation: &Variation<'_>) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    let moved = |parameter| variation.has_moved(parameter, plan);
+    let topology = &plan.topology;
+    if moved(Parameter::DownAfter) {
+        let sentinels = topology.sentinels.map(|sentinels| sentinels.down_after);
+        let own = sentinels.or(topology.shards.map(|shards| shards.node_timeout));
+        let rounder = own.into_iter().flat_map(rounder).filter(|length| *length > 0);
+        plans.extend(rounder.map(|length| {
+            with(plan, |plan| {
+                let topology = &mut plan.topology;
+                topology.sentinels.iter_mut().for_each(|one| one.down_after = length);
+                topology.shards.iter_mut().for_each(|one| one.node_timeout = length);
+            })
+        }));
+    }
+    if let Some(least) = topology.min_replicas.filter(|_| moved(Parameter::MinReplicas)) {
+        let lags = rounder(least.max_lag).filter(|lag| *lag > 0 && lag.is_multiple_of(SECOND));
+        let lags = lags.map(|max_lag| MinReplicas { max_lag, ..least });
+        let counts = less(least.to_write, 1).map(|to_write| MinReplicas { to_write, ..least });
+        plans.extend(
+            lags.chain(counts)
+                .map(|least| with(plan, |plan| plan.topology.min_replicas = Some(least))),
+        );
+    }
+    for (host, clocks) in &plan.clocks {
+        let change = |figure: ClockSetting| {
+            with(plan, |plan| {
+                plan.clocks.insert(host.clone(), figure);
+            })
+        };
+        if moved(Parameter::ClockRate) {
+            let rates = small(clocks.rate_ppm.unsigned_abs().into());
+            let rates = rates.map(|ppm| ppm.cast_signed() * clocks.rate_ppm.signum());
+            plans.extend(rates.map(|rate_ppm| change(ClockSetting { rate_ppm, ..*clocks })));
+        }
+        if moved(Parameter::WallOffset) {
+            let offsets = rounder(clocks.wall_offset.unsigned_abs()).filter(|ns| *ns > 0);
+            let offsets = offsets.map(|ns| ns.cast_signed() * clocks.wall_offset.signum());
+            plans
+                .extend(offsets.map(|wall_offset| change(ClockSetting { wall_offset, ..*clocks })));
+        }
+    }
     plans
 }
 
@@ -117,7 +218,8 @@ fn targets(plan: &Plan, fault: &Fault) -> Vec<Plan> {
 }
 
 /// Plans with fewer clients, rounds or nodes, or with a fault anchored to an earlier event.
-fn counts(plan: &Plan, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
+fn counts(plan: &Plan, variation: &Variation<'_>) -> Vec<Plan> {
+    let varies = |parameter| variation.has(parameter);
     let mut plans = Vec::new();
     let workload = &plan.workload;
     if varies(Parameter::Clients) {
@@ -139,8 +241,11 @@ fn counts(plan: &Plan, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
         plans.extend(fewer.map(|count| {
             with(plan, |plan| {
                 plan.topology.nodes = count;
+                // A given priority of a node that is gone makes the plan invalid.
                 let names = plan.nodes();
-                plan.topology.priorities.retain(|name, _| names.contains(name));
+                if varies(Parameter::Priority) {
+                    plan.topology.priorities.retain(|name, _| names.contains(name));
+                }
             })
         }));
     }
@@ -167,7 +272,8 @@ fn less(count: u32, least: u32) -> impl Iterator<Item = u32> {
 }
 
 /// Plans with one rounder length, step, rate or share.
-fn lengths(plan: &Plan, varies: &dyn Fn(Parameter) -> bool) -> Vec<Plan> {
+fn lengths(plan: &Plan, variation: &Variation<'_>) -> Vec<Plan> {
+    let varies = |parameter| variation.has(parameter);
     let mut plans: Vec<Plan> = plan.faults.iter().flat_map(|fault| of_fault(plan, fault)).collect();
     let workload = &plan.workload;
     if varies(Parameter::Hold) {
@@ -250,7 +356,6 @@ fn round(number: u64) -> impl Iterator<Item = u64> {
     let unit = unit_of(half, kept);
     found.push(half / unit * unit);
     found.push(number.saturating_sub(unit_of(number, kept)));
-    let cost = |number: u64| (digits(number), number);
     found.retain(|other| *other > 0 && cost(*other) < cost(number));
     let mut seen = Vec::new();
     found.retain(|other| {
@@ -260,6 +365,11 @@ fn round(number: u64) -> impl Iterator<Item = u64> {
         }
     });
     found.into_iter()
+}
+
+/// What makes one number smaller than another.
+fn cost(number: u64) -> impl Ord {
+    (digits(number), number)
 }
 
 /// The number of digits, not counting trailing zeros.
@@ -278,27 +388,4 @@ fn unit_of(number: u64, kept: u32) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::proptest;
-
-    use super::{digits, round, rounder};
-
-    #[test]
-    fn rounder_numbers_come_first() {
-        let ms = |ms: u64| rounder(ms * 1_000_000).map(|ns| ns / 1_000_000).collect::<Vec<_>>();
-        assert_eq!(ms(9_588), [0, 9_000, 10_000, 9_500, 9_600, 9_580, 9_590, 4_794, 9_587]);
-        assert_eq!(ms(15_000), [0, 10_000, 20_000, 7_500, 14_000]);
-        assert_eq!(ms(1), [0]);
-        assert!(ms(0).is_empty());
-        assert_eq!(rounder(1_500_000).collect::<Vec<_>>(), [0, 1_000_000]);
-    }
-
-    proptest! {
-        #[test]
-        fn every_step_is_smaller(number in 0_u64..10_000_000) {
-            for other in round(number) {
-                assert!((digits(other), other) < (digits(number), number));
-            }
-        }
-    }
-}
+mod tests;

@@ -15,6 +15,7 @@ use crate::explain::finding::Finding;
 use crate::explore::budget::Budget;
 use crate::explore::catch::catch;
 use crate::explore::hunt::{self, Hunt, HuntReport, Tally, Until, scout};
+use crate::explore::parameter::Parameter;
 use crate::explore::quarry::{Quarry, seeds_of};
 use crate::explore::strategy::Strategies;
 use crate::lock::algorithm::Algorithm;
@@ -96,7 +97,8 @@ impl HuntTest {
     }
 
     /// Draws plans like this one, except for their faults: other links, another topology, another
-    /// workload. It replaces what was set before, except for faults and seeds.
+    /// workload. It replaces what was set before, except for faults and seeds. Where it differs
+    /// from the base plan of its lock and topology, nothing is drawn.
     ///
     /// ```
     /// use lockstorm::own::{TopologyKind, base_plan};
@@ -178,6 +180,20 @@ impl HuntTest {
     /// Sets whether clients check their deadline before each access.
     pub fn check_validity(mut self, check: bool) -> HuntTest {
         self.quarry.check_validity(check);
+        self
+    }
+
+    /// Draws none of these parameters: they stay as the base plan has them.
+    ///
+    /// ```
+    /// use lockstorm::own::{Parameter, TopologyKind};
+    ///
+    /// let hunt = lockstorm::test::hunt("token-lua", TopologyKind::Sentinel);
+    /// let hunt = hunt.fix([Parameter::DownAfter, Parameter::SentinelQuorum]);
+    /// assert!(hunt.within_assumptions().seeds(1..=5).holds().grants > 0);
+    /// ```
+    pub fn fix(mut self, parameters: impl IntoIterator<Item = Parameter>) -> HuntTest {
+        self.quarry.fix(parameters);
         self
     }
 

@@ -185,8 +185,8 @@ const SHRUNK: [(&str, TopologyKind); 8] = [
     ("token-lua", TopologyKind::Sentinel),
 ];
 
-/// No part of a shrunk plan can be removed, and no length can be halved or rounded to whole
-/// seconds. `LOCKSTORM_HUNTS` sets a larger number of hunts, or which ones: `100..200`.
+/// No part of a shrunk plan can be removed, no length can be halved or rounded to whole seconds, and
+/// no drawn setting can go back to the base plan. `LOCKSTORM_HUNTS` sets a larger number of hunts, or which ones: `100..200`.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "how long to try, not what is tried")]
 fn of_what_is_shrunk_nothing_can_go() {
@@ -210,6 +210,10 @@ fn of_what_is_shrunk_nothing_can_go() {
 fn a_fault_that_only_changes_the_mechanism_goes() {
     assert!(is_minimal(56));
 }
+
+/// The parameters of which a shrunk plan may have less than the base plan.
+const MAY_BE_LESS: [Parameter; 5] =
+    [Parameter::Hold, Parameter::Ttl, Parameter::Timeout, Parameter::Nodes, Parameter::Clients];
 
 /// Whether the hunt finds anything; the result must be minimal.
 fn is_minimal(nth: usize) -> bool {
@@ -250,6 +254,12 @@ fn is_minimal(nth: usize) -> bool {
         halved.faults[index].length = length.map(|length| length / 2).or(fault.length);
         let is_half = halved != found.plan;
         assert!(!is_half || !same(&halved), "{lock} from {from}: {fault:?} can be half");
+    }
+    for parameter in Parameter::ALL.into_iter().filter(|one| !MAY_BE_LESS.contains(one)) {
+        let mut back = found.plan.clone();
+        parameter.copy(&hunt.base, &mut back);
+        let is_back = back != found.plan && back.validate().is_ok();
+        assert!(!is_back || !same(&back), "{lock} from {from}: {parameter:?} can go back");
     }
     let mut alone = found.plan.clone();
     alone.workload.clients = found.plan.workload.clients.saturating_sub(1).max(1);
