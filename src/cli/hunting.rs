@@ -3,9 +3,10 @@
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use crate::cli::act;
 use crate::cli::act::watched;
 use crate::cli::args::HuntArguments;
-use crate::cli::{act, campaigning};
+use crate::edge::campaign::{self, ShardRun};
 use crate::edge::ending::Exit;
 use crate::edge::terminal::say;
 use crate::edge::{clock, hunt_result, output, progress};
@@ -25,12 +26,15 @@ const SEEDS: RangeInclusive<u64> = 1..=1_000;
 
 /// Runs the hunt that the arguments describe.
 pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
-    let shard = campaigning::shard(arguments.shard)?;
+    let shard = arguments.shard.map(campaign::shard).transpose()?;
     let shards = shard.map_or(1, |shard| shard.count);
     let hunt = quarry(arguments, shards)?.hunt(watched(arguments.engine.lab()))?;
     if let Some(shard) = shard {
-        return campaigning::run(arguments, &hunt, shard);
+        let (folder, budget) = (&arguments.campaign, arguments.budget);
+        let part = ShardRun { shard, folder, budget, merge: "lockstorm merge" };
+        return act::side_by_side(arguments.jobs, || campaign::run(&hunt, &part));
     }
+    campaign::warn_of_array("--shard auto");
     // Refused before the hunt, which may take hours, rather than when its result is written.
     output::refuse_foreign(&arguments.report, report::hunt::names(&hunt.base.name))?;
     let (first, last) = (hunt.seeds.start(), hunt.seeds.end());

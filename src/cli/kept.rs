@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use lockstorm_platform::trace::hash_of;
 use serde::{Deserialize, Serialize};
 
+use crate::edge::environment::build;
 use crate::explain::experiment::Experiments;
 use crate::explain::finding::Finding;
 use crate::plan::Plan;
@@ -66,12 +66,6 @@ impl Kept {
 
 fn key(finding: &Finding) -> String {
     format!("{} {}", finding.engine, finding.plan_hash)
-}
-
-/// The hash of the running program; empty if it cannot be read, and then nothing is stored.
-pub fn build() -> String {
-    let program = std::env::current_exe().and_then(fs::read);
-    program.map_or_else(|_| String::new(), |bytes| format!("{:016x}", hash_of(&bytes)))
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 
 pub mod act;
 pub mod args;
-pub mod campaigning;
 #[cfg(feature = "turmoil")]
 pub mod comparing;
 #[cfg(feature = "live")]

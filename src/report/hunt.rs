@@ -24,7 +24,7 @@ pub struct Audience<'a> {
     /// How the reader restricts a hunt to the assumptions of the lock.
     pub within: &'a str,
     /// How the reader runs the plan of a finding again, which is in this file.
-    pub again: &'a dyn Fn(&Finding, &Path) -> String,
+    pub again: &'a (dyn Fn(&Finding, &Path) -> String + Sync),
     /// How the reader gets the story of another finding than the first.
     pub others: &'a str,
 }

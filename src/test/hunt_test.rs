@@ -8,11 +8,13 @@ use std::time::Duration;
 use lockstorm_platform::time::Nanos;
 
 use crate::check::own::Check;
+use crate::edge::campaign::{self, ShardRun};
 use crate::edge::ending::Exit;
 use crate::edge::terminal::complain;
-use crate::edge::{clock, hunt_result, progress, watchdog};
+use crate::edge::{clock, environment, hunt_result, merged, progress, watchdog};
 use crate::explain::finding::Finding;
-use crate::explore::budget::Budget;
+use crate::explore::campaign::shard::Choice;
+use crate::explore::campaign::{Campaign, Settings};
 use crate::explore::catch::catch;
 use crate::explore::hunt::{self, Hunt, HuntReport, Tally, Until, scout};
 use crate::explore::parameter::Parameter;
@@ -265,43 +267,86 @@ impl HuntTest {
     /// output, the bugs first; for a `main`. The plans and the report of the first finding are
     /// written to `target/lockstorm`. The exit codes are those of the command line.
     pub fn report(self) -> ExitCode {
-        let ending = self.all().unwrap_or_else(|refusal| {
-            complain(&refusal.render(false));
-            Exit::Refused
-        });
-        ending.into()
+        campaign::warn_of_array(".shard(\"auto\", ..)");
+        ending(self.all())
+    }
+
+    /// Runs one shard of the hunt and logs its results in a folder, as `lockstorm hunt --shard`
+    /// does: `3/10`, or `auto` or `auto/10` to read it from the environment. It goes on where an
+    /// earlier process stopped. The exit codes are those of the command line.
+    pub fn shard(self, shard: &str, campaign: impl AsRef<Path>) -> ExitCode {
+        ending(self.part(shard, campaign.as_ref()))
+    }
+
+    /// Joins the logs of all shards in a folder, and reports them as [`HuntTest::report`] does. The
+    /// exit codes are those of `lockstorm merge`.
+    pub fn merge(self, campaign: impl AsRef<Path>) -> ExitCode {
+        ending(self.merged(campaign.as_ref()))
     }
 
     fn all(self) -> Result<Exit, Refusal> {
-        let explaining = self.budget.unwrap_or(clock::EXPLAINING);
-        let (hunt, search) = self.hunt()?;
+        let explaining = clock::budget(self.explaining());
+        let search = self.budget.map(clock::silent);
+        let hunt = self.hunt(1)?;
         let progress = progress::hunting(search.is_none().then(|| hunt.plans()));
         let scouted = scout(&hunt, Until::End, search, &progress);
-        let catch = catch(&hunt, Until::End, scouted, clock::budget(explaining), &progress);
+        let catch = catch(&hunt, Until::End, scouted, explaining, &progress);
         progress::clear();
-        let audience = Audience {
-            folder: Path::new(FAILURES),
-            is_whole: true,
-            within: ".within_assumptions()",
-            again: &again,
-            others: "a replay of each plan ends with its story",
-        };
-        hunt_result::show(&catch, &audience)
+        hunt_result::show(&catch, &author())
+    }
+
+    fn part(self, shard: &str, folder: &Path) -> Result<Exit, Refusal> {
+        let shard = campaign::shard(Choice::read(shard)?)?;
+        let part = ShardRun { shard, folder, budget: self.budget, merge: ".merge(..)" };
+        campaign::run(&self.hunt(shard.count)?, &part)
+    }
+
+    fn merged(self, folder: &Path) -> Result<Exit, Refusal> {
+        let explaining = clock::budget(self.explaining());
+        let found = merged::joined(&[folder.to_owned()])?;
+        merged::refuse_other_build(&found.settings)?;
+        // It is merged into the campaign of this hunt, which refuses that of another one.
+        let hunt = self.hunt(u32::MAX)?;
+        let mut campaign = Campaign::new(Settings::of(&hunt, environment::build()));
+        campaign.merge(found)?;
+        merged::report(&campaign, &hunt, explaining, &author())
+    }
+
+    fn explaining(&self) -> Nanos {
+        self.budget.unwrap_or(clock::EXPLAINING)
     }
 
     #[track_caller]
     fn first(self) -> (Lab, HuntReport) {
-        let hunt = self.hunt();
-        let (hunt, search) = hunt.unwrap_or_else(|refusal| panic!("{}", refusal.render(false)));
+        let search = self.budget.map(clock::silent);
+        let hunt = self.hunt(1).unwrap_or_else(|refusal| panic!("{}", refusal.render(false)));
         let report = hunt::hunt(&hunt, search);
         (hunt.lab, report)
     }
 
-    /// The hunt, and the time limit of its search.
-    fn hunt(self) -> Result<(Hunt, Option<Budget>), Refusal> {
+    /// The hunt, which so many processes share.
+    fn hunt(self, shards: u32) -> Result<Hunt, Refusal> {
         let HuntTest { mut quarry, lab, seeds, budget, patience } = self;
-        quarry.seeds = seeds_of(seeds, budget.is_some(), 1, quarry.seeds.clone())?;
-        let lab = watchdog::over(lab, Path::new(FAILURES), patience);
-        Ok((quarry.hunt(lab)?, budget.map(clock::silent)))
+        quarry.seeds = seeds_of(seeds, budget.is_some(), shards, quarry.seeds.clone())?;
+        quarry.hunt(watchdog::over(lab, Path::new(FAILURES), patience))
+    }
+}
+
+fn ending(result: Result<Exit, Refusal>) -> ExitCode {
+    let ending = result.unwrap_or_else(|refusal| {
+        complain(&refusal.render(false));
+        Exit::Refused
+    });
+    ending.into()
+}
+
+/// The author of a lock, who reads the result of a hunt and runs its plans in a test.
+fn author() -> Audience<'static> {
+    Audience {
+        folder: Path::new(FAILURES),
+        is_whole: true,
+        within: ".within_assumptions()",
+        again: &again,
+        others: "a replay of each plan ends with its story",
     }
 }

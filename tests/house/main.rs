@@ -161,7 +161,11 @@ const DOORS: &[(&str, &[&str], &str)] = &[
         &["sim/world/src/engine/live", "src/confirm/processes.rs"],
         "real sockets are the live engine's",
     ),
-    ("std::env", &["src/cli", "src/main.rs"], "only the command line reads the environment"),
+    (
+        "std::env",
+        &["src/cli", "src/edge/environment.rs", "src/main.rs"],
+        "the environment is read by the command line, and where a shard finds its number",
+    ),
     ("println!", &[], "only the edge prints"),
     ("io::stdout", &["src/cli", "src/edge"], "only the edge prints"),
     ("crate::cli::", &["src/cli"], "nothing depends on the command line"),

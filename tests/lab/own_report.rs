@@ -32,15 +32,39 @@ const KEEPS: Algorithm = Algorithm::lease("keeps", |setting| Box::new(TokenLua::
 /// Names the hunt that this test runs in a process of its own.
 const CHILD: &str = "LOCKSTORM_REPORTS";
 
-/// The hunts, and the exit codes that they end with.
-fn hunts() -> [(&'static str, HuntTest, u8); 4] {
-    let hunt = |lock| hunt_own(lock, TopologyKind::Single);
-    [
-        ("all", hunt(FOREIGN).seeds(1..=20), 1),
-        ("budget", hunt(KEEPS).within_assumptions().budget(Duration::ZERO), 0),
-        ("unknown", hunt(KEEPS).within_assumptions().seeds(1..=1), 2),
-        ("refused", hunt(KEEPS).faults(["pausse"]), 3),
-    ]
+/// The name of a hunt, the hunt, and the exit code that it ends with.
+type Row = (&'static str, fn() -> ExitCode, u8);
+
+const HUNTS: [Row; 9] = [
+    ("all", || on_one_node(FOREIGN).seeds(1..=20).report(), 1),
+    ("budget", || calm().budget(Duration::ZERO).report(), 0),
+    ("unknown", || calm().seeds(1..=1).report(), 2),
+    ("refused", || on_one_node(KEEPS).faults(["pausse"]).report(), 3),
+    ("shard 1", || calm().seeds(1..=128).shard("1/2", CAMPAIGN), 0),
+    ("a part", || calm().seeds(1..=128).merge(CAMPAIGN), 2),
+    ("shard 2", || calm().seeds(1..=128).shard("2/2", CAMPAIGN), 0),
+    ("the whole", || calm().seeds(1..=128).merge(CAMPAIGN), 0),
+    ("another", || calm().seeds(1..=129).merge(CAMPAIGN), 3),
+];
+
+/// The folder of the campaign of these hunts.
+const CAMPAIGN: &str = "campaign-of-keeps";
+
+fn on_one_node(lock: Algorithm) -> HuntTest {
+    hunt_own(lock, TopologyKind::Single)
+}
+
+fn calm() -> HuntTest {
+    on_one_node(KEEPS).within_assumptions()
+}
+
+/// Runs a hunt, if this is the process for it.
+#[allow(clippy::disallowed_methods, reason = "which hunt a process runs, not what it does")]
+fn is_child() -> bool {
+    let Ok(name) = std::env::var(CHILD) else { return false };
+    let (_, hunt, code) = HUNTS.into_iter().find(|(known, ..)| *known == name).expect("a hunt");
+    assert_eq!(hunt(), ExitCode::from(code));
+    true
 }
 
 /// What the hunt of this name prints.
@@ -64,12 +88,8 @@ fn caught(lock: Algorithm) -> Catch {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "which hunt a process runs, not what it does")]
 fn a_report_has_all_findings_and_says_how_to_run_them_again() {
-    if let Ok(name) = std::env::var(CHILD) {
-        let mut hunts = hunts().into_iter();
-        let (_, hunt, code) = hunts.find(|(known, ..)| *known == name).expect("a hunt");
-        assert_eq!(hunt.report(), ExitCode::from(code));
+    if is_child() {
         return;
     }
     let all = printed("all");
@@ -111,6 +131,24 @@ fn a_report_has_all_findings_and_says_how_to_run_them_again() {
     let refused = printed("refused");
     assert!(refused.contains("there is no fault 'pausse'"), "{refused}");
     assert!(refused.contains("did you mean 'pause'?"), "{refused}");
+}
+
+#[test]
+fn shards_of_a_lock_of_ones_own_are_one_hunt() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(CAMPAIGN);
+    let _ = std::fs::remove_dir_all(folder);
+    let expected = [
+        ("shard 1", "shard 1/2: complete"),
+        ("a part", "incomplete: 64 seeds of shard 2/2"),
+        ("shard 2", "shard 2/2: complete"),
+        ("the whole", "no violation in 128 plans"),
+        ("another", "the logs are of two campaigns"),
+    ];
+    for (name, text) in expected {
+        let said = printed(name);
+        assert!(said.contains(text), "{name}: no '{text}' in:\n{said}");
+    }
+    assert!(printed("shard 1").contains("goes on after 64 plans"));
 }
 
 #[test]

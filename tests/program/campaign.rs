@@ -164,14 +164,14 @@ fn what_makes_no_campaign_is_refused_with_what_to_write() {
     check(part.env("JOB_COMPLETION_INDEX", "1"), 1, &["shard 2/2: complete"]);
 
     let log = path(&folder, "campaign/shard-00002-of-00002.jsonl");
-    refused(&mut hunt("--shard 2/2 --hold 1s"), &["two campaigns", "another --campaign folder"]);
+    refused(&mut hunt("--shard 2/2 --hold 1s"), &["two campaigns", "another campaign folder"]);
     let other = changed(&log, |settings| settings.version = "9.9.9".to_owned());
     fs::write(path(&folder, "other.jsonl"), other).expect("it fits");
     refused(&mut command(&folder, "merge campaign other.jsonl"), &["versions 0.1.0 and 9.9.9"]);
     refused(&mut command(&folder, "merge other.jsonl"), &["with the program that hunted"]);
     let mine = changed(&log, |settings| settings.base.lock.algorithm = "mine".to_owned());
     fs::write(path(&folder, "mine.jsonl"), mine).expect("it fits");
-    let own = ["'mine' is a lock of your own", "lockstorm::test::replay"];
+    let own = ["'mine' is a lock of your own", ".merge(", "lockstorm::test::replay"];
     refused(&mut command(&folder, "merge mine.jsonl"), &own);
     let plans = fs::read_dir(path(&folder, "campaign/plans")).expect("plans");
     let plan = plans.last().expect("a plan").expect("a file").path();

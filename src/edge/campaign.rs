@@ -1,14 +1,15 @@
-//! `hunt --shard`: runs one part of a campaign, and goes on where an earlier process stopped.
+//! One part of a campaign: it goes on where an earlier process stopped.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::cli::args::HuntArguments;
-use crate::cli::{act, kept};
+use lockstorm_platform::time::Nanos;
+
 use crate::edge::campaign_file::LogFile;
 use crate::edge::ending::Exit;
+use crate::edge::environment::variable;
 use crate::edge::terminal::{complain, say};
-use crate::edge::{clock, output, progress};
+use crate::edge::{clock, environment, output, progress};
 use crate::explore::budget::Spending;
 use crate::explore::campaign::log::{Log, Record};
 use crate::explore::campaign::shard::{Choice, Shard, array_variable, from_environment};
@@ -22,32 +23,37 @@ use crate::report::page::Page;
 /// The folder of plans, below that of the campaign.
 const PLANS: &str = "plans";
 
-/// A variable of the environment that is set.
-#[expect(clippy::disallowed_methods, reason = "which shard runs, not what a plan does")]
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
-/// The shard that was typed. `None` for a whole hunt; a job of an array is told how to take a part:
-/// a hunt must not silently test a fraction of its seeds, or every job test all of them unnoticed.
-pub fn shard(choice: Option<Choice>) -> Result<Option<Shard>, Refusal> {
+/// The shard that was chosen.
+pub fn shard(choice: Choice) -> Result<Shard, Refusal> {
     match choice {
-        Some(Choice::Given(shard)) => Ok(Some(shard)),
-        Some(Choice::Auto(count)) => from_environment(count, &variable).map(Some),
-        None => {
-            if let Some(name) = array_variable(&variable) {
-                complain(&format!(
-                    "{name} is set, but this hunt tries all seeds: --shard auto takes a part\n"
-                ));
-            }
-            Ok(None)
-        }
+        Choice::Given(shard) => Ok(shard),
+        Choice::Auto(count) => from_environment(count, &variable),
     }
 }
 
+/// Says how a job of an array takes a part, if this process is one and hunts as a whole: a hunt
+/// must not silently test a fraction of its seeds, or every job test all of them unnoticed.
+pub fn warn_of_array(how: &str) {
+    if let Some(name) = array_variable(&variable) {
+        complain(&format!("{name} is set, but this hunt tries all seeds: {how} takes a part\n"));
+    }
+}
+
+/// A shard to run.
+pub struct ShardRun<'a> {
+    /// Which one.
+    pub shard: Shard,
+    /// The folder of the campaign.
+    pub folder: &'a Path,
+    /// The time limit of this process, ns.
+    pub budget: Option<Nanos>,
+    /// What joins the logs of all shards.
+    pub merge: &'a str,
+}
+
 /// Runs the shard's segments that no earlier process has finished.
-pub fn run(arguments: &HuntArguments, hunt: &Hunt, shard: Shard) -> Result<Exit, Refusal> {
-    let build = kept::build();
+pub fn run(hunt: &Hunt, part: &ShardRun<'_>) -> Result<Exit, Refusal> {
+    let (build, shard) = (environment::build(), part.shard);
     if build.is_empty() {
         let what = "the program cannot read itself, so nobody could tell which build hunted";
         return Err(Refusal::new(what, "make the program's file readable"));
@@ -59,18 +65,17 @@ pub fn run(arguments: &HuntArguments, hunt: &Hunt, shard: Shard) -> Result<Exit,
         let instead = format!("take at most {segments} shards, or more --seeds");
         return Err(Refusal::new(what, instead));
     }
-    let folder = &arguments.campaign;
-    let path = folder.join(format!("shard-{index:05}-of-{shards:05}.jsonl"));
+    let path = part.folder.join(format!("shard-{index:05}-of-{shards:05}.jsonl"));
     let (mut file, known) = LogFile::open(&path)?;
     let mut campaign = Campaign::new(settings.clone());
     let torn = known.torn;
     if let Log { campaign: Some(known), .. } = known {
         campaign.merge(known).map_err(|refusal| {
             let what = format!("{}: {}", path.display(), refusal.what);
-            Refusal::new(what, "name another --campaign folder for another hunt")
+            Refusal::new(what, "name another campaign folder for another hunt")
         })?;
     }
-    let lock = &arguments.lock;
+    let lock = &hunt.base.lock.algorithm;
     say(&format!("lockstorm {}: shard {shard} of a hunt for {lock}", env!("CARGO_PKG_VERSION")));
     if let Some(why) = canary::dead(&hunt.lab) {
         complain(&format!("the canary failed: {why}. No verdict of this machine is reliable\n"));
@@ -82,21 +87,20 @@ pub fn run(arguments: &HuntArguments, hunt: &Hunt, shard: Shard) -> Result<Exit,
         let lines = count(torn as u64, "torn line");
         say(&format!("goes on after {}; {lines} in its log", count(done, "plan")));
     }
-    act::side_by_side(arguments.jobs, || {
-        go_on(arguments, hunt, shard, (&mut campaign, &mut file))
-    })?;
+    go_on(hunt, part, &mut campaign, &mut file)?;
     progress::clear();
-    Ok(ended(&campaign, shard, &path))
+    Ok(ended(&campaign, part, &path))
 }
 
 /// Runs what is missing, as far as the budget permits.
 fn go_on(
-    arguments: &HuntArguments,
     hunt: &Hunt,
-    shard: Shard,
-    (campaign, file): (&mut Campaign, &mut LogFile),
+    part: &ShardRun<'_>,
+    campaign: &mut Campaign,
+    file: &mut LogFile,
 ) -> Result<(), Refusal> {
-    let spending = Spending::of(arguments.budget.map(clock::silent));
+    let ShardRun { shard, folder, budget, .. } = *part;
+    let spending = Spending::of(budget.map(clock::silent));
     let mut smallest: BTreeMap<GroupKey, Example> = BTreeMap::new();
     for (key, group) in campaign.groups().iter() {
         smallest.extend(group.smallest.first().map(|example| (key.clone(), *example)));
@@ -115,7 +119,7 @@ fn go_on(
         progress::now(&format!("shard {shard}: seeds {first}..{last}"));
         let segment = Segment::run(hunt, seeds);
         // The plans come before the line that counts them: whoever reads the line finds them.
-        keep_plans(&arguments.campaign, hunt, &segment, &mut smallest)?;
+        keep_plans(folder, hunt, &segment, &mut smallest)?;
         file.append(&Record::Segment(segment.clone()))?;
         campaign.add(segment)?;
     }
@@ -143,7 +147,8 @@ fn keep_plans(
 }
 
 /// What the shard has shown. A part shows no more than a whole hunt: see `merge`.
-fn ended(campaign: &Campaign, shard: Shard, path: &Path) -> Exit {
+fn ended(campaign: &Campaign, part: &ShardRun<'_>, path: &Path) -> Exit {
+    let (shard, merge) = (part.shard, part.merge);
     let (tally, groups) = (campaign.tally(), campaign.groups());
     let left = campaign.missing(shard);
     let state = match left {
@@ -156,6 +161,6 @@ fn ended(campaign: &Campaign, shard: Shard, path: &Path) -> Exit {
     say(&format!("shard {shard}: {state}; {plans} in {}", count(groups.len() as u64, "group")));
     say(&format!("tested: {tally}"));
     say(&format!("explored: {}", campaign.states()));
-    say(&format!("log: {}; lockstorm merge joins the logs of all shards", path.display()));
+    say(&format!("log: {}; {merge} joins the logs of all shards", path.display()));
     Exit::of_hunt(violated, left.is_none_or(|left| left == 0), &tally)
 }
