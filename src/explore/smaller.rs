@@ -101,6 +101,11 @@ fn removals(plan: &Plan, struck: &Strikes, variation: &Variation<'_>) -> Vec<Pla
     if topology.min_replicas.is_some() && varies(Parameter::MinReplicas) {
         plans.push(with(plan, |plan| plan.topology.min_replicas = None));
     }
+    // What is left of a clock that a trial has set right.
+    let plain = ClockSetting::default();
+    if plan.clocks.values().any(|clocks| *clocks == plain) {
+        plans.push(with(plan, |plan| plan.clocks.retain(|_, clocks| *clocks != plain)));
+    }
     if plan.links.loss_per_million > 0 {
         plans.push(with(plan, |plan| plan.links.loss_per_million = 0));
     }
