@@ -1,5 +1,5 @@
 //! How soon each strategy of a hunt finds the planted bugs of locks: the same settings for all of
-//! them, and no more plans than [`MOST`].
+//! them, and no more plans than [`MOST`]. A plan counts if the lock without the bug holds in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -30,39 +30,54 @@ const LOCKS: [(&str, &str); 10] = [
     ("redisson.rs", "redisson --topology single"),
 ];
 
-/// Runs the hunts and prints the table. Returns a line for each bug that the portfolio does not
-/// find, unless its entry says why no hunt does.
-pub fn all() -> Vec<String> {
-    let mutants = table::read("locks");
+/// The locks that violate their promise within their assumptions even without a planted bug, and
+/// the scenario that shows how.
+const KNOWN: [(&str, &str); 1] = [("redisson", "scenarios/redisson-late-unlock.toml")];
+
+/// Runs the hunts and prints the table, of all planted bugs of locks or of those with these ids.
+/// Returns a line for each bug that the portfolio does not find, unless its entry says why no hunt
+/// does.
+pub fn all(ids: &str) -> Vec<String> {
+    let is_asked = |mutant: &Mutant| ids.is_empty() || ids.split(',').any(|id| id == mutant.id);
+    let mutants: Vec<Mutant> = table::read("locks").into_iter().filter(is_asked).collect();
     let folder = root().join("target/mutants/tree");
     tree::copy(&folder);
     let programs = tree::build(&folder, &[], tree::FAST);
-    let hunted: Vec<(&Mutant, &str)> =
-        mutants.iter().filter_map(|mutant| Some((mutant, lock(mutant)?))).collect();
-    let locks: BTreeSet<&str> = hunted.iter().map(|(_, lock)| *lock).collect();
+    let locks: BTreeSet<&str> = mutants.iter().filter_map(lock).collect();
     let locks: Vec<&str> = locks.into_iter().collect();
     let sound = locks.par_iter().filter_map(|lock| {
+        if let Some((_, scenario)) = KNOWN.iter().find(|(name, _)| lock.starts_with(name)) {
+            println!("without a mutant: {lock} is violated as {scenario} says");
+            return None;
+        }
         let found = plans((&folder, &programs), lock, STRATEGIES[0], None)?;
         Some(format!("without a mutant: {lock} is violated after {found} plans"))
     });
     let mut wrong: Vec<String> = sound.collect();
-    let rows: Vec<(&Mutant, [Option<u64>; 5])> = hunted
+    let rows: Vec<(&Mutant, [Option<u64>; STRATEGIES.len()])> = mutants
         .par_iter()
-        .map(|(mutant, lock)| {
-            let of = |word| plans((&folder, &programs), lock, word, Some(&mutant.id));
-            let found = STRATEGIES.map(of);
+        .map(|mutant| {
+            let of = |lock, word| plans((&folder, &programs), lock, word, Some(&mutant.id));
+            let found = lock(mutant)
+                .map_or([None; STRATEGIES.len()], |lock| STRATEGIES.map(|word| of(lock, word)));
             println!("{}: {found:?}", mutant.id);
-            (*mutant, found)
+            (mutant, found)
         })
         .collect();
     let heads = STRATEGIES.join(" | ");
-    println!("| mutant | {heads} | why not |\n| --- | --- | --- | --- | --- | --- | --- |");
+    println!("| mutant | {heads} | why not |\n|{}", " --- |".repeat(STRATEGIES.len() + 2));
     for (mutant, found) in &rows {
         let cells = found.map(|plans| plans.map_or("-".to_owned(), |plans| plans.to_string()));
         let why = mutant.no_hunt.as_deref().unwrap_or_default();
         println!("| `{}` | {} | {why} |", mutant.id, cells.join(" | "));
-        if found[0].is_none() && mutant.no_hunt.is_none() {
-            wrong.push(format!("{}: the portfolio does not find it in {MOST} plans", mutant.id));
+        match (found[0], &mutant.no_hunt) {
+            (None, None) => {
+                wrong.push(format!("{}: the portfolio does not find it in {MOST}", mutant.id));
+            }
+            (Some(plans), Some(_)) => {
+                wrong.push(format!("{}: found after {plans} plans: no reason", mutant.id));
+            }
+            _ => {}
         }
     }
     wrong
@@ -79,18 +94,27 @@ fn lock(mutant: &Mutant) -> Option<&str> {
     known.map(|(_, lock)| *lock)
 }
 
-/// The plans until a hunt finds something.
+/// The plans until a hunt finds something that the lock without the bug does not violate. A hunt
+/// that finds something else goes on with the next seed.
 fn plans(
     (folder, programs): (&Path, &BTreeMap<String, PathBuf>),
     lock: &str,
     strategy: &str,
     id: Option<&str>,
 ) -> Option<u64> {
-    let check = Check::Hunt(format!(
-        "--lock {lock} --within-assumptions --strategy {strategy} --seeds 1..{MOST}"
-    ));
-    let Ended { code, said, .. } = run::run(folder, programs, &check, id);
-    let found = run::plans(&said).parse().ok();
-    assert!(code.is_none_or(|code| code <= 2), "{lock} {strategy} {id:?}: {said}");
-    found
+    let mut tried = 0;
+    while tried < MOST {
+        let check = Check::Hunt(format!(
+            "--lock {lock} --within-assumptions --strategy {strategy} --seeds {}..{MOST}",
+            tried + 1
+        ));
+        let Ended { code, said, .. } = run::run(folder, programs, &check, id);
+        assert!(code.is_none_or(|code| code <= 2), "{lock} {strategy} {id:?}: {said}");
+        tried += run::plans(&said).parse::<u64>().ok()?;
+        let plan = run::found(&said).expect("a hunt names its plan");
+        if id.is_none() || run::replay(folder, programs, &plan).code == Some(0) {
+            return Some(tried);
+        }
+    }
+    None
 }

@@ -95,6 +95,11 @@ pub fn plans(said: &str) -> &str {
     found.and_then(|(_, rest)| rest.split_once(" plans")).map_or("", |(plans, _)| plans)
 }
 
+/// The plan that a hunt with that mutant has written.
+pub fn found(said: &str) -> Option<PathBuf> {
+    said.split_whitespace().find(|word| word.ends_with(".plan.json")).map(PathBuf::from)
+}
+
 /// Runs a check with that mutant switched on, or with none.
 pub fn run(
     tree: &Path,
@@ -119,7 +124,19 @@ pub fn run(
         Check::Test(_) => command.args(check.test().map(|(_, name)| name)),
     };
     let log = folder.join(format!("{}.txt", check.words().replace(['/', ' ', ':'], "-")));
-    let out = File::create(&log).expect("what is said can be kept");
+    carry_out(command, tree, &log, id)
+}
+
+/// Replays a plan that a hunt with a mutant found, without one.
+pub fn replay(tree: &Path, programs: &BTreeMap<String, PathBuf>, plan: &Path) -> Ended {
+    let mut command = Command::new(&programs[PROGRAM]);
+    command.arg("replay").arg(plan);
+    carry_out(command, tree, &plan.with_extension("txt"), None)
+}
+
+/// Runs a command in the tree, with that mutant switched on, or with none.
+fn carry_out(mut command: Command, tree: &Path, log: &Path, id: Option<&str>) -> Ended {
+    let out = File::create(log).expect("what is said can be kept");
     command.current_dir(tree).stdin(Stdio::null());
     command.stderr(out.try_clone().expect("a file can be shared")).stdout(out);
     // Whichever part a test tries by default, a planted bug may show in the rest.
