@@ -17,6 +17,9 @@ use crate::refusal::one_of;
 
 /// Time to live of the lock's key: short, so that leases expire often in a short run.
 const TTL: u64 = 3 * SECOND;
+/// The same for a lock that renews its leases, and the work under it: longer, so that it does.
+const RENEWED_TTL: u64 = SECOND;
+const RENEWED_HOLD: u64 = 1_500 * MILLISECOND;
 
 /// Masters of a cluster, each with one replica. They fail over quickly, since a run of a hunt is
 /// short.
@@ -51,7 +54,7 @@ pub fn base_plan(lock: &str, topology: TopologyKind) -> Plan {
 
 /// Like [`base_plan`], for a user's own lock.
 pub fn base_plan_of(lock: &Algorithm, topology: TopologyKind) -> Plan {
-    let ttl = lock.needs_ttl.then_some(TTL);
+    let ttl = lock.needs_ttl.then_some(if lock.renews { RENEWED_TTL } else { TTL });
     let nodes = match topology {
         TopologyKind::Single => 1,
         TopologyKind::Replicated | TopologyKind::Sentinel => 3,
@@ -74,7 +77,7 @@ pub fn base_plan_of(lock: &Algorithm, topology: TopologyKind) -> Plan {
             ttl,
             ..LockConfig::default()
         },
-        workload: workload(),
+        workload: workload(lock.renews),
         links: Links {
             latency: Latency::Uniform { min: MILLISECOND, max: 5 * MILLISECOND },
             named: BTreeMap::new(),
@@ -89,13 +92,13 @@ pub fn base_plan_of(lock: &Algorithm, topology: TopologyKind) -> Plan {
     }
 }
 
-fn workload() -> Workload {
+fn workload(renews: bool) -> Workload {
     Workload {
         kind: WorkloadKind::Counter,
         clients: 3,
         callers: 1,
         rounds: 10,
-        hold: 600 * MILLISECOND,
+        hold: if renews { RENEWED_HOLD } else { 600 * MILLISECOND },
         rest: 300 * MILLISECOND,
         retry: 200 * MILLISECOND,
         fence: FenceMode::None,

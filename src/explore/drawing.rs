@@ -4,13 +4,14 @@
 //! numbers.
 
 pub mod anchor;
+pub mod duration;
 pub mod target;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm_platform::fault::verbs::{ActsOn, Figure, ROWS, Row};
+use lockstorm_platform::fault::verbs::{Figure, ROWS, Row};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::Edge;
 use proptest::bool::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy};
@@ -19,11 +20,13 @@ use proptest::test_runner::TestRunner;
 use proptest::{collection, prop_oneof};
 
 use crate::explore::drawing::anchor::{anchor, chain, waits_for};
+use crate::explore::drawing::duration::{extra, length};
 use crate::explore::drawing::target::{can_strike, present, target};
 use crate::explore::habits::{callers, habits};
 use crate::explore::parameter::Parameter;
 use crate::ledger::overwork::{Overwork, fit, overworked};
 use crate::ledger::planned::{breaks, keep_within};
+use crate::ledger::site::bound_of;
 use crate::length;
 use crate::lock::algorithm::Algorithm;
 use crate::plan::Plan;
@@ -86,6 +89,14 @@ pub fn with_faults(
     faults.prop_map(move |faults| assemble(calm.clone(), faults, &alphabet)).boxed()
 }
 
+/// Plans like `base` with any faults: what the faults strike, and how long they last, follows from
+/// the plan that they strike.
+pub fn struck(base: &Plan, alphabet: &Alphabet, runner: &mut TestRunner) -> BoxedStrategy<Plan> {
+    let calm = calm(base, alphabet, runner);
+    let faults = collection::vec(burst(&calm, alphabet), 0..=alphabet.most_faults);
+    with_faults(calm, faults.boxed(), alphabet)
+}
+
 /// Plans like `base` with other faults, and with the same number of clients or fewer.
 pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
     let (base, alphabet) = (base.clone(), alphabet.clone());
@@ -105,18 +116,35 @@ pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
             habits.apply(&mut plan, &alphabet.lock);
             let clocks = plain.clocks.clone();
             let mut plan = fitting(&plan, &alphabet).unwrap_or(plain);
-            let broken = || breaks(&plan, &promise(&plan, &alphabet.lock));
-            let of_clocks = |what: &Bounded| matches!(what, Bounded::Drift | Bounded::Skew);
-            if alphabet.within && broken().iter().any(of_clocks) {
-                plan.clocks = clocks;
+            if alphabet.within {
+                let promise = promise(&plan, &alphabet.lock);
+                keep_clocks_within(&mut plan, &promise, clocks);
             }
             assemble(plan, faults, &alphabet)
         })
         .boxed()
 }
 
+/// Keeps the rates of clocks within the drift that a lock withstands, and all else as it is; or
+/// takes these clocks.
+fn keep_clocks_within(plan: &mut Plan, promise: &Promise, other: BTreeMap<String, ClockSetting>) {
+    if let Some(most) = bound_of(&promise.assumes, Bounded::Drift) {
+        let most = i32::try_from(most).unwrap_or(i32::MAX);
+        for (host, clock) in &mut plan.clocks {
+            let given = other.get(host).map_or(0, |clock| clock.rate_ppm);
+            if clock.rate_ppm != given {
+                clock.rate_ppm = clock.rate_ppm.clamp(-most, most);
+            }
+        }
+    }
+    let of_clocks = |what: &Bounded| matches!(what, Bounded::Drift | Bounded::Skew);
+    if breaks(plan, promise).iter().any(of_clocks) {
+        plan.clocks = other;
+    }
+}
+
 /// The promise of a lock for a plan's own figures.
-fn promise(plan: &Plan, lock: &Algorithm) -> Promise {
+pub fn promise(plan: &Plan, lock: &Algorithm) -> Promise {
     lock.promises(&plan.lock, work(plan))
 }
 
@@ -228,8 +256,14 @@ impl Burst {
 pub fn burst(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Burst> {
     let gap = (1..=1_500_u64).prop_map(|ms| ms * MILLISECOND);
     let more = prop_oneof![9 => Just(0), 1 => 1..=2_usize];
-    (fault(plan, alphabet), more, gap, weighted(0.4))
-        .prop_map(|(fault, more, gap, follows)| Burst { fault, more, gap, follows })
+    let last = plan.heal_at - 1;
+    (fault(plan, alphabet), more, gap, weighted(0.5), weighted(0.4))
+        .prop_map(move |(fault, more, gap, at_once, follows)| {
+            // As soon as it has ended, or a while after its begin.
+            let length = fault.length.filter(|_| at_once);
+            let gap = length.map_or(gap, |length| (length + gap / 32).min(last));
+            Burst { fault, more, gap, follows }
+        })
         .boxed()
 }
 
@@ -237,7 +271,7 @@ pub fn burst(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Burst> {
 fn fault(plan: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Fault> {
     let rows = rows(plan, alphabet);
     assert!(!rows.is_empty(), "no verb of the alphabet fits this topology");
-    Union::new(rows.into_iter().map(|row| fault_of(row, plan))).boxed()
+    Union::new(rows.into_iter().map(|row| fault_of(row, plan, &alphabet.lock))).boxed()
 }
 
 /// The verbs of the alphabet that plans like this can have. A disk may be drawn as well.
@@ -250,11 +284,11 @@ pub fn rows(plan: &Plan, alphabet: &Alphabet) -> Vec<&'static Row> {
 }
 
 /// A fault with this verb. There is one draw, since a dependent second draw does not shrink.
-fn fault_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Fault> {
-    let when = (length(plan), anchor(plan)).boxed();
+fn fault_of(row: &'static Row, plan: &Plan, lock: &Algorithm) -> BoxedStrategy<Fault> {
+    let when = (length(plan, lock), anchor(plan)).boxed();
     let whole = Just((plan.heal_at, Anchor::At(0)));
     let when = if is_condition(row) { prop_oneof![2 => when, 1 => whole].boxed() } else { when };
-    let parts = (verb_of(row, plan), target(row, plan), when);
+    let parts = (verb_of(row, plan, lock), target(row, plan), when);
     parts
         .prop_map(|(verb, target, (length, anchor))| {
             let length = (!verb.is_momentary()).then_some(length);
@@ -265,7 +299,7 @@ fn fault_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Fault> {
 
 /// Whether clients can work under a fault for a whole run. It often shows nothing until another
 /// fault strikes.
-fn is_condition(row: &Row) -> bool {
+pub fn is_condition(row: &Row) -> bool {
     matches!(
         (row.plain)(),
         Verb::Delay { .. }
@@ -281,12 +315,12 @@ fn is_condition(row: &Row) -> bool {
 }
 
 /// A verb with its figure.
-pub fn verb_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Verb> {
+pub fn verb_of(row: &'static Row, plan: &Plan, lock: &Algorithm) -> BoxedStrategy<Verb> {
     let key = plan.lock.key.clone();
     let ttl_ms = i64::try_from(plan.longest_ttl().max(SECOND) / MILLISECOND).unwrap_or(i64::MAX);
     let figure = match (row.plain)().figure() {
         Figure::None => Just(Figure::None).boxed(),
-        Figure::Length(_) => extra(plan, row).prop_map(Figure::Length).boxed(),
+        Figure::Length(_) => extra(row, plan, lock).prop_map(Figure::Length).boxed(),
         Figure::Share(_) => {
             (1..=50_u32).prop_map(|percent| Figure::Share(percent * 10_000)).boxed()
         }
@@ -297,27 +331,4 @@ pub fn verb_of(row: &'static Row, plan: &Plan) -> BoxedStrategy<Verb> {
         Figure::Key(_) => Just(Figure::Key(key)).boxed(),
     };
     figure.prop_map(|figure| row.verb(figure).expect("a figure of the verb's own kind")).boxed()
-}
-
-/// By how much messages or commands are late. Messages may outlast a lease, commands may not: they
-/// would stop a node.
-fn extra(plan: &Plan, row: &Row) -> BoxedStrategy<Nanos> {
-    let short = (1..=500_u64).prop_map(|ms| ms * MILLISECOND);
-    let lease_ms = lease_ms(plan);
-    let long = (1..=lease_ms * 3 / 2).prop_map(|ms| ms * MILLISECOND);
-    match row.acts_on {
-        ActsOn::Links | ActsOn::Replica => prop_oneof![2 => short, 1 => long].boxed(),
-        ActsOn::Node | ActsOn::Host => short.boxed(),
-    }
-}
-
-fn lease_ms(plan: &Plan) -> u64 {
-    (plan.longest_ttl() / MILLISECOND).clamp(1_000, 30_000)
-}
-
-/// The length of a fault: short, about as long as a lease, or longer than one.
-pub fn length(plan: &Plan) -> BoxedStrategy<Nanos> {
-    let lease_ms = lease_ms(plan);
-    let ms = |range: std::ops::RangeInclusive<u64>| range.prop_map(|ms| ms * MILLISECOND);
-    prop_oneof![ms(1..=500), ms(1..=lease_ms), ms(lease_ms..=lease_ms * 3)].boxed()
 }

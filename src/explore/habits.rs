@@ -29,6 +29,8 @@ pub struct Habits {
     clients: Option<u32>,
     /// In thousandths of the lease.
     timeout: Option<u64>,
+    /// In thousandths of the lease.
+    needs: Option<u64>,
     extend: Option<Extend>,
     reenter: bool,
     check_validity: bool,
@@ -53,6 +55,7 @@ pub fn habits(
     let is_exclusive = lock.promises(&base.lock, work(base)).holders == 1;
     let ttl = free(Parameter::Ttl) && lends(base, lock);
     let nodes = nodes(base, lock).filter(|_| free(Parameter::Nodes));
+    let needs = free(Parameter::Needs) && may_need(base, lock);
     let rhythms = ["1/3", "1/2", "2/3", "until-lost"].map(|text| text.parse().unwrap_or_default());
     let drawn = (
         maybe(free(Parameter::Hold), 0..=2_500_u64),
@@ -60,6 +63,7 @@ pub fn habits(
         maybe(nodes.is_some(), nodes.unwrap_or(1..=1)),
         maybe(free(Parameter::Clients), 4..=MOST_CLIENTS),
         maybe(free(Parameter::Timeout), 10..=2_000_u64),
+        maybe(needs, 100..=900_u64),
         maybe(free(Parameter::Extend), proptest::sample::select(rhythms.to_vec())),
         // If several callers may hold the lock, a second acquire takes another permit.
         maybe(free(Parameter::Reenter) && is_exclusive, Just(())),
@@ -67,13 +71,25 @@ pub fn habits(
         deployments(base, varies),
     );
     let habits = drawn.prop_map(
-        |(hold, ttl, nodes, clients, timeout, extend, reenter, check_validity, deployment)| {
+        |(
+            hold,
+            ttl,
+            nodes,
+            clients,
+            timeout,
+            needs,
+            extend,
+            reenter,
+            check_validity,
+            deployment,
+        )| {
             Habits {
                 hold,
                 ttl,
                 nodes,
                 clients,
                 timeout,
+                needs,
                 extend,
                 reenter: reenter.is_some(),
                 check_validity: check_validity.is_some(),
@@ -100,6 +116,11 @@ pub fn callers(base: &Plan, varies: &BTreeSet<Parameter>) -> BoxedStrategy<u32> 
         return Just(callers).boxed();
     }
     prop_oneof![7 => Just(1), 1 => 2..=MOST_CALLERS].boxed()
+}
+
+/// Whether a lock that compares what is left of a lease with what the work needs may do so.
+pub fn may_need(base: &Plan, lock: &Algorithm) -> bool {
+    lock.nodes == Nodes::Quorum && lock.needs_ttl && base.lock.needs.is_none()
 }
 
 /// Whether another lease makes sense: no other setting may depend on its length.
@@ -146,10 +167,13 @@ impl Habits {
         if let Some(hold) = self.hold {
             plan.workload.hold = share(hold);
         }
+        plan.lock.needs = self.needs.map(share).or(plan.lock.needs);
         let least = least_timeout(plan);
         let settled = || lock.defaults.settle(&plan.lock).timeout;
         match self.timeout {
             Some(timeout) => plan.lock.timeout = Some(share(timeout).max(least)),
+            // Only a reply that may take as long makes a difference.
+            None if self.needs.is_some() => plan.lock.timeout = Some(lease.max(least)),
             None if self.ttl.is_some() && settled() < least => plan.lock.timeout = Some(least),
             None => {}
         }

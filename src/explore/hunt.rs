@@ -16,7 +16,7 @@ use crate::check::verdict::Verdict;
 use crate::explain::finding::{Class, Finding};
 use crate::explore::budget::{Budget, Spending};
 use crate::explore::class::classify;
-use crate::explore::drawing::{Alphabet, fitting, plans, sampled};
+use crate::explore::drawing::{Alphabet, fitting, sampled, struck};
 use crate::explore::examine;
 use crate::explore::group::{Example, GroupKey, Groups, leading};
 use crate::explore::habits::callers;
@@ -26,7 +26,7 @@ use crate::explore::shrink::shrink;
 use crate::explore::smaller::Variation;
 use crate::explore::strategy::lineage::Lineages;
 use crate::explore::strategy::portfolio::{GROUP, Portfolio};
-use crate::explore::strategy::{Strategies, Strategy, lineage, priorities, swarm};
+use crate::explore::strategy::{Strategies, Strategy, bounds, lineage, priorities, swarm};
 use crate::explore::trial::{Trial, attempt, repeated};
 use crate::ledger::part::{strikes, without};
 use crate::plan::Plan;
@@ -342,21 +342,19 @@ impl Tally {
 pub fn draw(hunt: &Hunt, seed: u64, strategy: Strategy) -> Box<dyn ValueTree<Value = Plan>> {
     let mut runner = runner(seed, 0);
     let base = Plan { seed, ..hunt.base.clone() };
-    let alphabet = &hunt.alphabet;
+    let (base, alphabet) = &with_callers(base, &hunt.alphabet);
     let plans = match strategy {
-        Strategy::Random => plans(&base, alphabet),
+        Strategy::Random => struck(base, alphabet, &mut runner),
         Strategy::Swarm => {
             // What is left out is not given: it may be changed to fit the assumptions.
-            let base = fitting(&base, alphabet).unwrap_or(base);
-            plans(&base, &swarm::half(&base, alphabet, &mut runner))
+            let base = fitting(base, alphabet).unwrap_or_else(|| base.clone());
+            let half = swarm::half(&base, alphabet, &mut runner);
+            struck(&base, &half, &mut runner)
         }
-        Strategy::Priorities => {
-            let (base, alphabet) = with_callers(base, alphabet);
-            priorities::plans(&base, &alphabet, &mut runner)
-        }
+        Strategy::Priorities => priorities::plans(base, alphabet, &mut runner),
+        Strategy::Bounds => bounds::plans(base, alphabet, &mut runner),
         Strategy::Lineage => {
-            let (base, alphabet) = with_callers(base, alphabet);
-            lineage::plans(&base, &alphabet, (&hunt.lab, &hunt.lineages), &mut runner)
+            lineage::plans(base, alphabet, (&hunt.lab, &hunt.lineages), &mut runner)
         }
     };
     let tree = plans.new_tree(&mut runner);
@@ -372,9 +370,8 @@ fn runner(seed: u64, stream: u8) -> TestRunner {
     TestRunner::new_with_rng(Config::default(), rng)
 }
 
-/// The base plan with the number of callers that its seed draws, and the alphabet without it. The
-/// strategies that draw a plan without faults first need it before that: from another stream, so
-/// that no other draw depends on it.
+/// The base plan with the number of callers that its seed draws, and the alphabet without it. It is
+/// drawn before all else, from another stream, so that no other draw depends on it.
 fn with_callers(mut base: Plan, alphabet: &Alphabet) -> (Plan, Alphabet) {
     let drawn = callers(&base, &alphabet.varies);
     base.workload.callers = sampled(&drawn, &mut runner(base.seed, 1));

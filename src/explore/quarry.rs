@@ -70,6 +70,12 @@ impl Quarry {
         self.varies.remove(&Parameter::Timeout);
     }
 
+    /// Sets how much of its lease a grant needs to be of use, ns.
+    pub fn needs(&mut self, length: Nanos) {
+        self.base.lock.needs = Some(length);
+        self.varies.remove(&Parameter::Needs);
+    }
+
     /// Sets the number of nodes, including replicas.
     pub fn nodes(&mut self, count: u32) {
         self.base.topology.nodes = count;

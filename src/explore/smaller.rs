@@ -289,6 +289,9 @@ fn lengths(plan: &Plan, variation: &Variation<'_>) -> Vec<Plan> {
     if let Some(ttl) = plan.lock.ttl.filter(|_| varies(Parameter::Ttl)) {
         plans.extend(rounder(ttl).map(|length| with(plan, |plan| plan.lock.ttl = Some(length))));
     }
+    if plan.lock.needs.is_some() && varies(Parameter::Needs) {
+        plans.push(with(plan, |plan| plan.lock.needs = None));
+    }
     if let Some(timeout) = plan.lock.timeout.filter(|_| varies(Parameter::Timeout)) {
         plans.push(with(plan, |plan| plan.lock.timeout = None));
         plans.extend(

@@ -3,6 +3,7 @@
 //! A plan follows from a seed and one strategy. The portfolio decides which strategy draws which
 //! seed: see [`portfolio`].
 
+pub mod bounds;
 pub mod lineage;
 pub mod portfolio;
 pub mod priorities;
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::refusal::{Refusal, one_of};
 
 /// The names on the command line.
-pub const WORDS: [&str; 5] = ["portfolio", "random", "swarm", "priorities", "lineage"];
+pub const WORDS: [&str; 6] = ["portfolio", "random", "swarm", "priorities", "lineage", "bounds"];
 
 /// How one plan is drawn from a seed.
 #[derive(
@@ -36,6 +37,9 @@ pub enum Strategy {
     /// Faults that strike what the exclusivity of a run without faults rested on (lineage-driven
     /// fault injection).
     Lineage,
+    /// Work, clocks and faults at the bounds of what the lock promises to withstand (boundary
+    /// values).
+    Bounds,
 }
 
 /// The strategies of a hunt.
@@ -51,8 +55,13 @@ pub enum Strategies {
 
 impl Strategy {
     /// Every strategy, in the order in which a hunt first tries them.
-    pub const ALL: [Strategy; 4] =
-        [Strategy::Random, Strategy::Swarm, Strategy::Priorities, Strategy::Lineage];
+    pub const ALL: [Strategy; 5] = [
+        Strategy::Random,
+        Strategy::Swarm,
+        Strategy::Priorities,
+        Strategy::Lineage,
+        Strategy::Bounds,
+    ];
 
     /// Its name on the command line.
     pub fn word(self) -> &'static str {
@@ -61,6 +70,7 @@ impl Strategy {
             Strategy::Swarm => "swarm",
             Strategy::Priorities => "priorities",
             Strategy::Lineage => "lineage",
+            Strategy::Bounds => "bounds",
         }
     }
 }
@@ -127,7 +137,7 @@ mod tests {
         let refused = |text: &str| text.parse::<Strategies>().expect_err("none").to_string();
         assert_eq!(refused("swam"), "there is no strategy 'swam' (did you mean 'swarm'?)");
         let all = "there is no strategy 'genetic' (one of: portfolio, random, swarm, priorities, \
-                   lineage)";
+                   lineage, bounds)";
         assert_eq!(refused("genetic"), all);
     }
 }

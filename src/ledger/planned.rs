@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::network::{MAX_LOSS_DELAY, max_outage_delay};
-use lockstorm_platform::time::Nanos;
+use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::history::RESOURCE;
 use crate::ledger::site::bound_of;
@@ -233,7 +233,8 @@ fn relative_drift(plan: &Plan) -> u64 {
 }
 
 /// Keeps as many of the plan's faults, from the first on, as are likely to breach nothing together.
-/// A fault that waits for one that is not kept is not kept either.
+/// A fault that lasts too long becomes as long as the assumptions allow. A fault that waits for one
+/// that is not kept is not kept either.
 pub fn keep_within(plan: &mut Plan, promise: &Promise) {
     let all = std::mem::take(&mut plan.faults);
     for fault in all {
@@ -242,10 +243,28 @@ pub fn keep_within(plan: &mut Plan, promise: &Promise) {
         if waits_for.is_some_and(|id| !is_kept(id)) {
             continue;
         }
+        let length = fault.length.map_or(0, |length| length / MILLISECOND);
         plan.faults.push(fault);
-        if !breaks(plan, promise).is_empty() {
-            plan.faults.pop();
+        if breaks(plan, promise).is_empty() {
+            continue;
         }
+        // The longest length, in ms, that breaches nothing.
+        let (mut fits, mut breaches) = (0, length);
+        while breaches > fits + 1 {
+            let middle = u64::midpoint(fits, breaches);
+            set_length(plan, middle * MILLISECOND);
+            *(if breaks(plan, promise).is_empty() { &mut fits } else { &mut breaches }) = middle;
+        }
+        match fits {
+            0 => drop(plan.faults.pop()),
+            _ => set_length(plan, fits * MILLISECOND),
+        }
+    }
+}
+
+fn set_length(plan: &mut Plan, length: Nanos) {
+    if let Some(last) = plan.faults.last_mut() {
+        last.length = Some(length);
     }
 }
 
@@ -254,7 +273,7 @@ mod tests {
     use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
     use lockstorm_platform::time::{MILLISECOND, SECOND};
 
-    use super::{Load, load};
+    use super::{Load, keep_within, load};
     use crate::explore::base_plan::base_plan;
     use crate::plan::{Persistence, TopologyKind};
     use crate::promise::Bounded;
@@ -278,6 +297,22 @@ mod tests {
         assert!(!lets(Verb::Pause, "c1", long));
         assert!(!lets(Verb::Partition, "c1 <-> n2", long), "the nodes see each other");
     }
+
+    #[test]
+    fn what_lasts_too_long_is_shortened_and_what_breaches_at_any_length_is_left_out() {
+        let mut plan = base_plan("token-lua", TopologyKind::Single);
+        let promise = crate::run::Lab::default().promise(&plan);
+        let fault = |id, verb, target: &str| {
+            let target = Target::Host(target.to_owned());
+            Fault { id, verb, target, anchor: Anchor::At(0), length: Some(9 * SECOND) }
+        };
+        plan.faults = vec![fault(1, Verb::ClockFreeze, "n1"), fault(2, Verb::Pause, "c1")];
+        keep_within(&mut plan, &promise);
+        // 3 s, less a timeout of 300 ms, 600 ms of work and six messages of 5 ms.
+        let kept: Vec<_> = plan.faults.iter().map(|fault| (fault.id, fault.length)).collect();
+        assert_eq!(kept, [(2, Some(2_070 * MILLISECOND))]);
+    }
+
     #[test]
     fn a_crash_on_a_full_disk_forgets_unless_each_reply_waits_for_the_disk() {
         let forgets = |persistence, verb| {

@@ -11,7 +11,7 @@ use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::{Class, Finding};
 use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::class::classify;
-use lockstorm::explore::drawing::Alphabet;
+use lockstorm::explore::drawing::{Alphabet, plans};
 use lockstorm::explore::examine;
 use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::parameter::Parameter;
@@ -31,7 +31,8 @@ use lockstorm::test::{hunt_from, hunt_own};
 use lockstorm_platform::fault::verbs;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{MILLISECOND, SECOND};
-use proptest::strategy::ValueTree;
+use proptest::strategy::{Strategy as _, ValueTree};
+use proptest::test_runner::TestRunner;
 use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 
 use crate::amount::{sample, share};
@@ -325,17 +326,18 @@ fn what_is_drawn_beside_faults_leaves_half_of_the_plans_alone_and_shrinks_away()
         plan.is_drawn = true;
         plan
     };
-    let hunt = Hunt::new(Lab::default(), base, alphabet("redlock"), 1..=1);
-    let mut plain = 0;
+    let (mut plain, mut runner) = (0, TestRunner::deterministic());
     for seed in 1..=300 {
-        let mut tree = draw(&hunt, seed, Strategy::Random);
+        let base = Plan { seed, ..base.clone() };
+        let drawn = plans(&base, &alphabet("redlock")).new_tree(&mut runner);
+        let mut tree = drawn.expect("the strategies reject nothing");
         let mut drawn = tree.current();
         (drawn.faults, drawn.workload.clients) = (Vec::new(), drawn.workload.clients.clamp(0, 2));
         plain += u32::from(drawn == smallest(seed));
         while tree.simplify() {}
         assert_eq!(tree.current(), smallest(seed));
     }
-    assert!((130..=200).contains(&plain), "{plain} of 300");
+    assert!((100..=170).contains(&plain), "{plain} of 300");
 }
 
 #[test]

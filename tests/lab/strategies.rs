@@ -7,10 +7,14 @@ use lockstorm::explore::drawing::Alphabet;
 use lockstorm::explore::hunt::{Hunt, Until, draw, scout};
 use lockstorm::explore::strategy::Strategy;
 use lockstorm::explore::trial::attempt;
+use lockstorm::ledger::planned::breaks;
+use lockstorm::ledger::site::bound_of;
 use lockstorm::lock::catalogue::find;
 use lockstorm::plan::{Plan, TopologyKind};
+use lockstorm::promise::Bounded;
 use lockstorm::run::Lab;
 use lockstorm_platform::fault::{Anchor, Pattern, Verb};
+use lockstorm_platform::time::MILLISECOND;
 
 fn hunt(lock: &str, kind: TopologyKind) -> Hunt {
     let alphabet = Alphabet::of(*find(lock).expect("a lock of the catalogue"));
@@ -75,6 +79,40 @@ fn lineage_strikes_what_a_run_without_faults_does() {
     assert!(aimed.len() >= 25, "{} plans with faults", aimed.len());
     let struck = aimed.iter().filter(|plan| strikes(plan)).count();
     assert!(struck * 10 >= aimed.len() * 8, "{struck} of {}", aimed.len());
+}
+
+#[test]
+fn bounds_go_to_the_edge_of_the_promise_and_strike_one_client() {
+    let hunt = hunt("redlock", TopologyKind::Independent);
+    let drawn = plans(&hunt, Strategy::Bounds, 200);
+    let most_work = |plan: &Plan| bound_of(&hunt.lab.promise(plan).assumes, Bounded::Work);
+    let many = |is: &dyn Fn(&Plan) -> bool| drawn.iter().filter(|plan| is(plan)).count() >= 40;
+    assert!(many(&|plan| most_work(plan) == Some(plan.workload.hold)));
+    let rate = |plan: &Plan, most| plan.clocks.values().any(|clock| clock.rate_ppm == most);
+    assert!(many(&|plan| rate(plan, 10_000)) && many(&|plan| rate(plan, -10_000)));
+    let lasts = |plan: &Plan, length: u64| {
+        let cut = plan.faults.iter().filter(|fault| fault.verb == Verb::Partition);
+        cut.filter_map(|fault| fault.length).any(|own| own.abs_diff(length) <= 50 * MILLISECOND)
+    };
+    assert!(drawn.iter().any(|plan| plan.lock.needs.is_some()));
+    assert!(drawn.iter().filter(|plan| lasts(plan, plan.longest_ttl())).count() >= 5);
+    for plan in drawn {
+        assert_eq!(breaks(&plan, &hunt.lab.promise(&plan)), BTreeSet::new());
+        let hosts = plan.faults.iter().flat_map(|fault| fault.target.hosts());
+        let struck: BTreeSet<&str> = hosts.filter(|host| host.starts_with('c')).collect();
+        assert!(struck.len() <= 1, "{struck:?}");
+    }
+}
+
+#[test]
+fn drawn_clocks_drift_as_far_as_the_lock_allows_and_no_farther() {
+    let mut hunt = hunt("redlock", TopologyKind::Independent);
+    hunt.alphabet.within = true;
+    let drawn = plans(&hunt, Strategy::Random, 200);
+    let clocks = drawn.iter().flat_map(|plan| plan.clocks.values());
+    let rates: Vec<u32> = clocks.map(|clock| clock.rate_ppm.unsigned_abs()).collect();
+    assert!(rates.iter().all(|rate| *rate <= 10_000));
+    assert!(rates.iter().filter(|rate| **rate == 10_000).count() >= 5);
 }
 
 #[test]

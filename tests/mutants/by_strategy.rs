@@ -15,7 +15,7 @@ use crate::tree;
 /// The plans within which the portfolio finds each bug that a hunt can show.
 const MOST: u64 = 2_000;
 /// The strategies, the default one first.
-const STRATEGIES: [&str; 5] = ["portfolio", "random", "swarm", "priorities", "lineage"];
+const STRATEGIES: [&str; 6] = ["portfolio", "random", "swarm", "priorities", "lineage", "bounds"];
 /// The lock that runs the code of a file, for bugs that a test notices.
 const LOCKS: [(&str, &str); 10] = [
     ("owned_key.rs", "token-lua-renewed --topology single"),

@@ -16,8 +16,9 @@ use proptest::strategy::Union;
 use proptest::test_runner::TestRunner;
 use proptest::{arbitrary::any, prop_oneof};
 
+use crate::explore::drawing::duration::length;
 use crate::explore::drawing::target::replicas;
-use crate::explore::drawing::{Alphabet, Burst, burst, calm, length, rows, verb_of, with_faults};
+use crate::explore::drawing::{Alphabet, Burst, burst, calm, rows, verb_of, with_faults};
 use crate::history::{History, Op, OpId, RESOURCE, Request};
 use crate::plan::Plan;
 use crate::run::Lab;
@@ -116,9 +117,10 @@ fn aimed(plan: &Plan, supports: &Arc<Vec<Support>>, alphabet: &Alphabet) -> Boxe
         let hold_ms = (plan.workload.hold / MILLISECOND).max(1);
         prop_oneof![3 => Just(0), 1 => (1..=hold_ms).prop_map(|ms| ms * MILLISECOND)]
     };
+    let lock = &alphabet.lock;
     let of = |row: &'static Row| {
         let (plan, supports) = (shared.clone(), supports.clone());
-        let drawn = (verb_of(row, &plan), length(&plan), 0..60_usize, later());
+        let drawn = (verb_of(row, &plan, lock), length(&plan, lock), 0..60_usize, later());
         drawn.prop_map(move |(verb, length, side, later)| {
             let length = (!verb.is_momentary()).then_some(length);
             let (target, anchor) = (Target::Host(String::new()), Anchor::At(0));

@@ -17,9 +17,9 @@ use proptest::strategy::Union;
 use proptest::test_runner::TestRunner;
 
 use crate::explore::drawing::anchor::queried_nodes;
-use crate::explore::drawing::{
-    Alphabet, Burst, burst, calm, length, rows, sampled, verb_of, with_faults,
-};
+use crate::explore::drawing::duration::length;
+use crate::explore::drawing::{Alphabet, Burst, burst, calm, rows, sampled, verb_of, with_faults};
+use crate::lock::algorithm::Algorithm;
 use crate::plan::Plan;
 
 /// The verbs that slow a client down.
@@ -49,8 +49,9 @@ pub fn plans(base: &Plan, alphabet: &Alphabet, runner: &mut TestRunner) -> Boxed
     // One client in two is slow, at most: if all were, none would be.
     let slow = sampled(&subsequence(clients.clone(), 0..=clients.len() / 2), runner);
     let points = points(&calm);
-    let speeds: Vec<_> = slow.into_iter().map(|who| speed(&calm, who, &slowing)).collect();
-    let change = change(&calm, points, &slowing);
+    let speeds: Vec<_> =
+        slow.into_iter().map(|who| speed((&calm, &alphabet.lock), who, &slowing)).collect();
+    let change = change((&calm, &alphabet.lock), points, &slowing);
     let other = vec(burst(&calm, alphabet), 0..=1);
     let faults = (speeds, vec(change, 1..=CHANGES), other).prop_map(|(speeds, changes, other)| {
         let own = changes.into_iter().chain(speeds).map(Burst::once);
@@ -60,28 +61,32 @@ pub fn plans(base: &Plan, alphabet: &Alphabet, runner: &mut TestRunner) -> Boxed
 }
 
 /// A client that is slow from the start: each of its messages is, or it begins late.
-fn speed(plan: &Plan, who: String, slowing: &[&'static Row]) -> BoxedStrategy<Fault> {
+fn speed(
+    (plan, lock): (&Plan, &Algorithm),
+    who: String,
+    slowing: &[&'static Row],
+) -> BoxedStrategy<Fault> {
     let delay = slowing.iter().find(|row| matches!((row.plain)(), Verb::Delay { .. }));
     let heal = plan.heal_at;
     let (row, length) = match delay {
         Some(row) => (*row, Just(heal).boxed()),
-        None => (slowing[0], length(plan)),
+        None => (slowing[0], length(plan, lock)),
     };
     let nodes = plan.nodes();
-    (verb_of(row, plan), length)
+    (verb_of(row, plan, lock), length)
         .prop_map(move |(verb, length)| slowed(verb, (&who, &nodes), Anchor::At(0), length))
         .boxed()
 }
 
 /// A client that slows down at a change point.
 fn change(
-    plan: &Plan,
+    (plan, lock): (&Plan, &Algorithm),
     points: Vec<(String, Pattern, u32)>,
     slowing: &[&'static Row],
 ) -> BoxedStrategy<Fault> {
-    let verb = Union::new(slowing.iter().map(|row| verb_of(row, plan)));
+    let verb = Union::new(slowing.iter().map(|row| verb_of(row, plan, lock)));
     let nodes = plan.nodes();
-    (verb, select(points), length(plan))
+    (verb, select(points), length(plan, lock))
         .prop_map(move |(verb, (who, event, nth), length)| {
             slowed(verb, (&who, &nodes), Anchor::After { event, nth, plus: 0 }, length)
         })
