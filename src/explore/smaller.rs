@@ -134,6 +134,7 @@ fn is_smaller(parameter: Parameter, base: &Plan, plan: &Plan) -> bool {
         Parameter::Hold => cost(Some(other.hold)) < cost(Some(own.hold)),
         Parameter::Ttl => cost(base.lock.ttl) < cost(plan.lock.ttl),
         Parameter::Timeout => cost(base.lock.timeout) < cost(plan.lock.timeout),
+        Parameter::Needs => cost(base.lock.needs) < cost(plan.lock.needs),
         Parameter::Nodes => base.topology.nodes < plan.topology.nodes,
         Parameter::Clients => other.clients < own.clients,
         Parameter::Callers => other.callers < own.callers,
@@ -289,8 +290,9 @@ fn lengths(plan: &Plan, variation: &Variation<'_>) -> Vec<Plan> {
     if let Some(ttl) = plan.lock.ttl.filter(|_| varies(Parameter::Ttl)) {
         plans.extend(rounder(ttl).map(|length| with(plan, |plan| plan.lock.ttl = Some(length))));
     }
-    if plan.lock.needs.is_some() && varies(Parameter::Needs) {
-        plans.push(with(plan, |plan| plan.lock.needs = None));
+    if let Some(needs) = plan.lock.needs.filter(|_| varies(Parameter::Needs)) {
+        let rounder = rounder(needs).filter(|length| *length > 0);
+        plans.extend(rounder.map(|length| with(plan, |plan| plan.lock.needs = Some(length))));
     }
     if let Some(timeout) = plan.lock.timeout.filter(|_| varies(Parameter::Timeout)) {
         plans.push(with(plan, |plan| plan.lock.timeout = None));

@@ -25,7 +25,7 @@ use lockstorm::report::page;
 use lockstorm::run::Lab;
 use lockstorm::test::hunt;
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
-use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
+use lockstorm_platform::time::{Nanos, SECOND};
 
 /// One client with three callers, whose host the fault strikes after 4 s for 6 s.
 fn plan(verb: Option<Verb>) -> Plan {
