@@ -356,3 +356,39 @@ fn roles(history: &History) -> BTreeMap<&str, Vec<(Instant, bool)>> {
     debug_assert!(roles.values().all(|roles| roles.is_sorted()), "sightings are in order");
     roles
 }
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_platform::fault::{Target, Verb};
+    use lockstorm_platform::time::Instant;
+
+    use super::{Halt, standing};
+    use crate::history::FaultInterval;
+    use crate::reading::moment::Moment;
+
+    #[test]
+    fn a_halt_counts_within_the_stretch_and_overlaps_count_once() {
+        let at = |at| Instant { seq: at, at };
+        let interval = FaultInterval {
+            fault: 1,
+            verb: Verb::Pause,
+            target: Target::Host("c1".to_owned()),
+            from: at(0),
+            to: None,
+            met: None,
+            done: Vec::new(),
+        };
+        let sum = |halts: &[(u64, u64)]| {
+            let halt = |(from, to): &(u64, u64)| {
+                let (from, to) = (at(*from).into(), at(*to).into());
+                Halt { interval: &interval, from, to }
+            };
+            let halts: Vec<Halt> = halts.iter().map(halt).collect();
+            standing(&halts, (Moment::from(at(10)), Moment::from(at(20))))
+        };
+        assert_eq!(sum(&[(12, 15)]), 3);
+        assert_eq!(sum(&[(0, 12), (18, 90)]), 4);
+        assert_eq!(sum(&[(11, 15), (13, 16)]), 5);
+        assert_eq!(sum(&[(0, 10), (20, 30)]), 0);
+    }
+}

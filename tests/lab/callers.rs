@@ -25,7 +25,7 @@ use lockstorm::report::page;
 use lockstorm::run::Lab;
 use lockstorm::test::hunt;
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
-use lockstorm_platform::time::{Nanos, SECOND};
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 /// One client with three callers, whose host the fault strikes after 4 s for 6 s.
 fn plan(verb: Option<Verb>) -> Plan {
@@ -233,27 +233,30 @@ fn a_lock_that_ends_its_process_ends_all_its_callers() {
 
 #[test]
 fn a_hunt_draws_several_callers_and_finds_a_lock_that_cannot_tell_them_apart() {
-    let hunt = hunt_own(OF_PROCESS, TopologyKind::Single).within_assumptions();
-    let finding = hunt.faults(["pause"]).reenter(false).seeds(1..=100).finds();
+    let hunt = || {
+        let hunt = hunt_own(OF_PROCESS, TopologyKind::Single).within_assumptions();
+        // No request is late: what one caller sends for an earlier grant would hit a later one.
+        let hunt = hunt.faults(["clock-step"]).ttl(3 * SECOND).hold(600 * MILLISECOND);
+        hunt.timeout(SECOND).reenter(false).seeds(1..=100)
+    };
+    let finding = hunt().finds();
     let workload = &finding.plan.workload;
     assert_eq!((workload.clients, workload.callers), (1, 2), "{}", finding.plan.to_json());
     assert_eq!(finding.plan.faults, []);
     assert!(finding.class.is_some_and(|class| class.is_in_model()));
+    hunt().callers(1).holds();
 }
 
 #[test]
-fn callers_that_make_no_difference_shrink_to_one_unless_they_are_given() {
+fn callers_that_a_hunt_is_given_stay() {
     let none = *find("none").expect("a lock of the catalogue");
     let mut plan = base_plan_of(&none, TopologyKind::Single);
     plan.workload.callers = 3;
-    let hunt = |plan: &Plan| hunt("none", TopologyKind::Single).base(plan.clone()).seeds(1..=1);
-    let callers = |hunt: HuntTest| {
-        let workload = hunt.finds().plan.workload;
-        (workload.clients, workload.callers)
-    };
-    assert_eq!(callers(hunt(&plan).callers(3)), (1, 3));
-    let (clients, callers) = callers(hunt(&plan));
-    assert_eq!(clients * callers, 2, "two are enough");
+    let hunt = || hunt("none", TopologyKind::Single).seeds(1..=1);
+    for given in [hunt().callers(3), hunt().base(plan)] {
+        let workload = given.finds().plan.workload;
+        assert_eq!((workload.clients, workload.callers), (1, 3));
+    }
 }
 
 /// The plans of some seeds, with and without drawn callers.

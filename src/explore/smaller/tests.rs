@@ -54,6 +54,7 @@ fn number(parameter: Parameter, plan: &Plan) -> u64 {
         Parameter::Hold => plan.workload.hold,
         Parameter::Ttl => plan.lock.ttl.unwrap_or(0),
         Parameter::Timeout => plan.lock.timeout.unwrap_or(0),
+        Parameter::Needs => plan.lock.needs.unwrap_or(0),
         Parameter::DownAfter => {
             let cluster = topology.shards.map(|shards| shards.node_timeout);
             topology.sentinels.map(|one| one.down_after).or(cluster).unwrap_or(0)
@@ -89,6 +90,16 @@ fn each_drawn_parameter_can_go_back_and_be_rounder() {
             assert!(digits(number) <= 1, "{parameter:?} stays at {number}");
         }
     }
+}
+
+#[test]
+fn callers_become_fewer_one_by_one() {
+    let base = base_plan("none", TopologyKind::Single);
+    let mut plan = base.clone();
+    plan.workload.callers = 3;
+    let steps = steps(&base, &plan, &[Parameter::Callers].into());
+    let callers: BTreeSet<u32> = steps.iter().map(|step| step.workload.callers).collect();
+    assert!([1, 2].iter().all(|fewer| callers.contains(fewer)), "{callers:?}");
 }
 
 #[test]
