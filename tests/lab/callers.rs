@@ -17,8 +17,8 @@ use lockstorm::history::{History, Op};
 use lockstorm::lock::algorithm::token_lua::TokenLua;
 use lockstorm::lock::catalogue::find;
 use lockstorm::own::{
-    Acquired, Algorithm, Client, Extended, Grant, HuntTest, LEASE, Lock, Released, Setting,
-    TopologyKind, answer, async_trait, hunt_own, milliseconds,
+    Acquired, Algorithm, Client, Extended, Grant, LEASE, Lock, Released, Setting, TopologyKind,
+    answer, async_trait, hunt_own, milliseconds,
 };
 use lockstorm::plan::Plan;
 use lockstorm::report::page;
