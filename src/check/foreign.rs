@@ -45,7 +45,7 @@ fn harm(case: &Case, change: &Key, (life, victim): (usize, OpId)) -> Option<Kind
     match change.change {
         KeyChange::Set | KeyChange::Deleted => Some(Kind::ForeignRelease),
         KeyChange::Extended => Some(Kind::ForeignExtend),
-        KeyChange::Changed if case.is_given_up(victim, change.at.into()) => None,
+        KeyChange::Changed if is_given_up(case, victim, change.at.into()) => None,
         KeyChange::Changed => {
             let (grant, kind) = match case.op(change.by?)?.kind {
                 OpKind::Release { grant } => (grant, Kind::ForeignRelease),
@@ -79,7 +79,15 @@ fn takes_over(case: &Case, change: &Key, victim: OpId) -> bool {
         change.by.and_then(|by| case.op(by)).is_some_and(|op| op.kind == OpKind::Acquire);
     let at = Moment::from(change.at);
     let replaces = matches!(change.change, KeyChange::Set | KeyChange::Deleted);
-    replaces && (acquires || case.by_member) && case.is_given_up(victim, at)
+    replaces && (acquires || case.by_member) && is_given_up(case, victim, at)
+}
+
+/// Whether no caller relies on the key of an acquire at a moment.
+fn is_given_up(case: &Case, victim: OpId, at: Moment) -> bool {
+    if case.by_member {
+        return case.is_member_given_up(victim, at);
+    }
+    case.is_given_up(victim, at)
 }
 
 fn same_caller(case: &Case, one: OpId, other: OpId) -> bool {

@@ -177,11 +177,27 @@ impl<'a> Reading<'a> {
     /// ended, or it was never granted. The lease of a grant whose reply is still on its way ends by
     /// the caller's clock as well.
     pub fn is_given_up(&self, acquire: OpId, at: Moment) -> bool {
-        let Some(tenure) = self.tenure(acquire) else { return true };
-        if tenure.whole.start <= at {
-            return !tenure.covers(at);
+        self.tenure(acquire).is_none_or(|tenure| self.is_over(&tenure.whole, at))
+    }
+
+    /// The same for the member that an acquire's token names: grants of its tenure with other
+    /// tokens have members of their own.
+    pub fn is_member_given_up(&self, acquire: OpId, at: Moment) -> bool {
+        let op = |hold: &Hold| self.op(hold.grant);
+        let token = self.op(acquire).and_then(|op| op.token());
+        let holds = self.tenure(acquire).into_iter().flat_map(|tenure| &tenure.holds);
+        let mut own = holds.map(|index| &self.holds[*index]).filter(|hold| {
+            op(hold).is_some_and(|op| op.token() == token && Moment::from(op.call) <= at)
+        });
+        own.all(|hold| self.is_over(hold, at))
+    }
+
+    /// Whether no caller relies on a hold at a moment, or on the grant that begins it.
+    fn is_over(&self, hold: &Hold, at: Moment) -> bool {
+        if hold.start <= at {
+            return !hold.covers(at);
         }
-        let Some(op) = self.op(tenure.whole.grant) else { return false };
+        let Some(op) = self.op(hold.grant) else { return false };
         let Outcome::Granted { deadline: Some((clock, until)), .. } = op.outcome else {
             return false;
         };

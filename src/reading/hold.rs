@@ -49,6 +49,11 @@ impl Hold {
         self.start.max(other.start) < self.end.min(other.end)
     }
 
+    /// Whether the grant covers the hold at a moment.
+    pub fn covers(&self, moment: Moment) -> bool {
+        self.covered.iter().any(|(from, to)| *from <= moment && moment < *to)
+    }
+
     /// The moment from which on the hold is never covered again; its start if it never was covered.
     pub fn uncovered_from(&self) -> Moment {
         self.covered.last().map_or(self.start, |(_, to)| *to)

@@ -30,7 +30,7 @@ pub fn nest(reenters: bool, holders: u32) -> bool {
 impl Tenure {
     /// Whether any of its grants covers it at that moment.
     pub fn covers(&self, moment: Moment) -> bool {
-        self.covered_until(moment).is_some()
+        self.whole.covers(moment)
     }
 
     /// The end of the coverage by its grants that includes that moment, if any.

@@ -212,6 +212,24 @@ fn relies_no_more(table: &Table, began: u32, at: Point) -> bool {
     }
 }
 
+/// Whether nobody counts at a point on any grant of a tenure that a member is named after.
+fn is_free_member(table: &Table, (victim, name): (u32, &String), at: Point) -> bool {
+    let mut grants = table.tenure(table.began(victim));
+    grants.retain(|op| {
+        let named = matches!(&op.outcome, Outcome::Granted { token, .. } if token == name);
+        named && stamp(op.call) <= at
+    });
+    grants.iter().all(|op| match op.outcome {
+        _ if op.ret.is_some_and(|ret| stamp(ret) <= at) => {
+            !table.holds(op, at) || !table.covers(op, at)
+        }
+        Outcome::Granted { deadline: Some((clock, until)), .. } => {
+            table.reading(&op.process, clock, at) >= i128::from(until)
+        }
+        _ => false,
+    })
+}
+
 /// Whether the key that this change created is there after a later change on its node.
 pub fn stays(table: &Table, born: usize, index: usize) -> bool {
     match table.history.keys[index].change {
@@ -244,7 +262,10 @@ fn foreign_of(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
         let foreign = table.op(by).caller != table.op(victim).caller
             && (table.member.is_none() || was_granted);
         // A key on which no caller relies any more may be taken.
-        let free = relies_no_more(table, table.began(victim), point(keys[index].at));
+        let free = match &table.member {
+            Some(name) => is_free_member(table, (victim, name), point(keys[index].at)),
+            None => relies_no_more(table, table.began(victim), point(keys[index].at)),
+        };
         let entered = |acquire: u32| {
             (born + 1..keys.len()).any(|other| {
                 let own = keys[other].by.map(|by| table.op(by));
