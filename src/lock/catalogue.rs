@@ -60,10 +60,14 @@ impl Locks {
     /// Adds a lock.
     ///
     /// # Panics
-    /// If a lock of this name exists: a scenario could mean either.
+    /// If it has no name, or a lock of this name exists: a scenario could mean either.
     #[must_use]
     #[track_caller]
     pub fn with(mut self, own: Algorithm) -> Locks {
+        assert!(
+            !own.name.trim().is_empty(),
+            "a lock needs a name: Algorithm::lease(\"mine\", ...)"
+        );
         assert!(self.find(own.name).is_none(), "there is a lock named '{}' already", own.name);
         self.own.push(own);
         self

@@ -14,6 +14,7 @@ use crate::lock::lease::drift_allowance;
 use crate::lock::options::{LockOption, OPTIONS};
 use crate::plan::contradiction::{Checked, MAX_ROUNDS, in_reach, refuse_if};
 use crate::plan::{Persistence, Plan, TopologyKind};
+use crate::promise::Work;
 use crate::quantity::length as in_words;
 
 /// Checks the lock's table.
@@ -21,6 +22,7 @@ pub fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let config = &plan.lock;
     refuse_if(config.key.is_empty(), "lock.key", "a lock needs a key", "like \"lock\"")?;
     refuse_if(config.key.len() > 512, "lock.key", "this key is too long", "at most 512 bytes")?;
+    declared(plan, algorithm)?;
     options(config, algorithm)?;
     ttl(plan, algorithm)?;
     quorum(plan, algorithm)?;
@@ -31,6 +33,21 @@ pub fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let tries = config.tries.unwrap_or(1);
     let what = format!("{tries} tries");
     refuse_if(tries == 0 || tries > MAX_ROUNDS, "lock.tries", what, "from 1 to 1000000")
+}
+
+/// Refuses what a lock of one's own says of itself if it would not be judged.
+fn declared(plan: &Plan, algorithm: &Algorithm) -> Checked {
+    let (place, name) = ("lock.algorithm", algorithm.name);
+    // None of this depends on the work.
+    let work = Work { calls: 1, arrives: true, ..Work::default() };
+    let promise = algorithm.promises(&plan.lock, work);
+    let others = algorithm.shares || promise.holders > 1 || promise.queue.is_some();
+    let what = format!("{name} takes groups, and each key of a group is judged as a plain mutex");
+    let instead = "groups: true without shares, several holders or a queue";
+    refuse_if(algorithm.groups && others, place, what, instead)?;
+    let what = format!("{name} promises a queue, and names the key of the lock itself");
+    let instead = "a key beside it, like \"lock:queue\"";
+    refuse_if(promise.queue.as_ref() == Some(&plan.lock.key), place, what, instead)
 }
 
 /// Refuses options of another lock, and lengths above the maximum.

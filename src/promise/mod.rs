@@ -99,7 +99,7 @@ pub enum Bounded {
 }
 
 /// A caller's work under the lock, as far as a lock's promise depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// The maximum time from the reply to the acquire until the resource decides on the last
     /// access, without faults, including round trips and connects, ns.

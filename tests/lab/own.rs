@@ -12,9 +12,9 @@ use lockstorm::explain::mechanism::by_kind::mechanism;
 use lockstorm::explain::witness::Witness;
 use lockstorm::explore::base_plan::{base_plan, base_plan_of};
 use lockstorm::explore::examine;
-use lockstorm::lock::algorithm::Algorithm;
 use lockstorm::lock::algorithm::px_constant::PxConstant;
 use lockstorm::lock::algorithm::token_lua::TokenLua;
+use lockstorm::lock::algorithm::{Algorithm, Nodes};
 use lockstorm::lock::assumptions::lease;
 use lockstorm::lock::catalogue::find;
 use lockstorm::lock::client::{Client, answer, milliseconds};
@@ -67,6 +67,31 @@ fn a_scenario_is_held_to_what_its_own_lock_can_do() {
     let renewed = Lab::default().with_lock(Algorithm { renews: true, ..MINE });
     assert!(Scenario::parse_with(&renewed.locks, "mine.toml", text).is_ok());
     assert!(Scenario::parse("mine.toml", text).is_err());
+}
+
+/// A lock that declares what is not judged together would pass without a test of it.
+#[test]
+fn what_a_lock_says_of_itself_has_to_fit_together() {
+    const GROUPS: Algorithm = Algorithm { groups: true, nodes: Nodes::Chosen, ..MINE };
+    let with_holders: fn(&LockConfig, Work) -> Promise =
+        |config, work| Promise { holders: 2, ..lease(config, work) };
+    let with_queue: fn(&LockConfig, Work) -> Promise =
+        |config, work| Promise { queue: Some(config.key.clone()), ..lease(config, work) };
+    let plain = "each key of a group is judged as a plain mutex";
+    for (lock, why) in [
+        (Algorithm { shares: true, ..GROUPS }, plain),
+        (Algorithm { promise: with_holders, ..GROUPS }, plain),
+        (Algorithm { promise: with_queue, ..GROUPS }, plain),
+        (Algorithm { promise: with_queue, ..MINE }, "names the key of the lock itself"),
+    ] {
+        let plan = base_plan_of(&lock, TopologyKind::Single);
+        let lab = Lab::default().with_lock(lock);
+        let refused = plan.validate_with(&lab.locks).expect_err(why);
+        assert!(refused.what.contains(why), "{}", refused.what);
+    }
+    let nameless =
+        std::panic::catch_unwind(|| Lab::default().with_lock(Algorithm { name: "", ..MINE }));
+    assert!(nameless.is_err());
 }
 
 #[test]
