@@ -346,7 +346,7 @@ pub fn draw(hunt: &Hunt, seed: u64, strategy: Strategy) -> Box<dyn ValueTree<Val
     let plans = match strategy {
         Strategy::Random => struck(base, alphabet, &mut runner),
         Strategy::Swarm => {
-            // What is left out is not given: it may be changed to fit the assumptions.
+            // What swarm leaves out varies again here: it may change to fit the assumptions.
             let base = fitting(base, alphabet).unwrap_or_else(|| base.clone());
             let half = swarm::half(&base, alphabet, &mut runner);
             struck(&base, &half, &mut runner)

@@ -49,7 +49,7 @@ pub enum Strategies {
     /// All of them. Those that find more get more of the next plans.
     #[default]
     Portfolio,
-    /// One.
+    /// One strategy for all plans.
     Only(Strategy),
 }
 

@@ -42,7 +42,7 @@ pub struct Support {
     node: String,
     /// What happens to it.
     event: Pattern,
-    /// The how manieth time.
+    /// Which occurrence of it.
     nth: u32,
     /// How long after that, ns.
     plus: Nanos,

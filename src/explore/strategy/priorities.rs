@@ -103,7 +103,7 @@ fn slowed(verb: Verb, (who, nodes): (&str, &[String]), anchor: Anchor, length: u
     Fault { id: 0, verb, target, anchor, length: Some(length.max(MILLISECOND)) }
 }
 
-/// The change points: a client, what happens to it, and the how manieth time.
+/// The change points: a client, what happens to it, and at which occurrence of it.
 fn points(plan: &Plan) -> Vec<(String, Pattern, u32)> {
     let outcomes = ["acquire", "acquired", "read", "release", "released"];
     let legs = [Leg::Sent, Leg::Applied, Leg::Replied, Leg::Delivered];
