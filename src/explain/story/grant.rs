@@ -77,9 +77,15 @@ fn violation_key(witness: &Witness<'_>) -> Option<String> {
     witness.primary.and_then(|primary| primary.key.clone())
 }
 
+/// That a key was set with no time to live. Of a member, only its collection can have one.
+pub fn endless(witness: &Witness<'_>, life: &StoryLife) -> &'static str {
+    let is_member = witness.history().keys[life.born].of.is_some();
+    if life.until_ms.is_none() && !is_member { ", with no time to live" } else { "" }
+}
+
 /// The sentence for a key that an acquire set before it returned, or although it was never granted.
 pub fn early_key(witness: &Witness<'_>, owner: &Op, life: &StoryLife) -> Beat {
-    let term = if life.until_ms.is_none() { ", with no time to live" } else { "" };
+    let term = endless(witness, life);
     let end = match (&owner.outcome, owner.ret) {
         (Outcome::Granted { .. }, Some(ret)) => format!("is granted at {}", moment(ret.at)),
         (Outcome::Pending, _) => "never returns".to_owned(),

@@ -9,7 +9,7 @@ use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
-use crate::explain::story::grant::{early_key, granted};
+use crate::explain::story::grant::{early_key, endless, granted};
 use crate::explain::story::theft::comes_back;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
@@ -60,7 +60,7 @@ fn left_by(witness: &Witness<'_>, life: &StoryLife, owner: &Op) -> Option<Beat> 
         return granted(witness, owner);
     }
     if let Some(release) = releases {
-        let term = if life.until_ms.is_none() { ", with no time to live" } else { "" };
+        let term = endless(witness, life);
         let who = &release.caller;
         let text = format!("{who}'s release sets the key on {}{term}.", life.node);
         let evidence = vec![Evidence::Op(release.id), Evidence::Key(life.born)];

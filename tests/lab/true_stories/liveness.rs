@@ -135,7 +135,8 @@ fn left_by(facts: &Facts, sentence: &Sentence, change: KeyChange) -> Truth {
     ensure(is_so, &format!("it ends as {:?}", op.outcome))?;
     let mut later = facts.keys_on(sentence.words[1]).skip_while(|(_, k)| k.at <= key.at);
     let prolonged = later.next().is_some_and(|(_, key)| key.until_ms.is_some());
-    ensure(!forever || key.until_ms.is_none() && !prolonged, "it has a time to live")
+    let is_endless = key.of.is_none() && key.until_ms.is_none() && !prolonged;
+    ensure(!forever || is_endless, "it has a time to live, or its collection may")
 }
 
 fn set_by_release(facts: &Facts, sentence: &Sentence) -> Truth {
@@ -144,7 +145,8 @@ fn set_by_release(facts: &Facts, sentence: &Sentence) -> Truth {
     let by = key.by.and_then(|by| facts.op(by)).ok_or("by nobody")?;
     let releases = matches!(by.kind, OpKind::Release { .. }) && by.caller == sentence.words[0];
     ensure(releases, "it is not set by a release of it")?;
-    let term = if key.until_ms.is_none() { ", with no time to live" } else { "" };
+    let is_endless = key.of.is_none() && key.until_ms.is_none();
+    let term = if is_endless { ", with no time to live" } else { "" };
     ensure(sentence.words[2] == term, "its time to live is otherwise")
 }
 
