@@ -279,6 +279,14 @@ mod tests {
     }
 
     #[test]
+    fn callers_that_are_given_are_not_drawn() {
+        let mut quarry = Quarry::like(base_plan("token-lua", TopologyKind::Single));
+        quarry.callers(1);
+        let hunt = quarry.hunt(Lab::default()).expect("it makes sense");
+        assert!(!hunt.alphabet.varies.contains(&Parameter::Callers));
+    }
+
+    #[test]
     fn seeds_that_nobody_can_try_need_a_time_limit() {
         assert_eq!(countable(1..=100_000_000, 1), Ok(1..=100_000_000));
         assert!(countable(1..=100_000_001, 1).is_err());

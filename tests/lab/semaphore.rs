@@ -2,6 +2,7 @@
 //! It is judged member by member. The correct one keeps its promise; each broken one is found.
 
 use lockstorm::check::verdict::Kind;
+use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
 use lockstorm::own::{
     Acquired, Algorithm, Answer, Client, Extended, Grant, HuntTest, LEASE, Lock, LockConfig,
@@ -191,6 +192,10 @@ fn a_member_that_a_refused_acquire_left_is_found() {
     });
     let finding = found(hunt(lock));
     assert!(kinds(&finding).contains(&Kind::Leak), "{:?}", kinds(&finding));
+    // Its collection may have a time to live, so the story does not say that the member has none.
+    let told = explain(&finding).story.lines.into_iter().map(|line| line.text);
+    let sets: Vec<String> = told.filter(|line| line.contains("acquire sets the key on")).collect();
+    assert!(!sets.is_empty() && !sets.iter().any(|line| line.contains("live")), "{sets:?}");
 }
 
 #[test]

@@ -171,14 +171,15 @@ fn left_keys(witness: &Witness<'_>) -> Vec<Beat> {
         if let Some(HoldEnd::Released(id) | HoldEnd::Lost(id)) = end {
             evidence.push(Evidence::Op(id));
         }
+        let endless = endless(witness, life);
         let term = match life.until_ms {
-            None if witness.stays(life) => {
-                "with no time to live: nothing will ever remove it".to_owned()
+            None if !endless.is_empty() && witness.stays(life) => {
+                format!("{endless}: nothing will ever remove it")
             }
-            None => "with no time to live".to_owned(),
-            Some(_) => "with time to live left".to_owned(),
+            None => endless.to_owned(),
+            Some(_) => ", with time to live left".to_owned(),
         };
-        let text = format!("{}'s key is still on {}, {term}.", owner.caller, life.node);
+        let text = format!("{}'s key is still on {}{term}.", owner.caller, life.node);
         Beat::new(Weight::Crux, healed, text, evidence)
     });
     left.collect()
