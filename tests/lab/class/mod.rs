@@ -1,12 +1,12 @@
 //! The class of a violation against a brute force: all subsets of a plan's faults are run.
 //!
-//! Definition. A *sub-plan* is the plan without some of its faults. It is *inside* if its own run
-//! breaches no assumption of the lock, by the second ledger in `ledger.rs`, or if no fault is left
-//! in it. If a node of the plan came back with keys forgotten, it may also write its disks before
+//! Definition. A *sub-plan* is the plan without some of its faults. One that waits for what no longer
+//! happens strikes when it did in the plan's own run: only what is left out makes a difference. A
+//! sub-plan is *inside* if its own run breaches no assumption of the lock, by the second ledger in
+//! `ledger.rs`, or if no fault is left in it. If a node of the plan came back with keys forgotten, it may also write its disks before
 //! each reply. A kind that the plan's own run violates is in-model if some sub-plan inside violates
 //! it; the plan is in-model if some sub-plan inside is violated at all. Both sides try all sub-plans,
-//! so they agree if the ledgers do and if the search omits nothing. Drawn faults are anchored to no
-//! other fault, so the removal of one moves no other; `built.rs` has plans with such anchors.
+//! so they agree if the ledgers do and if the search omits nothing.
 //!
 //! `LOCKSTORM_PLANS` sets how many violated plans are drawn.
 
@@ -28,12 +28,13 @@ use lockstorm::explore::drawing::Alphabet;
 use lockstorm::explore::hunt::{Hunt, draw};
 use lockstorm::explore::strategy::Strategy;
 use lockstorm::explore::trial::{Trial, attempt};
+use lockstorm::history::History;
 use lockstorm::ledger::breach::Breach;
 use lockstorm::plan::{Files, Persistence, Plan, Topology, TopologyKind};
 use lockstorm::promise::Bounded;
 use lockstorm::run::Lab;
 use lockstorm::workload::slowest_access;
-use lockstorm_platform::fault::{Fault, Verb, verbs};
+use lockstorm_platform::fault::{Anchor, Fault, Verb, verbs};
 
 use crate::amount::{amount, sample};
 use crate::class::ledger::Book;
@@ -109,9 +110,46 @@ struct Seen {
 /// By the faults that are left out.
 type Table = BTreeMap<BTreeSet<u32>, Seen>;
 
+/// The plan without some faults.
+fn sub_plan(plan: &Plan, out: &BTreeSet<u32>, own: &History) -> Plan {
+    let mut sub = plan.clone();
+    sub.faults.retain(|fault| !out.contains(&fault.id));
+    for fault in &mut sub.faults {
+        if fault.anchor.other_fault().is_some_and(|other| out.contains(&other)) {
+            strike_as_before(fault, own);
+        }
+    }
+    sub
+}
+
+fn strike_as_before(fault: &mut Fault, own: &History) {
+    let struck = own.fault_intervals.iter().find(|interval| interval.fault == fault.id);
+    if let Some(interval) = struck {
+        fault.anchor = Anchor::At(interval.from.at);
+    }
+}
+
+/// The run of a sub-plan in which what waited for an event in vain strikes all the same.
+fn run_of(lab: &Lab, mut sub: Plan, own: &History) -> (Plan, Trial) {
+    let run = attempt(lab, &sub);
+    let struck: BTreeSet<u32> =
+        run.run.history.fault_intervals.iter().map(|interval| interval.fault).collect();
+    let waits = |fault: &&mut Fault| {
+        matches!(fault.anchor, Anchor::After { .. }) && !struck.contains(&fault.id)
+    };
+    let mut is_other = false;
+    for fault in sub.faults.iter_mut().filter(waits) {
+        strike_as_before(fault, own);
+        is_other |= matches!(fault.anchor, Anchor::At(_));
+    }
+    let run = if is_other { attempt(lab, &sub) } else { run };
+    (sub, run)
+}
+
 /// What a sub-plan's run showed, and the ledger's figures for it.
-fn seen(lab: &Lab, sub: &Plan) -> (Seen, BTreeMap<Bounded, u64>) {
-    let run = attempt(lab, sub);
+fn seen(lab: &Lab, sub: Plan, own: &History) -> (Seen, BTreeMap<Bounded, u64>) {
+    let (sub, run) = run_of(lab, sub, own);
+    let sub = &sub;
     let message = slowest_access(&sub.links);
     let book = Book { history: &run.run.history, plan: sub, message };
     let broken = ledger::broken(&book, &lab.promise(sub));
@@ -133,7 +171,7 @@ fn synced(sub: &Plan) -> Option<Plan> {
 
 /// Every difference between the class and the result of the subsets.
 fn disagreements(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let (mut wrong, own) = (Vec::new(), &trial.run.history);
     let ids: Vec<u32> = plan.faults.iter().map(|fault| fault.id).collect();
     let (mut table, mut with_sync) = (Table::new(), Vec::new());
     let is_synced = trial.breaches.iter().any(|breach| breach.what == Bounded::AmnesiacRestart);
@@ -144,12 +182,11 @@ fn disagreements(lab: &Lab, plan: &Plan, trial: &Trial, class: &Class) -> Vec<St
             .filter(|(bit, _)| mask >> bit & 1 == 1)
             .map(|(_, id)| *id)
             .collect();
-        let mut sub = plan.clone();
-        sub.faults.retain(|fault| !out.contains(&fault.id));
+        let sub = sub_plan(plan, &out, own);
         let synced = is_synced.then(|| synced(&sub)).flatten();
         for (sub, is_synced) in [(Some(sub), false), (synced, true)] {
             let Some(sub) = sub else { continue };
-            let (seen, theirs) = seen(lab, &sub);
+            let (seen, theirs) = seen(lab, sub, own);
             if theirs != seen.broken {
                 wrong.push(format!(
                     "without {out:?} the ledgers differ ({is_synced}): {theirs:?}, and here {:?}",
