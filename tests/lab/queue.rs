@@ -39,7 +39,11 @@ fn a_waiter_tries_when_it_begins_to_listen_and_when_it_is_notified() {
     for op in acquires {
         assert!(matches!(op.outcome, Outcome::Granted { .. }), "{op:?}");
         let (times, _) = attempts(&history, op);
-        assert!(times == 1 || (3..=5).contains(&times), "{times} requests for {op:?}");
+        // Each holder before it costs at most two times to live and one message. The probe may
+        // have to wait for both clients.
+        let holders = if op.process == "probe" { 2 } else { 1 };
+        let tries = 3..=2 + 3 * holders;
+        assert!(times == 1 || tries.contains(&times), "{times} requests for {op:?}");
         waited += usize::from(times > 1);
     }
     assert!(waited > 2, "{waited} came second");

@@ -224,7 +224,7 @@ fn explain_says_how_why_and_from_where_on() {
     let texts = [
         "c1 was paused for 15 s, and its lease ran out. (stood-still)",
         "why:    Necessary: c1's pause of 15 s.",
-        "fault:1.for (15 s here): 9.587 s holds though open to another (94.2 ms), 9.588 s",
+        "fault:1.for (15 s here): 9.578 s holds though open to another (84.3 ms), 9.579 s",
         "report: out/gc-pause-outlives-lease.md",
     ];
     check(&folder, &explain, 0, &texts);
@@ -239,7 +239,7 @@ fn threshold_finds_the_requested_figure_or_names_those_that_can_be_requested() {
     let calm = paused().replace("15s", "3s").replace("[[fault]]", "# shorter\n[[fault]]");
     let folder = Folder::new("threshold").with("pause.toml", paused()).with("calm.toml", calm);
     let of = |of| ["threshold", "pause.toml", "--of", of];
-    let pause = "fault:1.for: 9.587 s holds though open to another (94.2 ms), 9.588 s breaks";
+    let pause = "fault:1.for: 9.578 s holds though open to another (84.3 ms), 9.579 s breaks";
     check(&folder, &of("fault:1.for"), 0, &[pause]);
     let names = "it has: fault:1.for, lock.ttl, workload.hold, lock.timeout";
     check(&folder, &of("links.loss"), 3, &[names]);

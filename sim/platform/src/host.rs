@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::rng::Purpose;
-use crate::time::{Clock, Nanos, Readings, Stamp};
+use crate::time::{Clock, Nanos, Stamp};
 use crate::trace::{Connection, Event, HostId};
 
 /// A future that stays on its thread.
@@ -30,7 +30,7 @@ pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 pub trait Platform {
     fn id(&self) -> HostId;
     fn name(&self) -> &str;
-    fn readings(&self) -> Readings;
+    fn now(&self, clock: Clock) -> Nanos;
     fn record(&self, event: Event) -> Stamp;
     /// Ready when no fault is waiting to strike at this instant.
     fn poll_struck(&self, cx: &mut Context<'_>) -> Poll<()>;
@@ -72,14 +72,9 @@ impl Host {
         self.0.name()
     }
 
-    /// The current readings of the host's three clocks, in nanoseconds.
-    pub(crate) fn readings(&self) -> Readings {
-        self.0.readings()
-    }
-
     /// The current reading of one of the host's clocks, in nanoseconds.
     pub fn now(&self, clock: Clock) -> Nanos {
-        self.readings().of(clock)
+        self.0.now(clock)
     }
 
     /// Records an event in the trace. Faults anchored to it strike when this task next yields; use

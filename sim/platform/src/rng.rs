@@ -100,6 +100,9 @@ impl Purpose {
     }
 }
 
+/// How many draws are skipped rather than jumped over.
+const NEAR: u64 = 16;
+
 /// The randomness of one world: a seed, and the draws that a plan fixes.
 #[derive(Clone, Debug)]
 pub struct Chance {
@@ -143,12 +146,23 @@ impl Draws {
             // The stream does not move, and `next` still names its position.
             return *value;
         }
-        if ordinal != self.next {
-            // A draw takes two words of 32 bits.
-            self.stream.set_word_pos(u128::from(ordinal) * 2);
-        }
+        self.turn_to(ordinal);
         self.next = ordinal.wrapping_add(1);
         self.stream.next_u64()
+    }
+
+    /// Moves the stream to a draw. A jump computes four blocks of the cipher, 32 draws: what is
+    /// near is reached by drawing.
+    fn turn_to(&mut self, ordinal: u64) {
+        let ahead = ordinal.wrapping_sub(self.next);
+        if ahead > NEAR {
+            // A draw takes two words of 32 bits.
+            self.stream.set_word_pos(u128::from(ordinal) * 2);
+            return;
+        }
+        for _ in 0..ahead {
+            self.stream.next_u64();
+        }
     }
 }
 
@@ -173,6 +187,12 @@ mod tests {
         let mut backwards = chance.draws(Purpose::Latency, "c1>n1");
         for n in (0..100_u64).rev() {
             assert_eq!(backwards.at(n), values[usize::try_from(n).unwrap()]);
+        }
+        for step in [2, 7, 16, 17, 18, 40] {
+            let mut leaps = chance.draws(Purpose::Latency, "c1>n1");
+            for n in (0..100_u64).step_by(step) {
+                assert_eq!(leaps.at(n), values[usize::try_from(n).unwrap()], "by {step}");
+            }
         }
         let other = chance.draws(Purpose::Latency, "c1>n2").at(0);
         assert_ne!(other, values[0]);

@@ -396,7 +396,9 @@ impl Trace {
 
     /// Takes the kept events out, in order. An endless world must do this from time to time.
     pub fn drain(&mut self) -> Vec<Entry> {
-        std::mem::take(&mut self.entries)
+        // About as many will follow.
+        let room = Vec::with_capacity(self.entries.len());
+        std::mem::replace(&mut self.entries, room)
     }
 
     /// Records a happening of the machinery at true time `at`.

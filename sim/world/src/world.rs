@@ -18,7 +18,7 @@ use crate::engine::interface::{Engine, Stop};
 use crate::world::faults::Faults;
 use crate::world::machines::Machines;
 use crate::world::remains::Remains;
-use crate::world::spec::{Part, WorldSpec};
+use crate::world::spec::WorldSpec;
 
 /// A running world.
 pub struct World {
@@ -81,8 +81,7 @@ impl World {
         self.faults.heal(keep_down, &mut self.machines);
         // After the faults, which start the nodes they took down. Other nodes exited on their own.
         for (id, part) in self.machines.all() {
-            let returns = matches!(part, Part::Node | Part::Sentinel);
-            if returns && self.machines.is_down(id) && !keep_down {
+            if part.is_redis() && self.machines.is_down(id) && !keep_down {
                 self.machines.boot(id);
             }
         }

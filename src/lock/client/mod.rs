@@ -80,7 +80,9 @@ impl Attempts {
     pub fn tag(&mut self, call: Call) -> u32 {
         self.attempt = if call.nth == self.nth { self.attempt + 1 } else { 0 };
         self.nth = call.nth;
-        (call.nth << 8) | self.attempt.min(0xff)
+        // Those of operations that follow each other are near, because near draws are cheap.
+        let attempt = self.attempt.min(0xff);
+        ((attempt >> 2) << 26) | (call.nth << 2) | (attempt & 3)
     }
 }
 

@@ -44,7 +44,7 @@ fn a_crash_after_the_failover_is_not_said_to_have_led_to_it() {
              of this away, and nothing is violated (then this is kept: replicas have \
              what is written to their master 5 s after the heal).",
             "replicas have what is written to their master 5 s after the heal: a master had too \
-             few replicas for at least 17.901 s after the heal, which does not happen once the \
+             few replicas for at least 17.955 s after the heal, which does not happen once the \
              crash (fault 2) of n1 is removed; take this away, and nothing is violated.",
         ],
     );
@@ -55,7 +55,7 @@ fn a_crash_after_the_failover_is_not_said_to_have_led_to_it() {
 fn a_crash_of_a_former_master_is_not_said_to_have_led_to_the_next_failover() {
     check(
         include_str!("../../mechanisms/a-crash-between-two-failovers.toml"),
-        &["no replica is made master: n2 (at 7.475 s) was made master, which does not happen \
+        &["no replica is made master: n2 (at 7.482 s) was made master, which does not happen \
              once the crash (fault 2) of n1 and the crash (fault 3) of n1 are removed; take all \
              of this away, and nothing is violated."],
     );
@@ -79,7 +79,7 @@ fn a_fault_is_not_said_to_have_broken_what_only_another_fault_of_its_kind_broke(
             "no node that forgets keys is back before 10 s have passed: n1 was back after 200 \
              ms (fault 1); take this away, and there is no double-grant, corruption or \
              not-linearizable.",
-            "no replica is made master: n2 (at 10.188 s) was made master, which does not happen \
+            "no replica is made master: n2 (at 10.081 s) was made master, which does not happen \
              once the crash (fault 3) of n1 is removed; take this away, and there is no leak.",
         ],
     );
@@ -90,12 +90,12 @@ fn faults_that_struck_a_dead_master_are_not_said_to_have_kept_it_away() {
     check(
         include_str!("../../mechanisms/faults-that-struck-a-dead-master.toml"),
         &[
-            "no replica is made master: n2 (at 25.353 s) was made master, which does not happen \
+            "no replica is made master: n2 (at 25.324 s) was made master, which does not happen \
              once the crash (fault 1) of n1, the pause of n1 and the crash (fault 3) of n1 are \
              removed; take all of this away, and nothing is violated (then this is kept: replicas \
              have what is written to their master 5 s after the heal).",
             "replicas have what is written to their master 5 s after the heal: a master had too \
-             few replicas for at least 17.901 s after the heal, which does not happen once the \
+             few replicas for at least 17.955 s after the heal, which does not happen once the \
              crash (fault 1) of n1, the pause of n1 and the crash (fault 3) of n1 are removed; \
              take all of this away, and nothing is violated (then this is kept: no \
              replica is made master).",
@@ -110,7 +110,7 @@ fn an_outage_of_two_crashes_that_leads_to_a_failover_is_not_the_fault_of_the_loc
     check(
         include_str!("../../mechanisms/an-outage-of-two-crashes.toml"),
         &["either no node that forgets keys is back before 10 s have passed (n1 was back \
-             after 1.4 s (2 faults)), or no replica is made master (n3 (at 7.575 s) was made \
+             after 1.4 s (2 faults)), or no replica is made master (n3 (at 7.522 s) was made \
              master, which does not happen once the crash (fault 3) of n1 is removed); one of \
              these alone is enough."],
     );

@@ -114,6 +114,7 @@ fn a_return_after_the_violation_is_not_listed() {
 fn a_bug_that_needs_no_forgetting_is_shown_on_a_disk_that_forgets_nothing() {
     let class = class_of(
         r#"
+        seed = 3
         topology = { kind = "single", persistence = "aof-everysec" }
         lock = { algorithm = "px-constant", ttl = "10s" }
         workload = { kind = "counter", clients = 3, rounds = 1, hold = "3s" }

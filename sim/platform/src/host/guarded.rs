@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use crate::host::{Disk, Host, HostMutex, Listen, LocalFuture, Platform, Slowness, Stream};
 use crate::rng::Purpose;
-use crate::time::{Clock, Nanos, Readings, Stamp};
+use crate::time::{Clock, Nanos, Stamp};
 use crate::trace::{Event, HostId};
 
 /// Observes the calls of a process to its host.
@@ -47,8 +47,8 @@ impl Platform for Guarded {
         self.platform.name()
     }
 
-    fn readings(&self) -> Readings {
-        self.passed().readings()
+    fn now(&self, clock: Clock) -> Nanos {
+        self.passed().now(clock)
     }
 
     fn record(&self, event: Event) -> Stamp {

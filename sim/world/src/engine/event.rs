@@ -2,7 +2,8 @@
 //!
 //! There are no ticks and no busy loop: time jumps to the next event. All events that are due at an
 //! instant are handled before the tasks that they wake; the tasks run in the order of drawn
-//! priorities. The engine knows hosts, links, disks and clocks; [`crate::world`] handles faults.
+//! priorities, those of one Redis server in the order in which they were woken. The engine knows
+//! hosts, links, disks and clocks; [`crate::world`] handles faults.
 
 mod connection;
 mod disturbance;

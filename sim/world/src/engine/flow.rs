@@ -90,7 +90,7 @@ impl<T> Flow<T> {
         }
         self.counted += 1;
         if tag != 0 {
-            return (u64::from(tag) << 16) | (self.counted - 1);
+            return ((self.counted - 1) << 32) | u64::from(tag);
         }
         let connection = u64::from(self.way.nth) % CONNECTIONS * PLACES;
         let back = if self.way.back { BACK } else { 0 };

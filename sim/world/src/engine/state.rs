@@ -35,6 +35,9 @@ pub(crate) struct MachineState {
     pub(crate) suspended: u32,
     /// Whether it is powered on.
     pub(crate) powered: bool,
+    /// Whether its process has one event loop, which serves what is ready in the order in which it
+    /// became ready.
+    pub(crate) is_one_loop: bool,
     /// Its files.
     pub(crate) disk: Rc<RefCell<Files>>,
     /// Its mutexes, by their names.
@@ -140,6 +143,7 @@ impl State {
             paused: 0,
             suspended: 0,
             powered: true,
+            is_one_loop: false,
             disk: Rc::default(),
             mutexes: BTreeMap::new(),
             slowness: Slowness::default(),
@@ -169,10 +173,12 @@ impl State {
         self.machine(host).clocks.readings(now)
     }
 
-    /// As [`State::readings`], for a process that reads them; counted.
-    pub(crate) fn look(&mut self, host: HostId) -> Readings {
-        self.machine(host).counters.looks += 1;
-        self.readings(host)
+    /// The reading of one of a machine's clocks, for a process that reads it; counted.
+    pub(crate) fn look(&mut self, host: HostId, clock: Clock) -> Nanos {
+        let now = self.now;
+        let machine = self.machine(host);
+        machine.counters.looks += 1;
+        machine.clocks.line(clock).at(now)
     }
 
     /// Counts a sleep of a process by one of its clocks.

@@ -72,6 +72,7 @@ impl Machines {
         for host in hosts {
             let id = engine.add_host(&host.name, host.address, host.clocks);
             engine.state().set_name(&host.name, host.address);
+            engine.state().machine(id).is_one_loop = host.part.is_redis();
             debug_assert_eq!(usize::from(id.0), parts.len(), "machines are numbered in order");
             ended.push(Rc::default());
             engine.install(id, noting_its_end(&host.process, &ended[usize::from(id.0)]));

@@ -101,3 +101,10 @@ pub enum Part {
     /// As `Other`, and not started before [`crate::world::World::start`].
     Late,
 }
+
+impl Part {
+    /// Whether its process is a Redis server, which has one event loop.
+    pub(crate) fn is_redis(self) -> bool {
+        matches!(self, Part::Node | Part::Sentinel)
+    }
+}

@@ -57,6 +57,22 @@ fn what_survives_depends_on_the_file_and_on_the_kind_of_crash() {
 }
 
 #[test]
+fn after_a_pause_a_node_serves_in_order_of_arrival_and_then_new_connections() {
+    let scripts = [
+        "1 PING\n@1000\n1 RPUSH l a",
+        "1 PING\n@1030\n1 RPUSH l d",
+        "1 PING\n@1010\n1 RPUSH l b",
+        "1 PING\n@1040\n1 RPUSH l e",
+        "1 PING\n@1020\n1 RPUSH l c",
+        "@950\n1 RPUSH l new",
+        "@3000\n1 LRANGE l 0 -1",
+    ];
+    let pause = fault(Verb::Pause, "n1", 900 * MS, Some(500 * MS));
+    let (log, _) = run(&[NodeConfig::default()], &scripts, vec![pause]);
+    assert!(log.ends_with("1 LRANGE l 0 -1: [a b c d e new]\n"), "{log}");
+}
+
+#[test]
 fn a_replica_follows_and_wait_counts_it() {
     check(
         &[NodeConfig::default(), replica()],

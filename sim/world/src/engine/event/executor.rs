@@ -1,7 +1,8 @@
 //! Tasks: a slab of futures, each of one host.
 //!
 //! [`Executor::collect`] moves the tasks that were woken into the ready heap, where a drawn
-//! priority decides the order, or parks them if their host is halted.
+//! priority decides the order, or parks them if their host is halted. The tasks of a Redis server
+//! keep the order in which they were woken.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -119,8 +120,9 @@ impl Executor {
             return;
         }
         // Each wake-up has its own draw, so no other task changes this priority.
-        let priority = task.ties.at(u64::from(task.wakes));
+        let drawn = task.ties.at(u64::from(task.wakes));
         task.wakes += 1;
+        let priority = kernel.priority(task.host, drawn);
         self.woken += 1;
         self.ready.push(Reverse((priority, self.woken, id)));
     }

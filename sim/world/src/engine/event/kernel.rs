@@ -27,6 +27,8 @@ pub struct KernelHost {
     /// The ports that were in use when the numbering restarted.
     pub taken: BTreeSet<u16>,
     pub spawned: u32,
+    /// When a task of a host with one event loop last became ready, and its priority.
+    last_ready: (Nanos, u64),
 }
 
 /// A timer; `due` is the true time of its entry in the queue.
@@ -66,6 +68,7 @@ impl Kernel {
             next_port: FIRST_EPHEMERAL_PORT,
             taken: BTreeSet::new(),
             spawned: 0,
+            last_ready: (0, 0),
         });
         self.state.add_host(name, ip, clocks)
     }
@@ -87,6 +90,19 @@ impl Kernel {
         *spawned += 1;
         let nth = *spawned;
         format!("{}/{nth}", self.state.names.name(host))
+    }
+
+    /// The priority of a task that becomes ready now, given its own draw. On a host with one event
+    /// loop none overtakes a task that was ready before it; among hosts the draws decide.
+    pub fn priority(&mut self, host: HostId, drawn: u64) -> u64 {
+        if !self.state.machine(host).is_one_loop {
+            return drawn;
+        }
+        let now = self.state.now;
+        let last = &mut self.host(host).last_ready;
+        let priority = if last.0 == now { drawn.max(last.1) } else { drawn };
+        *last = (now, priority);
+        priority
     }
 
     pub fn happen(&mut self, kind: Happening, a: u32, b: u32, payload: &[u8]) {

@@ -10,7 +10,7 @@ use lockstorm_platform::host::{
     Disk, Host, HostMutex, Listen, LocalFuture, Platform, Slowness, Stream,
 };
 use lockstorm_platform::rng::Purpose;
-use lockstorm_platform::time::{Clock, Nanos, Readings, Stamp};
+use lockstorm_platform::time::{Clock, Nanos, Stamp};
 use lockstorm_platform::trace::{Event, HostId};
 
 use crate::engine::disk::HostDisk;
@@ -42,8 +42,8 @@ impl Platform for EventMachine {
         &self.name
     }
 
-    fn readings(&self) -> Readings {
-        self.shared.kernel.borrow_mut().state.look(self.id)
+    fn now(&self, clock: Clock) -> Nanos {
+        self.shared.kernel.borrow_mut().state.look(self.id, clock)
     }
 
     fn record(&self, event: Event) -> Stamp {

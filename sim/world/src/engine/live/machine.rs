@@ -10,7 +10,7 @@ use lockstorm_platform::host::{
     Disk, Host, HostMutex, Listen, LocalFuture, Platform, Slowness, Stream,
 };
 use lockstorm_platform::rng::Purpose;
-use lockstorm_platform::time::{Clock, Nanos, Readings, Stamp};
+use lockstorm_platform::time::{Clock, Nanos, Stamp};
 use lockstorm_platform::trace::{Connection, Event, HostId};
 use tokio::net::TcpSocket;
 
@@ -47,8 +47,8 @@ impl Platform for LiveMachine {
         &self.name
     }
 
-    fn readings(&self) -> Readings {
-        self.shared.tasks.state().readings(self.id)
+    fn now(&self, clock: Clock) -> Nanos {
+        self.shared.tasks.state().readings(self.id).of(clock)
     }
 
     fn record(&self, event: Event) -> Stamp {

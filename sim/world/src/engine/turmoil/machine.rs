@@ -10,7 +10,7 @@ use lockstorm_platform::host::{
     Disk, Host, HostMutex, Listen, LocalFuture, Platform, Slowness, Stream,
 };
 use lockstorm_platform::rng::Purpose;
-use lockstorm_platform::time::{Clock, Nanos, Readings, Stamp};
+use lockstorm_platform::time::{Clock, Nanos, Stamp};
 use lockstorm_platform::trace::{Event, HostId};
 use turmoil::net::TcpStream;
 
@@ -49,8 +49,8 @@ impl Platform for TurmoilMachine {
         &self.name
     }
 
-    fn readings(&self) -> Readings {
-        self.shared.state().look(self.id)
+    fn now(&self, clock: Clock) -> Nanos {
+        self.shared.state().look(self.id, clock)
     }
 
     fn record(&self, event: Event) -> Stamp {
