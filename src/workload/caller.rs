@@ -139,7 +139,7 @@ impl Caller {
     /// If the lock ends the process.
     pub async fn acquire(&mut self, wish: &Wish) -> Result<Taken, Finished> {
         let Wish { shared, keys, limit } = wish;
-        let call = self.desk.begin_acquire(wish).await;
+        let call = self.desk.begin_acquire(wish).await?;
         self.desk.is_acquiring.set(true);
         // If the caller gave up its last acquire, that was never compared with a grant and may have
         // left tokens.
@@ -169,7 +169,8 @@ impl Caller {
     /// # Errors
     /// As [`Caller::acquire`].
     pub async fn extend(&mut self, held: &mut Held) -> Result<Extended, Finished> {
-        let call = self.desk.begin(OpKind::Extend { grant: held.acquire, background: false }).await;
+        let call =
+            self.desk.begin(OpKind::Extend { grant: held.acquire, background: false }).await?;
         let extended = self.invoke(|lock| lock.extend(&held.grant)).await;
         let extended = extended.or_else(|ended| self.desk.fail(call, ended))?;
         match &extended {
@@ -187,7 +188,7 @@ impl Caller {
     /// # Errors
     /// As [`Caller::acquire`].
     pub async fn release(&mut self, held: &Held) -> Result<Released, Finished> {
-        let call = self.desk.begin(OpKind::Release { grant: held.acquire }).await;
+        let call = self.desk.begin(OpKind::Release { grant: held.acquire }).await?;
         let released = self.invoke(|lock| lock.release(&held.grant)).await;
         self.desk.end_of(held.acquire);
         let released = released.or_else(|ended| self.desk.fail(call, ended))?;
@@ -228,18 +229,20 @@ impl Drop for Caller {
 }
 
 impl CallerDesk {
-    async fn begin_acquire(&self, wish: &Wish) -> Call {
+    async fn begin_acquire(&self, wish: &Wish) -> Result<Call, Finished> {
+        self.guard.lives()?;
         let call = self.recorder.open(&self.host, &self.name, &self.key, OpKind::Acquire);
         self.recorder.detail(call.op, wish.shared, &wish.keys);
         self.host.struck().await;
         self.call.set(call);
-        call
+        Ok(call)
     }
 
-    async fn begin(&self, kind: OpKind) -> Call {
+    async fn begin(&self, kind: OpKind) -> Result<Call, Finished> {
+        self.guard.lives()?;
         let call = self.recorder.call(&self.host, &self.name, &self.key, kind).await;
         self.call.set(call);
-        call
+        Ok(call)
     }
 
     /// Records the operation in which the lock ended the process.

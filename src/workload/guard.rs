@@ -125,9 +125,7 @@ impl Guard {
     /// # Errors
     /// If the process has ended, or ends now.
     pub fn within<T>(&self, code: impl FnOnce() -> T) -> Result<T, Finished> {
-        if self.ending.get() {
-            return Err(Finished);
-        }
+        self.lives()?;
         self.pulse.fetch_add(1, Ordering::Relaxed);
         let result = catch_unwind(AssertUnwindSafe(code));
         self.pulse.fetch_add(1, Ordering::Relaxed);
@@ -136,6 +134,14 @@ impl Guard {
             true => Finished,
             false => self.end(Clause::NoPanic, format!("it panicked: {}", message(&*panic))),
         })
+    }
+
+    /// Asks before an operation begins: the lock of another caller may have ended the process.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn lives(&self) -> Result<(), Finished> {
+        if self.ending.get() { Err(Finished) } else { Ok(()) }
     }
 
     /// Whether the process has ended.
