@@ -32,6 +32,8 @@ pub struct Habits {
     /// In thousandths of the lease.
     needs: Option<u64>,
     extend: Option<Extend>,
+    /// Whether work may be made long enough for a drawn extend.
+    may_work_longer: bool,
     reenter: bool,
     check_validity: bool,
     deployment: Deployment,
@@ -56,7 +58,7 @@ pub fn habits(
     let ttl = free(Parameter::Ttl) && lends(base, lock);
     let nodes = nodes(base, lock).filter(|_| free(Parameter::Nodes));
     let needs = free(Parameter::Needs) && may_need(base, lock);
-    let rhythms = ["1/3", "1/2", "2/3", "until-lost"].map(|text| text.parse().unwrap_or_default());
+    let may_work_longer = free(Parameter::Hold);
     let drawn = (
         maybe(free(Parameter::Hold), 0..=2_500_u64),
         maybe(ttl, 300..=6_000_u64),
@@ -64,14 +66,14 @@ pub fn habits(
         maybe(free(Parameter::Clients), 4..=MOST_CLIENTS),
         maybe(free(Parameter::Timeout), 10..=2_000_u64),
         maybe(needs, 100..=900_u64),
-        maybe(free(Parameter::Extend), proptest::sample::select(rhythms.to_vec())),
+        maybe(free(Parameter::Extend), proptest::sample::select(rhythms())),
         // If several callers may hold the lock, a second acquire takes another permit.
         maybe(free(Parameter::Reenter) && is_exclusive, Just(())),
         maybe(free(Parameter::CheckValidity), Just(())),
         deployments(base, varies),
     );
     let habits = drawn.prop_map(
-        |(
+        move |(
             hold,
             ttl,
             nodes,
@@ -91,6 +93,7 @@ pub fn habits(
                 timeout,
                 needs,
                 extend,
+                may_work_longer,
                 reenter: reenter.is_some(),
                 check_validity: check_validity.is_some(),
                 deployment,
@@ -100,6 +103,18 @@ pub fn habits(
     (proptest::bool::ANY, habits)
         .prop_map(|(vary, habits)| if vary { habits } else { Habits::default() })
         .boxed()
+}
+
+/// How often clients may extend their grants.
+pub fn rhythms() -> Vec<Extend> {
+    ["1/3", "1/2", "2/3", "until-lost"].map(|text| text.parse().unwrap_or_default()).to_vec()
+}
+
+/// Makes work outlast the second extend of its grant: in shorter work there may be none.
+pub fn outlast_extends(plan: &mut Plan) {
+    let due = plan.workload.extend.rhythm().zip(plan.lock.ttl).map(|(rhythm, ttl)| rhythm.due(ttl));
+    let least = due.map_or(0, |due| due.saturating_mul(3).min(plan.heal_at));
+    plan.workload.hold = plan.workload.hold.max(least / MILLISECOND * MILLISECOND);
 }
 
 /// The possible numbers of callers in the process of each client: mostly that of the base plan. No
@@ -180,6 +195,9 @@ impl Habits {
         plan.topology.nodes = self.nodes.unwrap_or(plan.topology.nodes);
         plan.workload.clients = self.clients.unwrap_or(plan.workload.clients);
         plan.workload.extend = self.extend.unwrap_or(plan.workload.extend);
+        if self.extend.is_some() && self.may_work_longer {
+            outlast_extends(plan);
+        }
         plan.workload.reenter |= self.reenter;
         plan.workload.check_validity |= self.check_validity;
         self.deployment.apply(plan);

@@ -5,15 +5,17 @@ use std::collections::BTreeSet;
 use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::drawing::Alphabet;
 use lockstorm::explore::hunt::{Hunt, Until, draw, scout};
+use lockstorm::explore::parameter::Parameter;
 use lockstorm::explore::strategy::Strategy;
 use lockstorm::explore::trial::attempt;
 use lockstorm::ledger::planned::breaks;
 use lockstorm::ledger::site::bound_of;
 use lockstorm::lock::catalogue::find;
+use lockstorm::plan::extend::Extend;
 use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::promise::Bounded;
 use lockstorm::run::Lab;
-use lockstorm_platform::fault::{Anchor, Pattern, Verb};
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Verb};
 use lockstorm_platform::time::MILLISECOND;
 
 fn hunt(lock: &str, kind: TopologyKind) -> Hunt {
@@ -95,6 +97,13 @@ fn bounds_go_to_the_edge_of_the_promise_and_strike_one_client() {
         cut.filter_map(|fault| fault.length).any(|own| own.abs_diff(length) <= 50 * MILLISECOND)
     };
     assert!(drawn.iter().any(|plan| plan.lock.needs.is_some()));
+    let extends = |plan: &&Plan| plan.workload.extend != Extend::Never;
+    assert!(drawn.iter().filter(extends).count() >= 80, "half of the plans, and some others");
+    let awaits = |fault: &Fault| {
+        matches!(&fault.anchor,
+        Anchor::After { event: Pattern::Outcome { what, .. }, .. } if what == "extend")
+    };
+    assert!(drawn.iter().filter(|plan| plan.faults.iter().any(awaits)).count() >= 5);
     assert!(drawn.iter().filter(|plan| lasts(plan, plan.longest_ttl())).count() >= 5);
     for plan in drawn {
         assert_eq!(breaks(&plan, &hunt.lab.promise(&plan)), BTreeSet::new());
@@ -102,6 +111,25 @@ fn bounds_go_to_the_edge_of_the_promise_and_strike_one_client() {
         let struck: BTreeSet<&str> = hosts.filter(|host| host.starts_with('c')).collect();
         assert!(struck.len() <= 1, "{struck:?}");
     }
+}
+
+#[test]
+fn work_lasts_until_a_drawn_extend_is_due_unless_its_length_is_given() {
+    let mut hunt = hunt("redlock", TopologyKind::Independent);
+    let extending = |hunt: &Hunt| -> Vec<Plan> {
+        let drawn = plans(hunt, Strategy::Random, 200).into_iter();
+        drawn.filter(|plan| plan.workload.extend != Extend::Never).collect()
+    };
+    let comes = |plan: &Plan| {
+        let rhythm = plan.workload.extend.rhythm().expect("it extends");
+        plan.workload.hold > rhythm.due(plan.longest_ttl())
+    };
+    let drawn = extending(&hunt);
+    assert!(drawn.len() >= 30 && drawn.iter().all(comes));
+    hunt.alphabet.varies.remove(&Parameter::Hold);
+    let drawn = extending(&hunt);
+    assert!(drawn.iter().all(|plan| plan.workload.hold == hunt.base.workload.hold));
+    assert!(!drawn.iter().all(comes));
 }
 
 #[test]

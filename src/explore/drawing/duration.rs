@@ -53,8 +53,10 @@ fn figures(plan: &Plan, lock: &Algorithm) -> Vec<Nanos> {
     let lease = plan.longest_ttl();
     let left = |used: Nanos| lease.saturating_sub(used);
     let needs = plan.lock.needs.map(left);
+    let extends = plan.workload.extend.rhythm().map(|rhythm| left(rhythm.due(lease)));
     let figures = [lease, choices.timeout, left(choices.timeout), left(plan.workload.hold)];
-    let all = figures.into_iter().chain(needs).map(|length| length / MILLISECOND * MILLISECOND);
+    let others = needs.into_iter().chain(extends);
+    let all = figures.into_iter().chain(others).map(|length| length / MILLISECOND * MILLISECOND);
     let some = all.filter(|length| (MILLISECOND..plan.heal_at).contains(length));
     some.chain([MILLISECOND * lease_ms(plan)]).collect()
 }

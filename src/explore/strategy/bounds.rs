@@ -25,12 +25,13 @@ use crate::explore::drawing::target::target;
 use crate::explore::drawing::{
     Alphabet, Burst, calm, fitting, is_condition, promise, rows, sampled, verb_of, with_faults,
 };
-use crate::explore::habits::may_need;
+use crate::explore::habits::{may_need, outlast_extends, rhythms};
 use crate::explore::parameter::Parameter;
 use crate::history::RESOURCE;
 use crate::ledger::site::bound_of;
 use crate::lock::algorithm::Algorithm;
 use crate::plan::Plan;
+use crate::plan::extend::Extend;
 use crate::promise::Bounded;
 
 /// The maximum number of faults in a plan.
@@ -47,6 +48,9 @@ pub fn plans(base: &Plan, alphabet: &Alphabet, runner: &mut TestRunner) -> Boxed
     }
     if alphabet.varies.contains(&Parameter::Hold) {
         plan = worked(plan, alphabet, runner);
+    }
+    if alphabet.varies.contains(&Parameter::Extend) {
+        plan = extended(plan, alphabet, runner);
     }
     if alphabet.varies.contains(&Parameter::ClockRate) {
         drift(&mut plan, &base.clocks, (alphabet, runner));
@@ -80,6 +84,21 @@ fn worked(plan: Plan, alphabet: &Alphabet, runner: &mut TestRunner) -> Plan {
     let mut worked = plan.clone();
     worked.workload.hold = hold;
     fitting(&worked, alphabet).unwrap_or(plan)
+}
+
+/// The plan, or one whose clients extend their grants: what they learn too late or take for an
+/// answer shows only then.
+fn extended(plan: Plan, alphabet: &Alphabet, runner: &mut TestRunner) -> Plan {
+    let (extends, rhythm) = sampled(&(ANY, select(rhythms())), runner);
+    if !extends || plan.workload.extend != Extend::Never {
+        return plan;
+    }
+    let mut extended = plan.clone();
+    extended.workload.extend = rhythm;
+    if alphabet.varies.contains(&Parameter::Hold) {
+        outlast_extends(&mut extended);
+    }
+    fitting(&extended, alphabet).unwrap_or(plan)
 }
 
 /// Makes the clocks of all clients, or those of all nodes, as fast or as slow as the lock allows.
@@ -161,7 +180,7 @@ fn met(row: &Row, plan: &Plan, victim: &str) -> BoxedStrategy<Target> {
     }
 }
 
-/// After an acquire of the client begins or ends, one of its messages completes a leg, or the fault
+/// After an acquire of the client begins or ends, an extend begins, one of its messages completes a leg, or the fault
 /// before begins or ends.
 fn anchor(plan: &Plan, victim: &str, lock: &Algorithm) -> BoxedStrategy<Anchor> {
     let later = |most: Nanos| (1..=(most / MILLISECOND).max(1)).prop_map(|ms| ms * MILLISECOND);
@@ -173,10 +192,13 @@ fn anchor(plan: &Plan, victim: &str, lock: &Algorithm) -> BoxedStrategy<Anchor> 
     let message = (nodes, legs, 1..=6_u32).prop_map(move |(to, leg, nth)| {
         (Pattern::Message { from: from.clone(), to, command: None, leg }, nth)
     });
-    let outcome =
-        (select(vec!["acquire", "acquired", "release"]), 1..=3_u32).prop_map(move |(what, nth)| {
-            (Pattern::Outcome { who: who.clone(), what: what.to_owned() }, nth)
-        });
+    let mut calls = vec!["acquire", "acquired", "release"];
+    if plan.workload.extend != Extend::Never {
+        calls.push("extend");
+    }
+    let outcome = (select(calls), 1..=3_u32).prop_map(move |(what, nth)| {
+        (Pattern::Outcome { who: who.clone(), what: what.to_owned() }, nth)
+    });
     let edge = select(vec![Edge::Start, Edge::Start, Edge::End]);
     let other = edge.prop_map(|edge| (Pattern::Fault { id: 1, edge }, 1));
     let last = plan.heal_at - 1;
