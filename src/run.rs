@@ -243,6 +243,7 @@ impl Lab {
             grants_without_faults: None,
             is_drawn: plan.is_drawn,
             queue: promise.queue,
+            fences: self.algorithm(plan).fences,
             keys,
         }
     }

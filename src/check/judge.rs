@@ -8,12 +8,13 @@ use crate::check::counts::{self, Counts};
 use crate::check::nearest_miss::NearestMiss;
 use crate::check::own::{Check, OwnChecks};
 use crate::check::terms::Terms;
+use crate::check::untested::{self, Untested};
 use crate::check::verdict::{Verdict, Violation};
 use crate::check::{
-    availability, contract, corruption, fence, foreign, idle, late_loss, leak, linear, liveness,
-    lost_early, overtaking,
+    availability, contract, corruption, fence, foreign, late_loss, leak, linear, liveness,
+    lost_early,
 };
-use crate::check::{nearest_miss, overlap, renewal};
+use crate::check::{nearest_miss, overlap, overtaking, renewal};
 use crate::history::History;
 use crate::reading::moment::Moment;
 
@@ -24,6 +25,9 @@ pub struct Judgement {
     pub verdict: Verdict,
     /// How much was tested.
     pub counts: Counts,
+    /// What was not, if the verdict is unknown for that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub untested: Vec<Untested>,
     /// The nearest miss, ns, if a hold wrote to the resource and a lease can end. Negative if
     /// another could have been granted the lock before the write.
     pub nearest_miss: Option<i64>,
@@ -67,7 +71,10 @@ pub fn judge_case(case: &Case, own: &OwnChecks) -> Judgement {
     let keyed: Vec<&Case> = if keyed.is_empty() { vec![case] } else { keyed.iter().collect() };
     let counts = counts::count(case);
     let liveness = liveness::judge(case);
-    let (mut violations, mut unknown) = (Vec::new(), untested(case, &counts));
+    let (mut untested, mut unknown): (Vec<Untested>, Vec<String>) =
+        untested::found(case, &counts).into_iter().unzip();
+    untested.dedup();
+    let mut violations = Vec::new();
     let of_callers = OF_CALLERS.iter().map(|check| check.findings(case));
     for found in of_callers.chain(own.findings(case)) {
         violations.extend(found.violations);
@@ -91,7 +98,7 @@ pub fn judge_case(case: &Case, own: &OwnChecks) -> Judgement {
     let served = keyed.iter().map(|one| availability::measure(one));
     let out = |served: &Availability| served.unavailable.as_ref().map(Unavailable::length);
     let availability = served.max_by_key(out).unwrap_or_default();
-    Judgement { verdict, counts, nearest_miss, nearest, availability }
+    Judgement { verdict, counts, untested, nearest_miss, nearest, availability }
 }
 
 /// The key of a group that was there when a violation of liveness ended, or its first key; none if
@@ -113,29 +120,4 @@ fn worst(mut violations: Vec<Violation>, unknown: &[String]) -> Verdict {
         return Verdict::Unknown(unknown.join("; "));
     }
     Verdict::Holds
-}
-
-/// The reasons why the run tested nothing, if any.
-fn untested(case: &Case, counts: &Counts) -> Vec<String> {
-    let idle = idle::reasons(case).into_iter();
-    let mut why = idle.map(|why| format!("nothing was tested: {why}")).collect::<Vec<_>>();
-    if case.terms.contends && counts.contended == 0 {
-        why.push("nothing was tested: no two callers wanted the lock at the same time".to_owned());
-    }
-    why.extend(nobody_granted(case));
-    why
-}
-
-/// The reason "nobody was granted the lock before the heal", if the number of grants of the same
-/// plan without its faults is known.
-fn nobody_granted(case: &Case) -> Option<String> {
-    let without = match case.terms.grants_without_faults? {
-        0 => "nor is anybody without faults".to_owned(),
-        1 => "and without faults there is 1 grant".to_owned(),
-        calm => format!("and without faults there are {calm} grants"),
-    };
-    let granted = counts::granted_before_heal(case.history, case.terms);
-    (granted == 0).then(|| {
-        format!("nothing was tested: nobody was granted the lock before the heal, {without}")
-    })
 }

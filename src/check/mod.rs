@@ -23,4 +23,5 @@ pub mod own;
 pub mod renewal;
 pub mod signature;
 pub mod terms;
+pub mod untested;
 pub mod verdict;

@@ -40,6 +40,9 @@ pub struct Terms {
     /// The key of the queue in which waiters stand, if the lock promises to serve them in order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
+    /// Whether each grant carries a fence.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fences: bool,
     /// The keys of which callers acquire groups: each is judged as a lock of its own. Empty if the
     /// lock takes no groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -3,6 +3,7 @@
 //! The result does not depend on how many runs are parallel. A search that stops at the first
 //! violation reports that of the smallest seed.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -12,6 +13,7 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 
 use crate::check::signature::Signature;
+use crate::check::untested::Untested;
 use crate::check::verdict::Verdict;
 use crate::explain::finding::{Class, Finding};
 use crate::explore::budget::{Budget, Spending};
@@ -96,12 +98,23 @@ pub struct Tally {
     pub struck_in_hold: u64,
     /// Grants in total.
     pub grants: u64,
+    /// For each reason of [`Untested::ALL`], the plans with an unknown verdict for that.
+    #[serde(default)]
+    pub untested: [u64; Untested::ALL.len()],
 }
 
 impl Tally {
     /// Whether finding nothing is meaningful: some fault struck inside a hold, and some plan held.
     pub fn has_tested(&self) -> bool {
         self.struck_in_hold > 0 && self.held > 0
+    }
+
+    /// Why plans have an unknown verdict, the most frequent reason first: `in 299 of them ...`.
+    pub fn reasons(&self) -> Vec<String> {
+        let known = Untested::ALL.into_iter().zip(self.untested);
+        let mut found: Vec<(Untested, u64)> = known.filter(|(_, plans)| *plans > 0).collect();
+        found.sort_by_key(|(_, plans)| Reverse(*plans));
+        found.iter().map(|(why, plans)| format!("in {plans} of them {}", why.of_plans())).collect()
     }
 }
 
@@ -271,6 +284,7 @@ struct Tried {
     states: Vec<u64>,
     violation: Option<(GroupKey, Example)>,
     unknown: bool,
+    untested: Vec<Untested>,
     outside: bool,
     faults: bool,
     in_hold: bool,
@@ -294,11 +308,13 @@ fn try_seed(hunt: &Hunt, (seed, strategy): (u64, Strategy), is_repeated: bool) -
     let excused = outside && !in_model;
     let unknown = matches!(trial.judgement.verdict, Verdict::Unknown(_));
     let counts = trial.judgement.counts;
+    let untested = if unknown { trial.judgement.untested.clone() } else { Vec::new() };
     Tried {
         seed,
         strategy,
         states: states(&trial.run.history),
         unknown,
+        untested,
         outside: excused,
         faults: !plan.faults.is_empty(),
         in_hold: counts.struck_in_hold > 0,
@@ -314,7 +330,8 @@ fn try_seed(hunt: &Hunt, (seed, strategy): (u64, Strategy), is_repeated: bool) -
 impl Tally {
     /// Adds what another part of the hunt has tested.
     pub fn merge(&mut self, other: &Tally) {
-        let Tally { runs, held, unknown, outside, with_faults, struck_in_hold, grants } = other;
+        let Tally { runs, held, unknown, outside, with_faults, struck_in_hold, grants, untested } =
+            other;
         self.runs += runs;
         self.held += held;
         self.unknown += unknown;
@@ -322,6 +339,7 @@ impl Tally {
         self.with_faults += with_faults;
         self.struck_in_hold += struck_in_hold;
         self.grants += grants;
+        self.untested.iter_mut().zip(untested).for_each(|(own, other)| *own += other);
     }
 
     fn add(&mut self, tried: &Tried) {
@@ -335,6 +353,9 @@ impl Tally {
         self.with_faults += u64::from(tried.faults);
         self.struck_in_hold += u64::from(tried.in_hold);
         self.grants += u64::from(tried.grants);
+        for why in &tried.untested {
+            self.untested[*why as usize] += 1;
+        }
     }
 }
 

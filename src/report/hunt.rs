@@ -63,17 +63,21 @@ pub fn found(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
 /// What a hunt that found nothing has shown.
 fn nothing(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
     let (tested, seeds) = (&catch.scouted.tally, seeds(catch));
+    let reasons = tested.reasons().join(", ");
+    let reasons = if reasons.is_empty() { String::new() } else { format!(": {reasons}") };
     if tested.struck_in_hold == 0 {
         let within = match catch.within {
             true => format!(" (such faults break its assumptions; {} draws none)", audience.within),
             false => String::new(),
         };
         return vec![format!(
-            "unknown: no fault struck inside a hold in {tested}{within}; {seeds}"
+            "unknown: no fault struck inside a hold in {tested}{reasons}{within}; {seeds}"
         )];
     }
     if tested.held == 0 {
-        return vec![format!("unknown: no plan tested anything, of {tested}; {seeds}")];
+        return vec![format!(
+            "unknown: each plan left something untested, of {tested}{reasons}; {seeds}"
+        )];
     }
     let explored = &catch.scouted.novelty;
     vec![format!("no violation in {tested}; {seeds}"), format!("explored: {explored}")]

@@ -322,7 +322,14 @@ mod tests {
         let availability =
             Availability { grants_per_minute: 30, unavailable, waits, ..Availability::default() };
         let (counts, verdict) = (Counts::default(), Verdict::Holds);
-        Judgement { verdict, counts, nearest_miss: None, nearest: None, availability }
+        Judgement {
+            verdict,
+            counts,
+            untested: Vec::new(),
+            nearest_miss: None,
+            nearest: None,
+            availability,
+        }
     }
 
     #[test]

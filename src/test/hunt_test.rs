@@ -247,8 +247,10 @@ impl HuntTest {
             let finding = found.finding(&lab, None);
             fail(&finding, &format!("expected: no violation\ndrawn by the strategy '{drawn}'"));
         }
-        assert!(report.tally.has_tested(), "nothing was tested: {:?}", report.tally);
-        report.tally
+        let tally = report.tally;
+        let reasons = || tally.reasons().join(", ");
+        assert!(tally.has_tested(), "nothing was tested in {tally}: {}", reasons());
+        tally
     }
 
     /// Hunts until the first violation, and expects one; returns the smallest plan that shows it.

@@ -29,16 +29,31 @@ const FOREIGN: Algorithm =
 
 const KEEPS: Algorithm = Algorithm::lease("keeps", |setting| Box::new(TokenLua::new(setting)));
 
+/// It declares fences and gives none.
+const NO_FENCE: Algorithm = Algorithm { fences: true, ..KEEPS };
+
+/// It promises a queue and has none.
+const NO_QUEUE: Algorithm = Algorithm {
+    promise: |config, work| Promise {
+        queue: Some("queue".to_owned()),
+        ..assumptions::lease(config, work)
+    },
+    ..KEEPS
+};
+
 /// Names the hunt that this test runs in a process of its own.
 const CHILD: &str = "LOCKSTORM_REPORTS";
 
 /// The name of a hunt, the hunt, and the exit code that it ends with.
 type Row = (&'static str, fn() -> ExitCode, u8);
 
-const HUNTS: [Row; 9] = [
+const HUNTS: [Row; 12] = [
     ("all", || on_one_node(FOREIGN).seeds(1..=20).report(), 1),
     ("budget", || calm().budget(Duration::ZERO).report(), 0),
     ("unknown", || calm().seeds(1..=1).report(), 2),
+    ("alone", || calm().clients(1).seeds(1..=10).report(), 2),
+    ("no fence", || on_one_node(NO_FENCE).within_assumptions().seeds(1..=10).report(), 2),
+    ("no queue", || on_one_node(NO_QUEUE).within_assumptions().seeds(1..=10).report(), 2),
     ("refused", || on_one_node(KEEPS).faults(["pausse"]).report(), 3),
     ("shard 1", || calm().seeds(1..=128).shard("1/2", CAMPAIGN), 0),
     ("a part", || calm().seeds(1..=128).merge(CAMPAIGN), 2),
@@ -131,6 +146,23 @@ fn a_report_has_all_findings_and_says_how_to_run_them_again() {
     let refused = printed("refused");
     assert!(refused.contains("there is no fault 'pausse'"), "{refused}");
     assert!(refused.contains("did you mean 'pause'?"), "{refused}");
+}
+
+/// A lock that gives no fence, or has no queue, would pass without a test of it.
+#[test]
+fn a_hunt_that_left_something_untested_says_what() {
+    for (hunt, why) in [
+        ("alone", "no two callers wanted the lock at the same time (a lock needs two clients"),
+        ("no fence", "no grant carried a fence (a lock with `fences: true`"),
+        ("no queue", "nobody stood in the queue that the lock promises (`queue` in its Promise"),
+    ] {
+        let said = printed(hunt);
+        let has = said.contains("unknown: each plan left something untested") && said.contains(why);
+        assert!(has, "{hunt}: {said}");
+    }
+    let alone = std::panic::catch_unwind(|| calm().clients(1).seeds(1..=10).holds());
+    let why = alone.expect_err("nothing was tested").downcast::<String>().expect("a text");
+    assert!(why.contains("no two callers wanted the lock"), "{why}");
 }
 
 #[test]

@@ -97,6 +97,7 @@ struct StoryTerms {
     grants_without_faults: Option<u32>,
     is_drawn: bool,
     queue: Option<String>,
+    fences: bool,
     /// The keys of a group: `a,b`.
     keys: String,
 }
@@ -122,6 +123,7 @@ impl Default for StoryTerms {
             grants_without_faults: None,
             is_drawn: false,
             queue: None,
+            fences: false,
             keys: String::new(),
         }
     }
@@ -154,6 +156,7 @@ impl Story {
             grants_without_faults: terms.grants_without_faults,
             is_drawn: terms.is_drawn,
             queue: terms.queue.clone(),
+            fences: terms.fences,
             keys: names(&terms.keys),
         }
     }
