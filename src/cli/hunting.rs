@@ -15,6 +15,7 @@ use crate::explore::base_plan::base_plan;
 use crate::explore::catch::catch;
 use crate::explore::hunt::{Until, scout};
 use crate::explore::quarry::{Quarry, seeds_of};
+use crate::explore::wording::Wording;
 use crate::quantity::length;
 use crate::refusal::Refusal;
 use crate::report;
@@ -81,7 +82,7 @@ fn quarry(arguments: &HuntArguments, shards: u32) -> Result<Quarry, Refusal> {
     quarry.faults = arguments.faults.iter().cloned().collect();
     quarry.within_assumptions = arguments.within_assumptions;
     let (given, is_limited) = (arguments.seeds.clone(), arguments.budget.is_some());
-    quarry.seeds = seeds_of(given, is_limited, shards, SEEDS)?;
+    quarry.seeds = seeds_of(given, is_limited, shards, (SEEDS, quarry.wording))?;
     Ok(quarry)
 }
 
@@ -90,6 +91,7 @@ pub fn reader(folder: &Path) -> Audience<'_> {
     let again = &|finding: &Finding, path: &Path| {
         format!("lockstorm replay {} --trace {}", path.display(), finding.trace_hash)
     };
-    let (within, others) = ("--within-assumptions", "lockstorm explain PLAN explains each of them");
+    let (within, others) =
+        (Wording::Options.within(), "lockstorm explain PLAN explains each of them");
     Audience { folder, is_whole: false, within, again, others }
 }

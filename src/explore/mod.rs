@@ -14,6 +14,7 @@
 //! - [`strategy`]: how a hunt draws its plans
 //! - [`novelty`]: how many states a hunt has seen
 //! - [`quarry`]: the request for a hunt
+//! - [`wording`]: how its refusals name what the reader may set
 //! - [`hunt`]: the search for violations over seeds
 //! - [`group`]: the violations of a hunt in groups
 //! - [`distinct`]: the distinct findings of a hunt, each shrunk
@@ -53,3 +54,4 @@ pub mod sound;
 pub mod strategy;
 pub mod threshold;
 pub mod trial;
+pub mod wording;

@@ -13,6 +13,7 @@ use crate::explore::habits::least_timeout;
 use crate::explore::hunt::Hunt;
 use crate::explore::parameter::Parameter;
 use crate::explore::strategy::{Strategies, Strategy, priorities};
+use crate::explore::wording::Wording;
 use crate::plan::extend::Extend;
 use crate::plan::lack::lack;
 use crate::plan::{Persistence, Plan, WorkloadKind};
@@ -33,6 +34,8 @@ pub struct Quarry {
     pub seeds: RangeInclusive<u64>,
     /// How plans are drawn.
     pub strategies: Strategies,
+    /// How refusals name what may be set.
+    pub wording: Wording,
 }
 
 impl Quarry {
@@ -45,6 +48,7 @@ impl Quarry {
             within_assumptions: false,
             seeds: 1..=100,
             strategies: Strategies::default(),
+            wording: Wording::default(),
         }
     }
 
@@ -144,9 +148,9 @@ impl Quarry {
     /// Values that the user set are never changed.
     pub fn hunt(self, lab: Lab) -> Result<Hunt, Refusal> {
         let Quarry { base, mut varies, faults, within_assumptions: within, .. } = self;
-        let (seeds, strategies) = (self.seeds, self.strategies);
+        let (seeds, strategies, wording) = (self.seeds, self.strategies, self.wording);
         base.validate_with(&lab.locks)?;
-        faults.iter().try_for_each(|word| can_strike(&base, word))?;
+        faults.iter().try_for_each(|word| can_strike(&base, word, wording))?;
         let plain = base_plan_of(lab.algorithm(&base), base.topology.kind);
         varies.retain(|parameter| !parameter.differs(&base, &plain));
         let mut alphabet = Alphabet { varies, within, ..Alphabet::of(*lab.algorithm(&base)) };
@@ -159,25 +163,21 @@ impl Quarry {
             let instead = "add 'delay' to the faults, or use the strategy 'portfolio'";
             return Err(Refusal::new(what, instead));
         }
-        let least = least_timeout(&base);
-        let timeout = lab.algorithm(&base).choices(&base.lock).timeout;
-        if within && timeout < least {
-            let own = match base.lock.timeout {
-                Some(_) => "",
-                None => ", the lock's own timeout,",
-            };
-            let (timeout, least) = (length(timeout), length(least));
-            let what = format!("within {timeout}{own} no lock is answered, even without faults");
-            let instead = format!(
-                "take a --timeout of at least {least}, which the first request takes over the \
-                 slowest links; or leave out --within-assumptions"
-            );
-            return Err(Refusal::new(what, instead));
+        if within {
+            answered(&base, &alphabet, wording)?;
         }
         if let Some(why) = beyond(&base, &alphabet) {
             let what = format!("no plan like this is within the assumptions of the lock: {why}");
-            let instead = "take a shorter --hold, another --timeout, a longer --ttl, or have \
-                           clients --extend; or leave out --within-assumptions";
+            let of = |option| wording.setting(option);
+            let instead = format!(
+                "take a shorter {}, another {}, a longer {}, or have clients extend their grants \
+                 with {}; or leave out {}",
+                of("hold"),
+                of("timeout"),
+                of("ttl"),
+                of("extend"),
+                wording.within()
+            );
             return Err(Refusal::new(what, instead));
         }
         // Called once here, so that a panic in the lock's promise is reported once and not by every
@@ -185,6 +185,28 @@ impl Quarry {
         let _ = lab.promise(&base);
         Ok(Hunt { strategies, ..Hunt::new(lab, base, alphabet, seeds) })
     }
+}
+
+/// Refuses a timeout within which no request is answered, even without faults.
+fn answered(base: &Plan, alphabet: &Alphabet, wording: Wording) -> Result<(), Refusal> {
+    let least = least_timeout(base);
+    let timeout = alphabet.lock.choices(&base.lock).timeout;
+    if timeout >= least {
+        return Ok(());
+    }
+    let own = match base.lock.timeout {
+        Some(_) => "",
+        None => ", the lock's own timeout,",
+    };
+    let (timeout, least) = (length(timeout), length(least));
+    let what = format!("within {timeout}{own} no lock is answered, even without faults");
+    let instead = format!(
+        "take a {} of at least {least}, which the first request takes over the slowest links; or \
+         leave out {}",
+        wording.setting("timeout"),
+        wording.within()
+    );
+    Err(Refusal::new(what, instead))
 }
 
 /// The maximum number of plans of one process without a time limit: days of work.
@@ -196,17 +218,21 @@ pub fn seeds_of(
     given: Option<RangeInclusive<u64>>,
     has_limit: bool,
     shards: u32,
-    default: RangeInclusive<u64>,
+    (default, wording): (RangeInclusive<u64>, Wording),
 ) -> Result<RangeInclusive<u64>, Refusal> {
     match (given, has_limit) {
         (Some(seeds), true) => Ok(seeds),
         (None, true) => Ok(1..=u64::MAX),
-        (given, false) => countable(given.unwrap_or(default), shards),
+        (given, false) => countable(given.unwrap_or(default), shards, wording),
     }
 }
 
 /// The seeds, if a hunt without a time limit can come to their end, in so many processes.
-fn countable(seeds: RangeInclusive<u64>, shards: u32) -> Result<RangeInclusive<u64>, Refusal> {
+fn countable(
+    seeds: RangeInclusive<u64>,
+    shards: u32,
+    wording: Wording,
+) -> Result<RangeInclusive<u64>, Refusal> {
     let (first, last) = (*seeds.start(), *seeds.end());
     let plans = (u128::from(last) + 1).saturating_sub(first.into());
     if plans.div_ceil(shards.into()) <= MAX_PLANS {
@@ -214,19 +240,26 @@ fn countable(seeds: RangeInclusive<u64>, shards: u32) -> Result<RangeInclusive<u
     }
     let what = format!("the seeds {first}..{last} are {plans} plans, which would take days");
     let fewer = first.saturating_add(999_999);
-    let instead = format!("add a time limit, such as --budget 10m, or take {first}..{fewer}");
+    let limit = wording.pick("--budget 10m", ".budget(Duration::from_secs(600))");
+    let range = wording.pick("..", "..=");
+    let instead = format!("add a time limit, such as {limit}, or take {first}{range}{fewer}");
     Err(Refusal::new(what, instead))
 }
 
 /// Refuses an unknown fault, and one that cannot strike plans like this: a hunt for it would draw
 /// only other faults, or none.
-fn can_strike(base: &Plan, word: &str) -> Result<(), Refusal> {
+fn can_strike(base: &Plan, word: &str, wording: Wording) -> Result<(), Refusal> {
     let Some(row) = verbs::find(word) else {
         let known: Vec<&str> = verbs::words().collect();
         return Err(Refusal::new(format!("there is no fault '{word}'"), one_of(word, &known)));
     };
     let Some(lack) = lack(&base.topology, row) else { return Ok(()) };
-    Err(Refusal::new(lack.refusal(word), format!("remove it, or use {}", lack.option())))
+    let in_code = match lack.is_of_disk() {
+        true => ".persistence(Persistence::AofAlways)",
+        false => "TopologyKind::Replicated",
+    };
+    let mended = wording.pick(lack.option(), in_code);
+    Err(Refusal::new(lack.refusal(word), format!("remove it, or use {mended}")))
 }
 
 #[cfg(test)]
@@ -239,6 +272,7 @@ mod tests {
     use crate::explore::base_plan::base_plan;
     use crate::explore::parameter::Parameter;
     use crate::explore::strategy::Strategy;
+    use crate::explore::wording::Wording;
     use crate::plan::{Plan, TopologyKind};
     use crate::run::Lab;
 
@@ -288,11 +322,11 @@ mod tests {
 
     #[test]
     fn seeds_that_nobody_can_try_need_a_time_limit() {
-        assert_eq!(countable(1..=100_000_000, 1), Ok(1..=100_000_000));
-        assert!(countable(1..=100_000_001, 1).is_err());
-        assert!(countable(1..=10_000_000_000, 100).is_ok());
-        assert_eq!(countable(5..=5, 1), Ok(5..=5));
-        let refused = countable(0..=u64::MAX, 1).expect_err("years").to_string();
+        assert_eq!(countable(1..=100_000_000, 1, Wording::Options), Ok(1..=100_000_000));
+        assert!(countable(1..=100_000_001, 1, Wording::Options).is_err());
+        assert!(countable(1..=10_000_000_000, 100, Wording::Options).is_ok());
+        assert_eq!(countable(5..=5, 1, Wording::Options), Ok(5..=5));
+        let refused = countable(0..=u64::MAX, 1, Wording::Options).expect_err("years").to_string();
         let text = "the seeds 0..18446744073709551615 are 18446744073709551616 plans, which would \
                     take days (add a time limit, such as --budget 10m, or take 0..999999)";
         assert_eq!(refused, text);
@@ -325,5 +359,50 @@ mod tests {
         assert_eq!(refused("failover").as_deref(), Some(nobody));
         let slip = "there is no fault 'pausse' (did you mean 'pause'?)";
         assert_eq!(refused("pausse").as_deref(), Some(slip));
+    }
+
+    #[test]
+    fn a_refusal_names_what_its_reader_can_write() {
+        let refused = |change: &dyn Fn(&mut Quarry), wording: Wording| {
+            let mut quarry = Quarry::like(base_plan("token-lua", TopologyKind::Single));
+            (quarry.within_assumptions, quarry.wording) = (true, wording);
+            change(&mut quarry);
+            quarry.hunt(Lab::default()).expect_err("it is a mistake").instead
+        };
+        type Change = fn(&mut Quarry);
+        let rows: [(Change, &str, &str); 4] = [
+            (
+                |quarry| quarry.hold(60 * SECOND),
+                "take a shorter --hold, another --timeout, a longer --ttl, or have clients extend \
+                 their grants with --extend; or leave out --within-assumptions",
+                "take a shorter .hold(..), another .timeout(..), a longer .ttl(..), or have \
+                 clients extend their grants with .extend(..); or leave out .within_assumptions()",
+            ),
+            (
+                |quarry| quarry.timeout(1),
+                "take a --timeout of at least 20 ms, which the first request takes over the \
+                 slowest links; or leave out --within-assumptions",
+                "take a .timeout(..) of at least 20 ms, which the first request takes over the \
+                 slowest links; or leave out .within_assumptions()",
+            ),
+            (
+                |quarry| _ = quarry.faults.insert("failover".to_owned()),
+                "remove it, or use --topology replicated",
+                "remove it, or use TopologyKind::Replicated",
+            ),
+            (
+                |quarry| _ = quarry.faults.insert("lying-disk".to_owned()),
+                "remove it, or use --persistence aof-always",
+                "remove it, or use .persistence(Persistence::AofAlways)",
+            ),
+        ];
+        for (change, options, methods) in rows {
+            assert_eq!(refused(&change, Wording::Options), options);
+            assert_eq!(refused(&change, Wording::Methods), methods);
+        }
+        let days = countable(0..=u64::MAX, 1, Wording::Methods).expect_err("years").instead;
+        let text = "add a time limit, such as .budget(Duration::from_secs(600)), or take \
+                    0..=999999";
+        assert_eq!(days, text);
     }
 }

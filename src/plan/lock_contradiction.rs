@@ -9,6 +9,7 @@ use crate::field::Takes;
 use crate::length;
 use crate::lock::algorithm::wait_replicas::acks;
 use crate::lock::algorithm::{Algorithm, Nodes};
+use crate::lock::catalogue;
 use crate::lock::config::{DiscoveryShape, LockConfig};
 use crate::lock::lease::drift_allowance;
 use crate::lock::options::{LockOption, OPTIONS};
@@ -106,7 +107,13 @@ fn quorum(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let many = plan.topology.kind == TopologyKind::Independent;
     let alone = many && nodes > 1 && algorithm.nodes == Nodes::First;
     let what = format!("{name} queries one node, and {nodes} independent nodes are configured");
-    refuse_if(alone, "topology.kind", what, "single, or a redlock")?;
+    let instead = match catalogue::find(name) {
+        Some(_) => "single, or a redlock",
+        None => {
+            "single; or nodes: Nodes::Quorum in its Algorithm, if a grant needs a quorum of them"
+        }
+    };
+    refuse_if(alone, "topology.kind", what, instead)?;
     let Some(quorum) = plan.lock.quorum else { return Ok(()) };
     let place = "lock.quorum";
     let queried = if many { nodes } else { 1 };

@@ -20,6 +20,7 @@ use crate::explore::hunt::{self, Hunt, HuntReport, Tally, Until, scout};
 use crate::explore::parameter::Parameter;
 use crate::explore::quarry::{Quarry, seeds_of};
 use crate::explore::strategy::Strategies;
+use crate::explore::wording::Wording;
 use crate::lock::algorithm::Algorithm;
 use crate::plan::extend::Extend;
 use crate::plan::{Persistence, Plan, WorkloadKind};
@@ -41,7 +42,9 @@ pub struct HuntTest {
 
 impl HuntTest {
     pub(super) fn of(base: Plan) -> HuntTest {
-        let (quarry, lab, patience) = (Quarry::like(base), Lab::default(), watchdog::PATIENCE);
+        let mut quarry = Quarry::like(base);
+        quarry.wording = Wording::Methods;
+        let (lab, patience) = (Lab::default(), watchdog::PATIENCE);
         HuntTest { quarry, lab, seeds: None, budget: None, patience }
     }
 
@@ -329,7 +332,8 @@ impl HuntTest {
     /// The hunt, which so many processes share.
     fn hunt(self, shards: u32) -> Result<Hunt, Refusal> {
         let HuntTest { mut quarry, lab, seeds, budget, patience } = self;
-        quarry.seeds = seeds_of(seeds, budget.is_some(), shards, quarry.seeds.clone())?;
+        let default = (quarry.seeds.clone(), quarry.wording);
+        quarry.seeds = seeds_of(seeds, budget.is_some(), shards, default)?;
         quarry.hunt(watchdog::over(lab, Path::new(FAILURES), patience))
     }
 }
@@ -347,7 +351,7 @@ fn author() -> Audience<'static> {
     Audience {
         folder: Path::new(FAILURES),
         is_whole: true,
-        within: ".within_assumptions()",
+        within: Wording::Methods.within(),
         again: &again,
         others: "a replay of each plan ends with its story",
     }

@@ -95,6 +95,16 @@ fn what_a_lock_says_of_itself_has_to_fit_together() {
 }
 
 #[test]
+fn a_lock_that_needs_a_quorum_has_to_say_so() {
+    let kind = TopologyKind::Independent;
+    let lab = Lab::default().with_lock(MINE);
+    let refused = base_plan_of(&MINE, kind).validate_with(&lab.locks).expect_err("one node");
+    assert!(refused.instead.contains("nodes: Nodes::Quorum in its Algorithm"), "{refused}");
+    let refused = base_plan("token-lua", kind).validate().expect_err("one node");
+    assert_eq!(refused.instead, "single, or a redlock");
+}
+
+#[test]
 fn a_saved_plan_holds_once_the_lock_is_mended() {
     let single = TopologyKind::Single;
     let found = lockstorm::test::hunt_own(BEFORE, single).within_assumptions().finds();
