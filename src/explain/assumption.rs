@@ -8,7 +8,8 @@ use crate::explain::finding::{BrokenAssumption, Class, Either, Finding};
 use crate::explain::mechanism::how::How;
 use crate::explain::naming::words;
 use crate::explain::witness::Witness;
-use crate::ledger::part::{lasting, strikes};
+use crate::ledger::part::{Part, lasting, strikes};
+use crate::plan::Plan;
 use crate::promise::{Assumption, Bounded};
 use crate::quantity::{list, row};
 
@@ -58,11 +59,10 @@ fn bug(finding: &Finding, class: &Class) -> Option<String> {
     let in_model: Vec<Kind> = tried.copied().collect();
     let others = class.in_model.len() + class.out_of_model.len() - in_model.len();
     let plan = lasting(&finding.plan, &strikes(&finding.history));
-    let without = class.without.iter().map(|part| replaced_words(&plan, *part));
-    let needless = list(&without.collect::<Vec<_>>());
     let (what, why) = match (class.without.is_empty(), finding.plan.faults.is_empty()) {
         (false, _) => {
-            ("none is needed", format!("without {needless} the violation occurs as well"))
+            let spared = spared(&plan, &class.without);
+            ("none is needed", format!("{spared} the violation occurs as well"))
         }
         (true, true) => ("none broke", "the violation occurs without any fault".to_owned()),
         (true, false) => {
@@ -76,6 +76,18 @@ fn bug(finding: &Finding, class: &Class) -> Option<String> {
         (false, _) => format!("{what} for {}", words(&in_model)),
     };
     Some(format!("{what}: {why}. This is a bug in the lock, or in how it is used."))
+}
+
+/// What is not needed, in words: `without c1's pause of 2 s`, `with a time-out of 12 ms`.
+fn spared(plan: &Plan, parts: &[Part]) -> String {
+    let (with, without): (Vec<Part>, Vec<Part>) =
+        parts.iter().partition(|part| matches!(part, Part::Timeout(_) | Part::Latency));
+    let without: Vec<String> = without.iter().map(|part| replaced_words(plan, *part)).collect();
+    let with = leaves_time(plan, &with);
+    let each = [("without", without), ("with", with)];
+    let said = each.iter().filter(|(_, words)| !words.is_empty());
+    let said: Vec<String> = said.map(|(word, words)| format!("{word} {}", list(words))).collect();
+    said.join(", and ")
 }
 
 /// The lock's assumptions, one sentence each, with a remark if a run that held exceeded them.

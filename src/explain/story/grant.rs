@@ -56,7 +56,11 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
     let also = match beside {
         Some(other) if witness.overlap().is_none() => {
             evidence.push(Evidence::Op(other.grant.id));
-            format!(", while {} still believes it holds it", other.grant.caller)
+            let (other, shared) = (&other.grant.caller, grant.shared && other.grant.shared);
+            match witness.finding.promise.holders > 1 || shared {
+                true => format!(", beside {other}"),
+                false => format!(", while {other} still believes it holds it"),
+            }
         }
         _ => String::new(),
     };

@@ -80,7 +80,8 @@ fn at_return<'a>(facts: &Facts<'a>, sentence: &Sentence) -> Option<Held<'a>> {
 fn granted_a_group(facts: &Facts, sentence: &Sentence) -> Truth {
     let hold = at_return(facts, sentence).ok_or("no grant of that caller returns then")?;
     let text = sentence.words[1];
-    let ends = [" in shared mode", " (", "; ", ", without ", ", while ", " with fence "];
+    let ends =
+        [" in shared mode", " (", "; ", ", without ", ", while ", ", beside ", " with fence "];
     let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
     ensure(list(&text[..end]) == hold.op.keys, "it is a grant of other keys")?;
     let rest = &text[end..];
@@ -96,20 +97,30 @@ fn granted(facts: &Facts, hold: &Held, mut rest: &str) -> Truth {
     ensure(in_shared_mode.is_some() == hold.op.shared, "it is a grant in the other mode")?;
     rest = in_shared_mode.unwrap_or(rest);
     if let Some(tail) = rest.strip_prefix(" on ") {
-        let end = [", while ", " with fence ", "; ", ", without ", ", as "];
+        let end = [", while ", ", beside ", " with fence ", "; ", ", without ", ", as "];
         let end = end.iter().filter_map(|word| tail.find(word)).min().unwrap_or(tail.len());
         named = list(&tail[..end]);
         rest = &tail[end..];
     }
     nodes(facts, hold, &named)?;
-    if let Some(tail) = rest.strip_prefix(", while ") {
-        let (other, tail) =
-            tail.split_once(" still believes it holds it").ok_or("no such words")?;
+    if let Some(tail) = rest.strip_prefix(", while ").or(rest.strip_prefix(", beside ")) {
+        let is_allowed = rest.starts_with(", beside ");
+        let (other, tail) = match is_allowed {
+            true => {
+                let end = [" with fence ", "; ", ", without ", ", as "];
+                tail.split_at(
+                    end.iter().filter_map(|end| tail.find(end)).min().unwrap_or(tail.len()),
+                )
+            }
+            false => tail.split_once(" still believes it holds it").ok_or("no such words")?,
+        };
+        let several = facts.finding.promise.holders > 1;
         let beside = facts.holds.iter().any(|h| {
             h.op.caller == other
                 && h.op.id != hold.op.id
                 && h.from < hold.from
                 && hold.from < h.until
+                && is_allowed == (several || h.op.shared && hold.op.shared)
         });
         ensure(beside, "the other does not hold it then")?;
         rest = tail;
