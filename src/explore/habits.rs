@@ -195,10 +195,11 @@ impl Habits {
         plan.topology.nodes = self.nodes.unwrap_or(plan.topology.nodes);
         plan.workload.clients = self.clients.unwrap_or(plan.workload.clients);
         plan.workload.extend = self.extend.unwrap_or(plan.workload.extend);
-        if self.extend.is_some() && self.may_work_longer {
+        plan.workload.reenter |= self.reenter;
+        // A caller extends its outer grant alone: the inner one must not outlast its lease.
+        if self.extend.is_some() && self.may_work_longer && !plan.workload.reenter {
             outlast_extends(plan);
         }
-        plan.workload.reenter |= self.reenter;
         plan.workload.check_validity |= self.check_validity;
         self.deployment.apply(plan);
     }

@@ -98,7 +98,7 @@ fn bounds_go_to_the_edge_of_the_promise_and_strike_one_client() {
     };
     assert!(drawn.iter().any(|plan| plan.lock.needs.is_some()));
     let extends = |plan: &&Plan| plan.workload.extend != Extend::Never;
-    assert!(drawn.iter().filter(extends).count() >= 80, "half of the plans, and some others");
+    assert!(drawn.iter().filter(extends).count() >= 75, "half of the plans, and some others");
     let awaits = |fault: &Fault| {
         matches!(&fault.anchor,
         Anchor::After { event: Pattern::Outcome { what, .. }, .. } if what == "extend")
@@ -122,7 +122,7 @@ fn work_lasts_until_a_drawn_extend_is_due_unless_its_length_is_given() {
     };
     let comes = |plan: &Plan| {
         let rhythm = plan.workload.extend.rhythm().expect("it extends");
-        plan.workload.hold > rhythm.due(plan.longest_ttl())
+        plan.workload.reenter || plan.workload.hold > rhythm.due(plan.longest_ttl())
     };
     let drawn = extending(&hunt);
     assert!(drawn.len() >= 30 && drawn.iter().all(comes));

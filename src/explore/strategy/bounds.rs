@@ -30,8 +30,8 @@ use crate::explore::parameter::Parameter;
 use crate::history::RESOURCE;
 use crate::ledger::site::bound_of;
 use crate::lock::algorithm::Algorithm;
-use crate::plan::Plan;
 use crate::plan::extend::Extend;
+use crate::plan::{Plan, Workload};
 use crate::promise::Bounded;
 
 /// The maximum number of faults in a plan.
@@ -90,7 +90,9 @@ fn worked(plan: Plan, alphabet: &Alphabet, runner: &mut TestRunner) -> Plan {
 /// answer shows only then.
 fn extended(plan: Plan, alphabet: &Alphabet, runner: &mut TestRunner) -> Plan {
     let (extends, rhythm) = sampled(&(ANY, select(rhythms())), runner);
-    if !extends || plan.workload.extend != Extend::Never {
+    let Workload { extend, reenter, .. } = plan.workload;
+    // A caller extends its outer grant alone: the inner one must not outlast its lease.
+    if !extends || extend != Extend::Never || reenter {
         return plan;
     }
     let mut extended = plan.clone();
