@@ -89,7 +89,8 @@ fn bounds_go_to_the_edge_of_the_promise_and_strike_one_client() {
     let drawn = plans(&hunt, Strategy::Bounds, 200);
     let most_work = |plan: &Plan| bound_of(&hunt.lab.promise(plan).assumes, Bounded::Work);
     let many = |is: &dyn Fn(&Plan) -> bool| drawn.iter().filter(|plan| is(plan)).count() >= 40;
-    assert!(many(&|plan| most_work(plan) == Some(plan.workload.hold)));
+    let works_most = |plan: &&Plan| most_work(plan) == Some(plan.workload.hold);
+    assert!(drawn.iter().filter(works_most).count() >= 20, "a third of those that do not extend");
     let rate = |plan: &Plan, most| plan.clocks.values().any(|clock| clock.rate_ppm == most);
     assert!(many(&|plan| rate(plan, 10_000)) && many(&|plan| rate(plan, -10_000)));
     let lasts = |plan: &Plan, length: u64| {
