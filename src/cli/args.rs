@@ -91,7 +91,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     pub seed: Option<u64>,
     /// Seeds instead of those of the scenario, inclusive
-    #[arg(long, value_name = "A..B", value_parser = seed_range)]
+    #[arg(long, value_name = "A..B", value_parser = seed_range, allow_hyphen_values = true)]
     pub seeds: Option<RangeInclusive<u64>>,
     /// Engine that runs the worlds; `both` compares the engines
     #[arg(long, value_enum, default_value_t)]
@@ -264,9 +264,10 @@ pub struct HuntArguments {
     #[arg(long)]
     pub within_assumptions: bool,
     /// Seeds to try, inclusive; by default 1..1000, or with --budget as many as it permits
-    #[arg(long, value_name = "A..B", value_parser = seed_range)]
+    #[arg(long, value_name = "A..B", value_parser = seed_range, allow_hyphen_values = true)]
     pub seeds: Option<RangeInclusive<u64>>,
-    /// Time limit of the search, and again of the explanation of what is found (default 60s)
+    /// Time limit of the search, which finishes its batch of 64 plans, and again of the
+    /// explanation of what is found (default 60s)
     #[arg(long, value_name = "LENGTH", value_parser = budget, allow_hyphen_values = true)]
     pub budget: Option<Nanos>,
     /// Stop at the first violation instead of searching on

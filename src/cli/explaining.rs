@@ -102,11 +102,20 @@ fn finding(
 ) -> Result<Finding, Refusal> {
     if is_plan(input) {
         own_seed(seed)?;
-        return Ok(act::examine_plan(lab, budget, &input::plan(input)?));
+        let examined = act::examine_plan(lab, budget, &input::plan(input)?);
+        return Ok(Finding { scenario: name(input), ..examined });
     }
     let scenario = one_scenario(input)?;
     let seed = seed.unwrap_or_else(|| scenario.seeds()[0]);
     Ok(act::examine(lab, budget, &scenario, seed, &Kept::default()))
+}
+
+/// The name of the report on a plan: that of its file. All plans of a hunt have one name inside,
+/// and the report on one must not replace that on another.
+fn name(plan: &Path) -> String {
+    let file = plan.file_name().unwrap_or_default().to_string_lossy();
+    let stem = file.trim_end_matches(".json").trim_end_matches(".plan");
+    stem.to_owned()
 }
 
 fn one_scenario(input: &Path) -> Result<crate::scenario::Scenario, Refusal> {

@@ -18,6 +18,10 @@ use crate::run::Lab;
 pub fn merge(arguments: &MergeArguments) -> Result<Exit, Refusal> {
     let campaign = merged::joined(&arguments.inputs)?;
     if let Some(path) = &arguments.into {
+        if path.is_dir() {
+            let what = format!("{} is a folder", path.display());
+            return Err(Refusal::new(what, "--into names the file of the joined log"));
+        }
         campaign_file::write(path, &log::text(&campaign))?;
         say(&format!("written to {}", path.display()));
         return Ok(Exit::Held);

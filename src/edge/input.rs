@@ -101,6 +101,9 @@ fn scenario_files(folder: &Path) -> Result<Vec<PathBuf>, Refusal> {
 }
 
 fn text(path: &Path) -> Result<String, Refusal> {
+    if path.is_dir() {
+        return Err(Refusal::new(format!("{} is a folder", path.display()), "name a file in it"));
+    }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
     let read = file.take(MAX_FILE_SIZE + 1).read_to_end(&mut bytes);

@@ -33,6 +33,7 @@ use crate::explore::trial::{Trial, attempt, repeated};
 use crate::ledger::part::{strikes, without};
 use crate::plan::Plan;
 use crate::promise::contract::Clause;
+use crate::quantity::count;
 use crate::run::Lab;
 
 /// What is searched, and the lab for it.
@@ -132,9 +133,10 @@ impl fmt::Display for Tally {
         };
         write!(
             f,
-            "{runs} plans ({with_faults} with faults, {struck_in_hold} = {share} % with a fault \
+            "{} ({with_faults} with faults, {struck_in_hold} = {share} % with a fault \
              that struck inside a hold, {unknown} in which nothing was tested{beyond}, {grants} \
-             grants)"
+             grants)",
+            count(*runs, "plan")
         )
     }
 }

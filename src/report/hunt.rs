@@ -66,12 +66,12 @@ fn nothing(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
     let reasons = tested.reasons().join(", ");
     let reasons = if reasons.is_empty() { String::new() } else { format!(": {reasons}") };
     if tested.struck_in_hold == 0 {
-        let within = match catch.within {
-            true => format!(" (such faults break its assumptions; {} draws none)", audience.within),
-            false => String::new(),
+        let others = match catch.within {
+            true => format!("try more seeds, or hunt without {}", audience.within),
+            false => "try more seeds".to_owned(),
         };
         return vec![format!(
-            "unknown: no fault struck inside a hold in {tested}{reasons}{within}; {seeds}"
+            "unknown: no fault struck inside a hold in {tested}{reasons}; {seeds}; {others}"
         )];
     }
     if tested.held == 0 {

@@ -78,8 +78,11 @@ impl Scenario {
     /// Like [`Scenario::parse`]; the scenario may name each of `locks`.
     pub fn parse_with(locks: &Locks, name: &str, text: &str) -> Result<Scenario, Refusal> {
         if text.trim_start().starts_with('{') {
-            let what = format!("{name} is not a scenario: it is JSON, as plans are");
-            let help = format!("'lockstorm replay {name}' runs a plan, 'explain' explains it");
+            let what = format!("{name} is not a scenario: it is JSON, as plans and logs are");
+            let help = format!(
+                "'lockstorm replay {name}' runs a plan, 'explain' explains it if its name ends \
+                 with .json, and 'merge' reads the log of a shard"
+            );
             return Err(Refusal::new(what, help));
         }
         read(locks, name, text).map_err(|refusal| refusal.in_file(name, text))

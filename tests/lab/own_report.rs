@@ -142,7 +142,7 @@ fn a_report_has_all_findings_and_says_how_to_run_them_again() {
     assert!(ended.contains("no violation in 64 plans"), "{ended}");
     assert!(ended.contains("seeds 1..64, where the budget ended"), "{ended}");
     let none = printed("unknown");
-    assert!(none.contains("unknown: no fault struck inside a hold in 1 plans"), "{none}");
+    assert!(none.contains("unknown: no fault struck inside a hold in 1 plan "), "{none}");
     let refused = printed("refused");
     assert!(refused.contains("there is no fault 'pausse'"), "{refused}");
     assert!(refused.contains("did you mean 'pause'?"), "{refused}");

@@ -92,7 +92,7 @@ fn notices(check: &Check, ended: &Ended) -> bool {
 /// The number of plans after which a hunt found something.
 pub fn plans(said: &str) -> &str {
     let found = said.split_once("found after ");
-    found.and_then(|(_, rest)| rest.split_once(" plans")).map_or("", |(plans, _)| plans)
+    found.and_then(|(_, rest)| rest.split_once(" plan")).map_or("", |(plans, _)| plans)
 }
 
 /// The plan that a hunt with that mutant has written.

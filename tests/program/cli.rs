@@ -92,6 +92,8 @@ fn wrong_usage_ends_with_3_and_the_nearest_word() {
     check(&folder, &hunt, 3, &["invalid value 'redlok'", "'redlock'"]);
     let hunt = ["hunt", "--lock", "redlock", "--topology", "single", "--faults", "pause,crush"];
     check(&folder, &hunt, 3, &["invalid value 'crush'", "'crash'"]);
+    let hunt = ["hunt", "--lock", "redlock", "--seeds", "-5..5"];
+    check(&folder, &hunt, 3, &["invalid value '-5..5'"]);
     let folder = folder.with("w.toml", WHOLE);
     let seeds = ["run", "w.toml", "--seeds", "0..18446744073709551615"];
     check(&folder, &seeds, 3, &["these are more than 100000 plans"]);
@@ -134,7 +136,7 @@ fn files_that_are_no_scenarios_are_refused() {
     check(&folder, &[], 3, &["scenarios cannot be read"]);
     check(&folder, &["list", "scenarios"], 3, &["scenarios cannot be read"]);
     check(&folder, &["replay", "typo.toml"], 3, &["this is not a plan that lockstorm wrote"]);
-    check(&folder, &["replay", "none"], 3, &["none cannot be read"]);
+    check(&folder, &["replay", "none"], 3, &["none is a folder", "name a file in it"]);
 }
 
 #[test]

@@ -182,8 +182,8 @@ fn met(row: &Row, plan: &Plan, victim: &str) -> BoxedStrategy<Target> {
     }
 }
 
-/// After an acquire of the client begins or ends, an extend begins, one of its messages completes a leg, or the fault
-/// before begins or ends.
+/// After an acquire of the client begins or ends, an extend begins, one of its messages completes a
+/// leg, or the fault before begins or ends.
 fn anchor(plan: &Plan, victim: &str, lock: &Algorithm) -> BoxedStrategy<Anchor> {
     let later = |most: Nanos| (1..=(most / MILLISECOND).max(1)).prop_map(|ms| ms * MILLISECOND);
     let plus = prop_oneof![4 => Just(0), 1 => later(plan.workload.hold), 1 => near(plan, lock)];
