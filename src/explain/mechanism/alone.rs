@@ -308,11 +308,18 @@ pub fn lost(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     }
 }
 
-/// Why no order is legal. Two turns that exclude each other are explained like two simultaneous
-/// holders. Otherwise a key was lost, an operation changed the wrong key or returned a false
-/// result, or a lease had expired.
+/// Why no order is legal. A group was granted without one of its keys, or two turns that exclude
+/// each other are explained like two simultaneous holders. Otherwise a key was lost, an operation
+/// changed the wrong key or returned a false result, or a lease had expired.
 pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    if let Some(found) = overlap::some_part(witness) {
+        return Some(found);
+    }
     let history = witness.history();
+    let ops = || violation.ops.iter().filter_map(|id| op(history, *id));
+    if let Some(found) = ops().find_map(|op| of_newer(witness, op)) {
+        return Some(found);
+    }
     let turn = |grant: OpId| witness.tenures.iter().find(|hold| witness.is_of(hold, grant));
     if let [one, other] = &violation.turns[..]
         && let (Some(one), Some(other)) = (turn(one.grant), turn(other.grant))
@@ -322,7 +329,6 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
             return Some(found);
         }
     }
-    let ops = || violation.ops.iter().filter_map(|id| op(history, *id));
     // A release that found no key of its own comes first: its owner had relied on a lost key.
     let vain = ops().filter(|op| op.outcome == Outcome::NotMine);
     let grants = vain.filter_map(Op::grant).chain(ops().filter_map(Op::grant));
@@ -382,6 +388,35 @@ fn of_older(witness: &Witness<'_>, release: &Op) -> Option<Mechanism> {
     );
     let evidence = [older.id, own.id, release.id].map(Evidence::Op);
     let evidence = evidence.into_iter().chain([Evidence::Key(index)]).collect();
+    Some(Mechanism::new(How::SameOwner, text, evidence))
+}
+
+/// An extend that was kept by the key of another acquire of its caller, as if it were that of its
+/// own.
+fn of_newer(witness: &Witness<'_>, extend: &Op) -> Option<Mechanism> {
+    let OpKind::Extend { grant, .. } = extend.kind else { return None };
+    let history = witness.history();
+    let is_other =
+        |owner: &&Op| owner.caller == extend.caller && !witness.reading.are_one(owner.id, grant);
+    let (index, key) = history
+        .keys
+        .iter()
+        .enumerate()
+        .find(|(_, key)| key.by == Some(extend.id) && key.change == KeyChange::Extended)?;
+    let is_there = |life: &&StoryLife| life.node == key.node && life.born < index;
+    let life = witness.lives.iter().filter(is_there).max_by_key(|life| life.born)?;
+    let other = op(history, life.owner?).filter(is_other)?;
+    let text = format!(
+        "{}'s {} at {} extended the key of its acquire at {} on {}, as if it were that of its \
+         acquire at {}.",
+        extend.caller,
+        extend.kind.noun(),
+        moment(extend.call.at),
+        moment(other.call.at),
+        key.node,
+        moment(op(history, grant)?.call.at)
+    );
+    let evidence = vec![Evidence::Op(other.id), Evidence::Op(extend.id), Evidence::Key(index)];
     Some(Mechanism::new(How::SameOwner, text, evidence))
 }
 

@@ -2,7 +2,7 @@
 
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
-use lockstorm_platform::trace::KeyChange;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::StoryHold;
@@ -447,6 +447,10 @@ fn renewal(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Me
         return Some(Mechanism::new(how, text, evidence));
     }
     let what = match last.outcome {
+        Outcome::Lost if let Some(what) = came_late(witness, last, at) => {
+            let text = format!("{who}'s {extend} at {} {what}.", moment(last.call.at));
+            return Some(Mechanism::new(How::RenewalFailed, text, vec![Evidence::Op(last.id)]));
+        }
         Outcome::Lost => "was refused".to_owned(),
         Outcome::Unknown | Outcome::Pending => witness.answers(last).in_words(),
         _ => return None,
@@ -454,6 +458,15 @@ fn renewal(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Me
     let text =
         format!("{who}'s {extend} at {} {what}, and its lease ran out.", moment(last.call.at));
     Some(Mechanism::new(How::RenewalFailed, text, vec![Evidence::Op(last.id)]))
+}
+
+/// Whether the first request of a renewal came to its node only after a moment, that of the end of
+/// the lease.
+fn came_late(witness: &Witness<'_>, renewal: &Op, over: Moment) -> Option<String> {
+    let mut requests = witness.history().requests.iter();
+    let first = requests.find(|request| request.op == renewal.id)?;
+    let came = first.at(Leg::Applied).filter(|came| Moment::from(*came) > over)?;
+    Some(format!("came to {} only at {}, after its lease had run out", first.to, moment(came.at)))
 }
 
 /// Whether the accesses took so much longer than undisturbed ones that the lease ran out. The

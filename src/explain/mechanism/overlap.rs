@@ -14,7 +14,7 @@ use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::takeover::{became_master, took_over};
 use crate::explain::witness::Witness;
-use crate::history::{Key, Op, OpId};
+use crate::history::{Key, Op, OpId, Outcome};
 use crate::plan::TopologyKind;
 use crate::quantity::{length, list, moment};
 use crate::reading::leaders::Leaders;
@@ -35,12 +35,28 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
 /// A grant of a group whose acquire never set the key that the violation concerns.
 fn part_only(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let key = violation.key.as_ref()?;
-    let keys = &witness.history().keys;
-    let has_set = |grant: &Op| keys.iter().any(|it| it.by == Some(grant.id) && it.key == *key);
-    let grant = *witness.actors.iter().find(|grant| !has_set(grant))?;
+    let grant = witness.actors.iter().find(|grant| never_had(witness, grant, key))?;
+    Some(part_of(grant, key))
+}
+
+/// A grant of a group whose acquire never set one of its keys, whichever the violation concerns.
+pub fn some_part(witness: &Witness<'_>) -> Option<Mechanism> {
+    let parts =
+        witness.actors.iter().flat_map(|grant| grant.keys.iter().map(move |key| (grant, key)));
+    let mut missing = parts.filter(|(grant, key)| never_had(witness, grant, key));
+    missing.next().map(|(grant, key)| part_of(grant, key))
+}
+
+fn never_had(witness: &Witness<'_>, grant: &Op, key: &str) -> bool {
+    let mut keys = witness.history().keys.iter();
+    let is_granted = matches!(grant.outcome, Outcome::Granted { .. });
+    is_granted && !keys.any(|it| it.by == Some(grant.id) && it.key == *key)
+}
+
+fn part_of(grant: &Op, key: &str) -> Mechanism {
     let all = list(&grant.keys);
     let text = format!("{} was granted {all}, and never had {key} on any node.", grant.caller);
-    Some(Mechanism::new(How::PartOnly, text, vec![Evidence::Op(grant.id)]))
+    Mechanism::new(How::PartOnly, text, vec![Evidence::Op(grant.id)])
 }
 
 /// How one caller more than allowed was granted the lock: a holder was past its lease, or else the
@@ -80,10 +96,9 @@ fn of_several(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism>
     }
     let (index, key) = *set_by(witness, last).first()?;
     let mut before = witness.lives.iter().filter(|life| {
-        // Of members, that of a holder is meant which it lost.
-        let is_holders = || named.clone().any(|h| life.owner.is_some_and(|o| witness.is_of(h, o)));
-        let is_meant = !witness.reading.by_member || life.until < key.at && is_holders();
-        life.node == key.node && life.from < key.at && is_meant
+        let is_there = life.node == key.node && life.from < key.at;
+        let by_member = witness.reading.by_member;
+        is_there && (!by_member || is_lost(witness, life, key, named.clone()))
     });
     let gone = match witness.reading.by_member || key.change == KeyChange::Set {
         true => before.by_ref().max_by_key(|life| life.from),
@@ -95,13 +110,36 @@ fn of_several(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism>
         return Some(too_many(last, &held, (index, key)));
     };
     let owner = gone.owner?;
-    match ending(witness, gone, owner, key.at.into()) {
+    // The member may have ended a moment after what it is a part of was changed.
+    let by = if witness.reading.by_member { key.at.max(gone.until) } else { key.at };
+    match ending(witness, gone, owner, by.into()) {
         KeyEnding::Taken(mechanism) => Some(mechanism),
         _ => {
             let whose = named.find(|hold| witness.is_of(hold, owner))?;
             Some(belief(witness, whose, (witness.gone(gone), at)))
         }
     }
+}
+
+/// Whether a member of one of these holders had ended when the next one was let in, and left its
+/// holder without any on that node: a caller that entered again has one for each entry. What lets
+/// somebody in may itself have removed the member.
+fn is_lost<'a>(
+    witness: &Witness<'_>,
+    life: &StoryLife,
+    key: &Key,
+    mut holders: impl Iterator<Item = &'a StoryHold<'a>>,
+) -> bool {
+    let keys = &witness.history().keys;
+    let removes = |end: usize| keys[end].by == key.by && keys[end].at.at == key.at.at;
+    let has_ended = |life: &StoryLife| life.until < key.at || life.end.is_some_and(removes);
+    let is_of = |holder: &StoryHold<'_>, life: &StoryLife| {
+        life.owner.is_some_and(|owner| witness.is_of(holder, owner))
+    };
+    let Some(holder) = holders.find(|holder| is_of(holder, life)) else { return false };
+    let mut others = witness.lives.iter().filter(|other| other.node == key.node);
+    has_ended(life)
+        && others.all(|other| !is_of(holder, other) || other.from >= key.at || has_ended(other))
 }
 
 /// A node let one caller more in than the lock allows, while these held it within their leases.

@@ -24,6 +24,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut beats: Vec<Beat> = ops.iter().filter_map(|op| ended(witness, op, begun)).collect();
     beats.extend(ops.iter().flat_map(|op| refused(witness, op)));
     beats.extend(ops.iter().flat_map(|op| again(witness, op)));
+    beats.extend(ops.iter().filter_map(|op| too_late(witness, op, begun)));
     for hold in witness.tenures.iter().filter(|hold| grants.contains(&hold.grant.id)) {
         beats.extend(prolonged(witness, hold));
         beats.extend(nested(witness, hold));
@@ -105,6 +106,22 @@ fn refused(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
         Some(Beat::new(weight, at, text, evidence))
     };
     answers.into_iter().filter_map(beat).collect()
+}
+
+/// An extend whose first request was under way when the harm began: until it comes, its caller does
+/// not learn that the lock is lost.
+fn too_late(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
+    let OpKind::Extend { background, .. } = op.kind else { return None };
+    let mut requests = witness.history().requests.iter().enumerate();
+    let (index, first) = requests.find(|(_, request)| request.op == op.id)?;
+    let (sent, came) = (first.at(Leg::Sent)?, first.at(Leg::Applied)?);
+    if sent >= begun || came <= begun {
+        return None;
+    }
+    let what = if background { "renewal" } else { "extend" };
+    let (who, node, came) = (&op.caller, &first.to, moment(came.at));
+    let text = format!("{who}'s {what} goes to {node}, and comes there only at {came}.");
+    Some(Beat::new(Weight::Cause, sent, text, vec![Evidence::Op(op.id), Evidence::Request(index)]))
 }
 
 /// Repeated requests: the same command to a node that had not replied to the previous one, usually

@@ -173,6 +173,7 @@ fn terms(dice: &mut Dice) -> Terms {
         is_drawn: dice.one_in(3),
         queue: None,
         keys: Vec::new(),
+        fences: false,
     }
 }
 

@@ -96,6 +96,20 @@ pub const TEMPLATES: &[Template] = &[
             ensure(first, "no earlier one is without an answer")
         },
     ),
+    ("{who}'s {word} goes to {node}, and comes there only at {moment}.", |facts, sentence| {
+        let [who, _, node, came] = sentence.words[..] else { return Err("places".into()) };
+        let found = facts.history.requests.iter().any(|request| {
+            let is_sent = request.legs[0] == (Leg::Sent, sentence.at);
+            let comes = request.legs.iter().any(|(leg, at)| {
+                *leg == Leg::Applied && at.at > sentence.at.at && is_moment(came, at.at)
+            });
+            let extends = facts.history.ops.iter().any(|op| {
+                op.id == request.op && op.caller == who && matches!(op.kind, OpKind::Extend { .. })
+            });
+            request.to == node && is_sent && comes && extends
+        });
+        ensure(found, "no such request goes then and comes so late")
+    }),
     ("{who}'s lease is extended {any}.", prolonged),
     ("{who} takes the lock again while it has it, {number} {word}.", |facts, sentence| {
         let mut inner = facts

@@ -232,6 +232,23 @@ impl<'a> Facts<'a> {
         keys.filter(move |(_, key)| key.node == node && key.key == lock)
     }
 
+    /// The changes of the members of the lock's key on a node, with their indices.
+    pub fn members_on(&self, node: &str) -> impl Iterator<Item = (usize, &'a Key)> {
+        let (node, lock) = (node.to_owned(), self.lock());
+        let keys = self.history.keys.iter().enumerate();
+        keys.filter(move |(_, key)| key.node == node && key.of.as_deref() == Some(&*lock))
+    }
+
+    /// The acquire that had set the member which the change at that index is about.
+    pub fn owner_of_member(&self, index: usize) -> Option<OpId> {
+        let member = &self.history.keys[index];
+        let is_set = |key: &&Key| {
+            key.node == member.node && key.key == member.key && key.change == KeyChange::Set
+        };
+        let set = self.history.keys[..index].iter().rfind(is_set)?;
+        set.by.and_then(|by| self.owner(by))
+    }
+
     /// Whether a request to a node made a change there, and not a master, a start or the node.
     pub fn is_set_by_request(&self, key: &Key) -> bool {
         let mut requests = self.history.requests.iter().filter(|request| request.to == key.node);

@@ -186,12 +186,20 @@ fn ended(
     for node in list(nodes) {
         let near = |key: &Key| sentence.at <= key.at && key.at.at <= sentence.at.at + TOGETHER;
         let mut why = Err(format!("no key of {whose} ends on {node} then"));
-        for (index, key) in facts.keys_on(&node).filter(|(_, key)| near(key)) {
+        let of_key = facts.keys_on(&node).filter(|(_, key)| near(key)).map(|(index, key)| {
             let owner = facts.standing(&node, index).and_then(|(_, owner)| owner);
             let passes = || facts.standing(&node, index + 1).and_then(|(_, owner)| owner) != owner;
             let ends = is_removal(key.change)
                 || key.change == KeyChange::Set
                 || key.change == KeyChange::Changed && passes();
+            (index, key, owner, ends)
+        });
+        let of_member = facts
+            .members_on(&node)
+            .filter(|(_, key)| near(key))
+            .map(|(index, key)| (index, key, facts.owner_of_member(index), is_removal(key.change)));
+        let all: Vec<_> = of_key.chain(of_member).collect();
+        for (index, key, owner, ends) in all {
             if !ends || owner.is_none_or(|owner| facts.caller(owner) != whose) {
                 continue;
             }
