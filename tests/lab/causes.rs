@@ -333,7 +333,7 @@ fn what_a_fault_does_besides_the_headline_is_in_the_story() {
     let lab = Lab::default();
     let finding = examine::explained(&lab, None, &[], examine::classified(&lab, &scenario.plan(1)));
     let idle = &experiments(&finding).causes.idle;
-    assert!(idle.contains(&Part::Fault(1)) && idle.contains(&Part::Fault(3)), "{idle:?}");
+    assert_eq!(idle, &[Part::Fault(1), Part::Fault(3), JITTER, Part::Persistence]);
     let text = sentences(&finding);
     let effect = "Another effect: without n1's flush, stuck is violated as well.";
     assert!(text.iter().any(|sentence| sentence == effect), "{text:?}");

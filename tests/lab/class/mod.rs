@@ -1,12 +1,13 @@
 //! The class of a violation against a brute force: all subsets of a plan's faults are run.
 //!
-//! Definition. A *sub-plan* is the plan without some of its faults. One that waits for what no longer
-//! happens strikes when it did in the plan's own run: only what is left out makes a difference. A
-//! sub-plan is *inside* if its own run breaches no assumption of the lock, by the second ledger in
-//! `ledger.rs`, or if no fault is left in it. If a node of the plan came back with keys forgotten, it may also write its disks before
-//! each reply. A kind that the plan's own run violates is in-model if some sub-plan inside violates
-//! it; the plan is in-model if some sub-plan inside is violated at all. Both sides try all sub-plans,
-//! so they agree if the ledgers do and if the search omits nothing.
+//! Definition. A *sub-plan* is the plan without some of its faults. One that waits for what no
+//! longer happens strikes when it did in the plan's own run: only what is left out makes a
+//! difference. A sub-plan is *inside* if its own run breaches no assumption of the lock, by the
+//! second ledger in `ledger.rs`, or if no fault is left in it. If a node of the plan came back with
+//! keys forgotten, it may also write its disks before each reply. A kind that the plan's own run
+//! violates is in-model if some sub-plan inside violates it; the plan is in-model if some sub-plan
+//! inside is violated at all. Both sides try all sub-plans, so they agree if the ledgers do and if
+//! the search omits nothing.
 //!
 //! `LOCKSTORM_PLANS` sets how many violated plans are drawn.
 
