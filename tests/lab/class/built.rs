@@ -17,10 +17,13 @@ use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::promise::Bounded;
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
+use lockstorm::workload::slowest_access;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::Edge;
+
+use crate::class::ledger::{self, Book};
 
 const MS: Nanos = MILLISECOND;
 
@@ -47,6 +50,10 @@ fn with(mut plan: Plan, faults: Vec<(Verb, &str, Anchor, Option<Nanos>)>) -> Pla
 fn after(who: &str, what: &str, nth: u32, plus: Nanos) -> Anchor {
     let event = Pattern::Outcome { who: who.to_owned(), what: what.to_owned() };
     Anchor::After { event, nth, plus }
+}
+
+fn after_fault(id: u32, edge: Edge, plus: Nanos) -> Anchor {
+    Anchor::After { event: Pattern::Fault { id, edge }, nth: 1, plus }
 }
 
 pub(super) fn run(plan: &Plan) -> (Trial, Class) {
@@ -176,6 +183,30 @@ fn a_crash_that_the_heal_cuts_short_counts_with_what_it_lasted() {
     let found = breach(&trial, Bounded::AmnesiacRestart);
     assert_eq!((found.actual / MS, &found.parts[..]), (500, &[Part::Fault(1)][..]));
     assert_eq!(class.in_model, []);
+}
+
+/// A node that only replies that it is loading serves nobody: both ledgers count from the first of
+/// its deaths, the crash that forgets nothing.
+#[test]
+fn deaths_between_which_a_node_only_loads_are_one_outage() {
+    let mut base = plan("token-lua", TopologyKind::Single);
+    base.topology.persistence = Persistence::AofEverysec;
+    base.topology.files.load_time = SECOND;
+    let again = after_fault(1, Edge::End, 500 * MS);
+    let plan = with(
+        base,
+        vec![
+            (Verb::Crash, "n1", after("c1", "acquired", 1, 50 * MS), Some(300 * MS)),
+            (Verb::PowerLoss, "n1", again, Some(100 * MS)),
+        ],
+    );
+    let (trial, _) = run(&plan);
+    let found = breach(&trial, Bounded::AmnesiacRestart);
+    assert!(found.actual >= 900 * MS, "{found:?}");
+    let message = slowest_access(&plan.links);
+    let book = Book { history: &trial.run.history, plan: &plan, message };
+    let theirs = ledger::broken(&book, &Lab::default().promise(&plan));
+    assert_eq!(theirs.get(&Bounded::AmnesiacRestart), Some(&found.actual));
 }
 
 #[test]
@@ -400,11 +431,8 @@ fn a_fault_that_waits_for_another_stays_where_that_is_taken_out() {
     base.lock.quorum = Some(2);
     (base.workload.clients, base.workload.hold) = (2, SECOND);
     let step = Verb::ClockStep { by: 1_000_000 };
-    let event = Pattern::Fault { id: 1, edge: Edge::Start };
-    let cut = |links| {
-        let anchor = Anchor::After { event: event.clone(), nth: 1, plus: 5 * MS };
-        (Verb::Partition, links, anchor, Some(3 * SECOND))
-    };
+    let cut =
+        |links| (Verb::Partition, links, after_fault(1, Edge::Start, 5 * MS), Some(3 * SECOND));
     let faults =
         vec![(step, "n5", Anchor::At(0), None), cut("c1 <-> n3 n4 n5"), cut("c2 <-> n1 n2 n5")];
     let (trial, class) = run(&with(base, faults));

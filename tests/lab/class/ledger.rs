@@ -17,9 +17,9 @@
 //!   true time's being one of them.
 //! - `amnesiac-restart`: the minimum time from a death to a start after which keys were lost,
 //!   deleted ones were restored, or keys expired as before they were extended, unless they are as
-//!   they were when the node last replied. `failover`: replicas
-//!   that became masters, of those that could have the key. `key-removal`: keys evicted, or deleted
-//!   by a fault on a master. `leaderless`: time after the heal without a master, of the nodes that
+//!   they were when the node last replied. Two deaths between which it only replied that it is
+//!   loading are one. `failover`: replicas that became masters, of those that could have the key.
+//!   `key-removal`: keys evicted, or deleted by a fault on a master. `leaderless`: time after the heal without a master, of the nodes that
 //!   ever followed or led one that had the key, or with too few of several that are queried; or
 //!   until which too many reported that they serve no client, or no Sentinel was up; above 5 s.
 //!   `unreplicated`: how long after the heal a master last reported that too few replicas have a
@@ -27,7 +27,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm::history::{FaultInterval, History, Key, Op, OpKind, Outcome, Seen};
+use lockstorm::history::{FaultInterval, History, Key, Op, OpKind, Outcome, Request, Seen};
 use lockstorm::plan::Plan;
 use lockstorm::promise::{Bounded, Promise};
 use lockstorm_platform::fault::{Target, Verb};
@@ -516,21 +516,46 @@ impl Book<'_> {
             if is_as_last_replied(self.history, key) {
                 continue;
             }
-            // Back through overlapping outages; a process that exited on its own was up before.
-            let mut down = last.unwrap_or(at);
-            for death in deaths.iter().rev().filter(|_| exit < died) {
+            // A process that exited on its own may be struck, and started, by a later fault.
+            let began =
+                exit.filter(|exit| died.is_none_or(|died| !self.was_up(&key.node, *exit, died)));
+            let mut down = began.or(last).unwrap_or(at);
+            // Back through overlapping outages, and through those between which it only loaded.
+            for death in deaths.iter().rev().filter(|_| began.is_none()) {
                 let (from, to) = self.span(death);
                 let restarts = death.verb == Verb::Restart;
                 if restarts && from < down {
                     break;
                 }
-                if from < down && to >= down && !restarts {
+                let is_one = to >= down || self.only_loads(&key.node, to, down);
+                if from < down && is_one && !restarts {
                     down = from;
                 }
             }
             found.push(at.0 - down.0);
         }
         found
+    }
+
+    /// Whether all that a node replied between two moments is that it is loading.
+    fn only_loads(&self, node: &str, from: Point, to: Point) -> bool {
+        let mut served = self.history.requests.iter().filter(|request| {
+            let mut legs = request.legs.iter().map(|(leg, at)| (*leg, (at.at, at.seq)));
+            request.to == node && legs.any(|(leg, at)| leg == Leg::Applied && from < at && at <= to)
+        });
+        let first = served.next();
+        let is_loading = |request: &Request| request.answer.as_deref() == Some("LOADING");
+        first.is_some_and(|first| is_loading(first) && served.all(is_loading))
+    }
+
+    /// Whether a node that had exited on its own was started again before a fault killed it.
+    fn was_up(&self, node: &str, exit: Point, died: Point) -> bool {
+        let mut roles = self.history.sightings.iter().filter(|s| s.by == node);
+        let starts = roles.any(|s| {
+            let at = (s.at.at, s.at.seq);
+            matches!(s.what, Seen::Leads | Seen::Follows) && exit < at && at <= died
+        });
+        starts && !self.only_loads(node, exit, died)
     }
 
     fn failovers(&self) -> u64 {
