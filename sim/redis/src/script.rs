@@ -30,6 +30,8 @@ mod registration;
 mod structs;
 mod value;
 
+use std::rc::Rc;
+
 use bytes::Bytes;
 use mlua::Function;
 
@@ -39,8 +41,8 @@ use crate::digest::sha1_hex;
 use crate::frame::Reply;
 use crate::node::Node;
 use crate::permission::{MASTERDOWN, OOM, check_write, is_stale};
-use crate::script::machine::{CodeKind, MACHINE};
-use crate::script_state::flags::{ScriptFlags, Shebang};
+use crate::script::machine::{CodeKind, CompiledScript, MACHINE};
+use crate::script_state::flags::ScriptFlags;
 use crate::script_state::libraries::{Libraries, NOT_FOUND, find};
 use crate::script_state::{Busy, FunctionCall};
 use crate::session::{Block, ClientIdentity, ScriptRun, Session, SessionReplication};
@@ -61,37 +63,19 @@ pub struct Program<'a> {
     read_only: bool,
 }
 
-/// Compiles a script, to validate it.
-///
-/// # Errors
-/// Redis's error text for a script that does not.
-pub fn check(sha: &Bytes, body: &[u8]) -> Result<(), Reply> {
-    compile(sha, body).map(drop)
-}
-
-/// The script of this SHA1 with these arguments. `read_only` is set for commands that must not
-/// write.
+/// The script of this text.
 ///
 /// # Errors
 /// Redis's error text for a script that does not compile.
-pub fn of_body<'a>(
-    sha: &Bytes,
-    body: &[u8],
-    words: Words<'a>,
-    read_only: bool,
-) -> Result<Program<'a>, Reply> {
-    let (flags, function) = compile(sha, body)?;
-    Ok(Program { kind: CodeKind::Script, name: sha.clone(), flags, function, words, read_only })
+pub fn compiled(body: &[u8]) -> Result<Rc<CompiledScript>, Reply> {
+    MACHINE.with(|machine| machine.script(body))
 }
 
-fn compile(sha: &Bytes, body: &[u8]) -> Result<(Option<ScriptFlags>, Function), Reply> {
-    let head = Shebang::of(body)?;
-    let code = &body[head.length..];
-    let function = MACHINE.with(|machine| machine.compiled(CodeKind::Script, sha, code));
-    let function = function.map_err(|why| {
-        Reply::Error(format!("ERR Error compiling script (new function): {why}").into())
-    })?;
-    Ok((head.flags, function))
+/// A script with these arguments. `read_only` is set for commands that must not write.
+pub fn of_script<'a>(script: &CompiledScript, words: Words<'a>, read_only: bool) -> Program<'a> {
+    let CompiledScript { sha, flags, function } = script;
+    let (kind, name) = (CodeKind::Script, sha.clone());
+    Program { kind, name, flags: *flags, function: function.clone(), words, read_only }
 }
 
 /// The function of this name, ignoring case, with these arguments. `read_only` is set for commands

@@ -4,7 +4,6 @@ use bytes::Bytes;
 
 use crate::call::{Call, Family, Outcome, container};
 use crate::compat::Difference;
-use crate::digest::sha1_hex;
 use crate::frame::Reply;
 use crate::node::Node;
 use crate::script;
@@ -64,12 +63,11 @@ pub fn eval_ro<'a>(call: &mut Call<'a>) -> Result<Program<'a>, Reply> {
 fn of_body<'a>(call: &mut Call<'a>, read_only: bool) -> Result<Program<'a>, Reply> {
     let words = split_words(call.integer(2)?, call.from(3))?;
     let body = &call.args[1];
-    let sha = sha1_hex(body);
-    if !call.node.scripts.cache.contains_key(&sha) {
-        script::check(&sha, body)?;
-        call.node.scripts.cache.insert(sha.clone(), Bytes::copy_from_slice(body));
+    let script = script::compiled(body)?;
+    if !call.node.scripts.cache.contains_key(&script.sha) {
+        call.node.scripts.cache.insert(script.sha.clone(), Bytes::copy_from_slice(body));
     }
-    script::of_body(&sha, body, words, read_only)
+    Ok(script::of_script(&script, words, read_only))
 }
 
 /// EVALSHA sha1 numkeys key ... arg ...
@@ -85,10 +83,10 @@ pub fn evalsha_ro<'a>(call: &mut Call<'a>) -> Result<Program<'a>, Reply> {
 fn of_known<'a>(call: &mut Call<'a>, read_only: bool) -> Result<Program<'a>, Reply> {
     let words = split_words(call.integer(2)?, call.from(3))?;
     let sha = Bytes::from(call.args[1].to_ascii_lowercase());
-    let Some(body) = call.node.scripts.cache.get(&sha).cloned() else {
+    let Some(body) = call.node.scripts.cache.get(&sha) else {
         return Err(no_script(call.node));
     };
-    script::of_body(&sha, &body, words, read_only)
+    Ok(script::of_script(&*script::compiled(body)?, words, read_only))
 }
 
 fn no_script(node: &Node) -> Reply {
@@ -110,8 +108,7 @@ pub fn split_words(number: i64, words: &[Bytes]) -> Result<script::Words<'_>, Re
 /// SCRIPT LOAD script
 pub fn load(call: &mut Call) -> Outcome {
     let body = &call.args[2];
-    let sha = sha1_hex(body);
-    script::check(&sha, body)?;
+    let sha = script::compiled(body)?.sha.clone();
     call.node.scripts.cache.insert(sha.clone(), Bytes::copy_from_slice(body));
     Ok(Reply::Bulk(sha))
 }

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use mlua::Value;
 
-use crate::digest::sha1_hex;
 use crate::frame::Reply;
 use crate::frame::request::split_line;
 use crate::script::conversions::until_zero;
@@ -76,7 +75,7 @@ fn registered(machine: &Machine, code: &[u8], length: usize) -> Result<Loading, 
         let text = [b"ERR Error ", what.as_bytes(), b": ", why].concat();
         Reply::Error(text.into())
     };
-    let chunk = machine.compiled(CodeKind::Library, &sha1_hex(code), &code[length..]);
+    let chunk = machine.compile(CodeKind::Library, &code[length..]);
     let chunk = chunk.map_err(|why| failed("compiling function", why.as_bytes()))?;
     *machine.loading.borrow_mut() = Some(Loading::new());
     let result = machine.load(&chunk);

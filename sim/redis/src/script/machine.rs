@@ -11,6 +11,7 @@ use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
 
 use crate::call::Execute;
+use crate::digest::sha1_hex;
 use crate::frame::Reply;
 use crate::node::Node;
 use crate::script::calls::caller;
@@ -22,6 +23,7 @@ use crate::script::raised::{value_of_error, where_is};
 use crate::script::registration::registrar;
 use crate::script::value::to_reply;
 use crate::script::{api, bit, cjson, cmsgpack, globals, random, structs};
+use crate::script_state::flags::{ScriptFlags, Shebang};
 use crate::script_state::libraries::Loading;
 use crate::session::Session;
 
@@ -30,8 +32,8 @@ const LOOK_EVERY: u32 = 10_000;
 /// Instructions after which a script counts as endless: it holds its node until it is killed. No
 /// script of a lock takes a thousandth of them.
 const MAX_INSTRUCTIONS: u64 = 20_000_000;
-/// Maximum number of cached compiled scripts: the machine has about 8000 references for Rust.
-const MAX_FUNCTIONS: usize = 1000;
+/// Maximum number of compiled scripts: the machine has about 8000 references for Rust.
+const MAX_SCRIPTS: usize = 1000;
 /// The memory in use, in per cent of what the last collection left, at which the next one begins.
 /// Twice Lua's own value: what is left is mostly the prelude, and short scripts add little to it.
 const COLLECT_AT: i32 = 400;
@@ -44,12 +46,23 @@ thread_local! {
 pub struct Machine {
     lua: Lua,
     entries: Entries,
-    compiled: RefCell<BTreeMap<(CodeKind, Bytes), Function>>,
+    /// The compiled scripts, by their text: what depends on the text alone is computed once.
+    scripts: RefCell<BTreeMap<Bytes, Rc<CompiledScript>>>,
     door: Rc<RefCell<Running>>,
     /// The library that is being loaded.
     pub loading: Rc<RefCell<Option<Loading>>>,
     meter: Rc<Stopwatch>,
     choices: Choices,
+}
+
+/// A compiled script.
+pub struct CompiledScript {
+    /// The SHA1 of its text.
+    pub sha: Bytes,
+    /// The flags of its shebang line; `None` if it has none.
+    pub flags: Option<ScriptFlags>,
+    /// Its code.
+    pub function: Function,
 }
 
 /// The functions that the prelude returns.
@@ -62,7 +75,7 @@ struct Entries {
 }
 
 /// Two kinds of code, each with globals of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeKind {
     /// Code for EVAL.
     Script,
@@ -98,8 +111,8 @@ impl Machine {
         let prelude = lua.load(include_str!("prelude.lua")).set_name("@prelude").into_function()?;
         let (scripts, libraries, run, load, call) = prelude.call(host)?;
         let entries = Entries { scripts, libraries, run, load, call };
-        let (compiled, meter) = (RefCell::default(), Rc::default());
-        let machine = Machine { lua, entries, compiled, door, loading, meter, choices };
+        let (scripts, meter) = (RefCell::default(), Rc::default());
+        let machine = Machine { lua, entries, scripts, door, loading, meter, choices };
         machine.watch(LOOK_EVERY)?;
         Ok(machine)
     }
@@ -125,31 +138,42 @@ impl Machine {
         })
     }
 
-    /// The compiled function of code without its first line, cached by the SHA1 of the whole code.
+    /// The script of this text.
+    ///
+    /// # Errors
+    /// Redis's error text for a script that does not compile.
+    pub fn script(&self, body: &[u8]) -> Result<Rc<CompiledScript>, Reply> {
+        if let Some(script) = self.scripts.borrow().get(body) {
+            return Ok(Rc::clone(script));
+        }
+        let head = Shebang::of(body)?;
+        let function = self.compile(CodeKind::Script, &body[head.length..]).map_err(|why| {
+            Reply::Error(format!("ERR Error compiling script (new function): {why}").into())
+        })?;
+        let script = Rc::new(CompiledScript { sha: sha1_hex(body), flags: head.flags, function });
+        let mut scripts = self.scripts.borrow_mut();
+        if scripts.len() >= MAX_SCRIPTS {
+            scripts.clear();
+        }
+        scripts.insert(Bytes::copy_from_slice(body), Rc::clone(&script));
+        Ok(script)
+    }
+
+    /// The function of code without its first line.
     ///
     /// # Errors
     /// Lua's error text for code that does not compile.
-    pub fn compiled(&self, kind: CodeKind, sha: &Bytes, code: &[u8]) -> Result<Function, String> {
-        let place = (kind, sha.clone());
-        if let Some(function) = self.compiled.borrow().get(&place) {
-            return Ok(function.clone());
-        }
+    pub fn compile(&self, kind: CodeKind, code: &[u8]) -> Result<Function, String> {
         let (name, env) = match kind {
             CodeKind::Script => ("@user_script", &self.entries.scripts),
             CodeKind::Library => ("@user_function", &self.entries.libraries),
         };
         let chunk = self.lua.load(code).set_mode(ChunkMode::Text).set_name(name);
         let function = chunk.set_environment(env.clone()).into_function();
-        let function = function.map_err(|error| match error {
+        function.map_err(|error| match error {
             mlua::Error::SyntaxError { message, .. } => message,
             other => other.to_string(),
-        })?;
-        let mut compiled = self.compiled.borrow_mut();
-        if compiled.len() >= MAX_FUNCTIONS {
-            compiled.clear();
-        }
-        compiled.insert(place, function.clone());
-        Ok(function)
+        })
     }
 
     /// Moves a node into the machine, with the function that executes commands, or back.
