@@ -70,10 +70,10 @@ pub(crate) fn integer(text: &[u8]) -> Option<i64> {
 
 /// Appends a request as clients send it: an array of bulk strings.
 pub fn encode_request(out: &mut BytesMut, arguments: &[impl AsRef<[u8]>]) {
-    head(out, b"*", arguments.len());
+    head(out, b'*', arguments.len());
     for argument in arguments {
         let argument = argument.as_ref();
-        head(out, b"$", argument.len());
+        head(out, b'$', argument.len());
         out.extend_from_slice(argument);
         out.extend_from_slice(b"\r\n");
     }
@@ -169,7 +169,7 @@ impl Reply {
             Reply::Error(text) => encode_error(out, text),
             Reply::Integer(value) => scalar(out, &BorrowedFrame::Integer(*value)),
             Reply::Bulk(bytes) => scalar(out, &BorrowedFrame::BulkString(bytes)),
-            Reply::Array(items) => aggregate(out, b"*", items, items.len(), protocol),
+            Reply::Array(items) => aggregate(out, b'*', items, items.len(), protocol),
             Reply::Encoded(bytes) => out.extend_from_slice(bytes),
             Reply::Several(items) => items.iter().for_each(|item| item.encode_in(protocol, out)),
             other if protocol == Protocol::Three => other.encode_new(out),
@@ -185,14 +185,14 @@ impl Reply {
             out.extend_from_slice(b"\r\n");
         };
         match self {
-            Reply::Map(items) => aggregate(out, b"%", items, items.len() / 2, Protocol::Three),
-            Reply::Set(items) => aggregate(out, b"~", items, items.len(), Protocol::Three),
-            Reply::Push(items) => aggregate(out, b">", items, items.len(), Protocol::Three),
+            Reply::Map(items) => aggregate(out, b'%', items, items.len() / 2, Protocol::Three),
+            Reply::Set(items) => aggregate(out, b'~', items, items.len(), Protocol::Three),
+            Reply::Push(items) => aggregate(out, b'>', items, items.len(), Protocol::Three),
             Reply::Double(value) => line(out, b",", in_17_digits(*value).as_bytes()),
             Reply::Boolean(value) => line(out, b"#", if *value { b"t" } else { b"f" }),
             Reply::BigNumber(digits) => line(out, b"(", digits),
             Reply::Verbatim(format, text) => {
-                head(out, b"=", text.len() + 4);
+                head(out, b'=', text.len() + 4);
                 out.extend_from_slice(format);
                 line(out, b":", text);
             }
@@ -205,7 +205,7 @@ impl Reply {
         let bulk = |out: &mut BytesMut, text: &[u8]| scalar(out, &BorrowedFrame::BulkString(text));
         match self {
             Reply::Map(items) | Reply::Set(items) | Reply::Push(items) => {
-                aggregate(out, b"*", items, items.len(), Protocol::Two);
+                aggregate(out, b'*', items, items.len(), Protocol::Two);
             }
             Reply::Double(value) => bulk(out, in_17_digits(*value).as_bytes()),
             Reply::Boolean(value) => scalar(out, &BorrowedFrame::Integer(i64::from(*value))),
@@ -228,7 +228,7 @@ pub fn error_word(reply: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(word).into_owned())
 }
 
-fn aggregate(out: &mut BytesMut, kind: &[u8], items: &[Reply], count: usize, protocol: Protocol) {
+fn aggregate(out: &mut BytesMut, kind: u8, items: &[Reply], count: usize, protocol: Protocol) {
     head(out, kind, count);
     items.iter().for_each(|item| item.encode_in(protocol, out));
 }
@@ -257,21 +257,22 @@ fn encode_error(out: &mut BytesMut, text: &[u8]) {
 }
 
 /// Appends the line that announces how many items or bytes follow.
-fn head(out: &mut BytesMut, kind: &[u8], count: usize) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
+fn head(out: &mut BytesMut, kind: u8, count: usize) {
+    let mut line = [0_u8; 24];
+    let mut at = line.len() - 2;
+    line[at..].copy_from_slice(b"\r\n");
     let mut left = count;
     loop {
         at -= 1;
-        digits[at] = b'0' + (left % 10).to_le_bytes()[0];
+        line[at] = b'0' + (left % 10).to_le_bytes()[0];
         left /= 10;
         if left == 0 {
             break;
         }
     }
-    out.extend_from_slice(kind);
-    out.extend_from_slice(&digits[at..]);
-    out.extend_from_slice(b"\r\n");
+    at -= 1;
+    line[at] = kind;
+    out.extend_from_slice(&line[at..]);
 }
 
 #[cfg(test)]

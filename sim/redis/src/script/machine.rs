@@ -8,7 +8,9 @@ use std::rc::Rc;
 use bytes::Bytes;
 use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
-use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value, VmState};
+use mlua::{
+    Either, Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState,
+};
 
 use crate::call::Execute;
 use crate::digest::sha1_hex;
@@ -212,11 +214,11 @@ impl Machine {
     }
 
     fn words(&self, words: &[Bytes]) -> mlua::Result<Table> {
-        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
-        for word in words {
-            table.raw_push(self.lua.create_string(word)?)?;
-        }
-        Ok(table)
+        // A text goes to Lua without a reference on the way.
+        self.lua.create_sequence_from(words.iter().map(|word| match std::str::from_utf8(word) {
+            Ok(text) => Either::Left(text),
+            Err(_) => Either::Right(LuaString::wrap(word)),
+        }))
     }
 
     /// Whether the script was stopped, and at which line.
