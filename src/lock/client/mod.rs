@@ -174,7 +174,8 @@ impl Client {
         };
         self.drop_line();
         if error == RequestError::NotSent {
-            self.note_unreached(command, call).await;
+            // Boxed, as all that is rare: the future of each request has room for it otherwise.
+            Box::pin(self.note_unreached(command, call)).await;
         }
         Err(error)
     }
@@ -204,7 +205,7 @@ impl Client {
     ) -> Result<Reply, RequestError> {
         let count = keys.len().to_string();
         if self.scripts != ScriptShape::Eval {
-            let sha = self.load(call, timeout, script).await?;
+            let sha = Box::pin(self.load(call, timeout, script)).await?;
             let words = script_words(&sha, &count, keys, args);
             let reply = self.request(call, timeout, "EVALSHA", &words).await?;
             if self.scripts == ScriptShape::Evalsha || !is_noscript(&reply) {
@@ -317,7 +318,8 @@ impl Client {
         let is_redirected = match (slot, self.to) {
             (None, Some(_)) => false,
             (slot, _) => {
-                let (to, is_redirected) = slots.find(&self.host, tag, slot.unwrap_or(0)).await?;
+                let found = Box::pin(slots.find(&self.host, tag, slot.unwrap_or(0)));
+                let (to, is_redirected) = found.await?;
                 self.turn_to(to);
                 is_redirected
             }
@@ -345,15 +347,15 @@ impl Client {
     /// The open connection, or a new one.
     async fn open(&mut self, tag: u32) -> io::Result<&mut Connection> {
         let news = self.news().await;
-        let open = match self.line.take().filter(|_| news == News::None) {
-            Some(line) => line.if_quiet().await,
-            None => None,
+        let is_open = match &mut self.line {
+            Some(line) if news == News::None => line.is_quiet().await,
+            _ => false,
         };
-        let line = match open {
-            Some(line) => line,
-            None => self.connect(tag, news).await?,
-        };
-        Ok(self.line.insert(line))
+        if !is_open {
+            self.line = None;
+            self.line = Some(Box::pin(self.connect(tag, news)).await?);
+        }
+        Ok(self.line.as_mut().expect("it is open"))
     }
 
     /// What Sentinels have reported of the master since the last call.
@@ -409,15 +411,15 @@ pub fn is_noscript(reply: &Reply) -> bool {
 }
 
 impl Connection {
-    /// The connection if it is open and nothing is readable on it: the peer may have closed it
-    /// since the last request, and a request written to it would then be lost.
-    async fn if_quiet(mut self) -> Option<Connection> {
+    /// Whether it is open and nothing is readable on it: the peer may have closed it since the last
+    /// request, and a request written to it would then be lost.
+    async fn is_quiet(&mut self) -> bool {
         let mut byte = [0_u8; 1];
         let stream = &mut self.node.stream;
         let quiet = poll_fn(|cx| {
             let mut buffer = ReadBuf::new(&mut byte);
             Poll::Ready(Pin::new(&mut *stream).poll_read(cx, &mut buffer).is_pending())
         });
-        quiet.await.then_some(self)
+        quiet.await
     }
 }
