@@ -60,10 +60,11 @@ fn put_back(witness: &Witness<'_>) -> Vec<Beat> {
 /// key that has expired by the time its node has loaded it: it blocks nobody.
 pub fn comes_back(witness: &Witness<'_>, life: &StoryLife, weight: Weight) -> Option<Beat> {
     let history = witness.history();
+    // First, because few keys come back: a story may look at all that there were.
+    let end = &history.keys[witness.put_back(life)?.end?];
     if witness.passes(life) <= life.from.into() {
         return None;
     }
-    let end = &history.keys[witness.put_back(life)?.end?];
     let by = end.by.and_then(|by| op(history, by));
     let is_released = by.is_some_and(|by| match by.kind {
         OpKind::Release { grant } => Some(grant) == life.owner,
