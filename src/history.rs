@@ -361,7 +361,7 @@ pub struct Request {
     pub declined: bool,
     /// The first word of that error, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<String>,
+    pub answer: Option<Name>,
     /// Whether it names keys, and none of them is the lock's.
     #[serde(default, skip_serializing_if = "is_default")]
     pub other_keys: bool,

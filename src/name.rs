@@ -1,4 +1,6 @@
 //! A name that many records share: cloning one copies no text. In files it is a string.
+//!
+//! It is one pointer, because a long run keeps millions of names.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// See the module documentation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Name(Arc<str>);
+pub struct Name(Arc<Box<str>>);
 
 impl Name {
     /// The text.
@@ -39,44 +41,44 @@ impl fmt::Display for Name {
     }
 }
 
-impl<T: Into<Arc<str>>> From<T> for Name {
+impl<T: Into<Box<str>>> From<T> for Name {
     fn from(text: T) -> Name {
-        Name(text.into())
+        Name(Arc::new(text.into()))
     }
 }
 
 impl PartialEq<str> for Name {
     fn eq(&self, other: &str) -> bool {
-        *self.0 == *other
+        **self == *other
     }
 }
 
 impl PartialEq<&str> for Name {
     fn eq(&self, other: &&str) -> bool {
-        *self.0 == **other
+        **self == **other
     }
 }
 
 impl PartialEq<String> for Name {
     fn eq(&self, other: &String) -> bool {
-        *self.0 == **other
+        **self == **other
     }
 }
 
 impl PartialEq<Name> for str {
     fn eq(&self, other: &Name) -> bool {
-        *self == *other.0
+        *self == **other
     }
 }
 
 impl PartialEq<Name> for &str {
     fn eq(&self, other: &Name) -> bool {
-        **self == *other.0
+        **self == **other
     }
 }
 
 impl PartialEq<Name> for String {
     fn eq(&self, other: &Name) -> bool {
-        **self == *other.0
+        **self == **other
     }
 }

@@ -163,7 +163,7 @@ impl<'a> Gathering<'a> {
             }
             Event::Declined { request, word } => {
                 if let Some(request) = self.index.get_mut(*request) {
-                    (request.declined, request.answer) = (true, Some(word.clone()));
+                    (request.declined, request.answer) = (true, Some(word.as_str().into()));
                 }
             }
             Event::Role { master: Some(master) } => {

@@ -382,7 +382,7 @@ impl StoryParser {
         let (from, to, command) = (from.into(), to.into(), (*command).into());
         let answer = rest.iter().find_map(|word| word.strip_prefix("declined="));
         let declined = answer.is_some() || rest.contains(&"declined");
-        let answer = answer.map(str::to_owned);
+        let answer = answer.map(Into::into);
         let other_keys = rest.contains(&"other-keys");
         if let Some(keys) = value(rest, "keys") {
             self.history.named.insert(self.history.requests.len(), names(keys));
