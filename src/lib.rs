@@ -21,8 +21,8 @@
 //! - `confirm`: plans on real redis-servers (feature `live`)
 //! - [`test`]: for users' own `#[test]` functions
 //! - [`own`]: all that a lock of one's own needs, in one place
-//! - `edge`: files, the terminal, exit codes, real time
-//! - [`cli`]: the command line, which alone reads the environment
+//! - `edge`: files, the terminal, the environment, exit codes, real time
+//! - [`cli`]: the command line
 //!
 //! [`own`], [`test`], [`lock`], [`plan`], [`promise`] and [`history`] are for users, and so is what
 //! [`own`] names from other modules: `tests/golden/surface.txt` lists all of it. Everything else is

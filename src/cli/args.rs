@@ -231,7 +231,7 @@ pub struct HuntArguments {
     /// Number of clients
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
     pub clients: Option<u32>,
-    /// Number of callers in the process of each client, as threads have it
+    /// Number of callers (threads) in the process of each client
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
     pub callers: Option<u32>,
     /// When a working client extends its grant: `never`, `1/2` of the lease, `until-lost`
@@ -475,7 +475,7 @@ fn shard(text: &str) -> Result<Choice, String> {
 
 fn budget(text: &str) -> Result<Nanos, String> {
     match length(text)? {
-        0 => Err("in no time no plan runs: write a length such as '60s'".to_owned()),
+        0 => Err("a budget of 0 runs no plan: write a length such as '60s'".to_owned()),
         length => Ok(length),
     }
 }

@@ -1,4 +1,4 @@
-//! The command line: the only module that reads the environment.
+//! The command line.
 //!
 //! Arguments become a command; a command becomes work and an exit code.
 

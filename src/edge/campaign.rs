@@ -85,7 +85,7 @@ pub fn run(hunt: &Hunt, part: &ShardRun<'_>) -> Result<Exit, Refusal> {
     let done = campaign.tally().runs;
     if done > 0 || torn > 0 {
         let lines = count(torn as u64, "torn line");
-        say(&format!("goes on after {}; {lines} in its log", count(done, "plan")));
+        say(&format!("resumes after {}; {lines} in its log", count(done, "plan")));
     }
     go_on(hunt, part, &mut campaign, &mut file)?;
     progress::clear();
@@ -154,7 +154,7 @@ fn ended(campaign: &Campaign, part: &ShardRun<'_>, path: &Path) -> Exit {
     let state = match left {
         None => "ended by its budget".to_owned(),
         Some(0) => "complete".to_owned(),
-        Some(left) => format!("{} left: the same command goes on", count(left, "seed")),
+        Some(left) => format!("{} left: run the same command to continue", count(left, "seed")),
     };
     let violated: u64 = groups.iter().map(|(_, group)| group.count).sum();
     let plans = count(violated, "violated plan");

@@ -57,7 +57,7 @@ pub fn report(
     output::refuse_foreign(audience.folder, report::hunt::names(&hunt.base.name))?;
     if let Some(seed) = differing(campaign, hunt) {
         complain(&format!(
-            "seed {seed} gives another trace here than in its log: no verdict is reliable\n"
+            "seed {seed} has a trace here that differs from its log: no verdict is reliable\n"
         ));
         return Ok(Exit::Diverged);
     }

@@ -30,6 +30,10 @@ pub struct Finding {
     pub note: String,
     /// The seed of the plan's draws.
     pub seed: u64,
+    /// The strategy by which a hunt drew the plan from that seed, before it was shrunk; empty if no
+    /// hunt did.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub strategy: String,
     /// What was run.
     pub plan: Plan,
     /// Hash of the plan, in hexadecimal.

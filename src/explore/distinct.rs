@@ -10,6 +10,7 @@ use std::collections::btree_map::Entry;
 
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
+use crate::check::signature::Signature;
 use crate::check::verdict::Kind;
 use crate::explain::finding::{Class, Finding};
 use crate::explore::class::classify;
@@ -42,6 +43,12 @@ impl Distinct {
         self.finding.class.as_ref().is_some_and(Class::is_in_model)
     }
 
+    /// What no other finding of the hunt has.
+    pub fn identity(&self) -> Option<Identity> {
+        let Finding { signature, class, .. } = &self.finding;
+        Some(Identity::of(signature.as_ref()?, class.as_ref()?))
+    }
+
     /// What comes first: smaller plans, among findings of one place.
     fn rank(&self) -> impl Ord + use<> {
         let place = place(self.is_bug(), self.sound.as_ref());
@@ -64,7 +71,7 @@ pub fn distinct(hunt: &Hunt, groups: &Groups, progress: &(dyn Fn() + Sync)) -> V
     });
     let mut joined: BTreeMap<Identity, (u64, HuntFound)> = BTreeMap::new();
     for (count, found) in shrunk.collect::<Vec<_>>() {
-        match joined.entry(identity(&found)) {
+        match joined.entry(Identity::of(&found.signature, &found.class)) {
             Entry::Vacant(free) => _ = free.insert((count, found)),
             Entry::Occupied(mut same) => {
                 let (all, smallest) = same.get_mut();
@@ -88,14 +95,25 @@ pub fn distinct(hunt: &Hunt, groups: &Groups, progress: &(dyn Fn() + Sync)) -> V
     all
 }
 
-/// What two findings have in common that are the same: whether they are a bug, the kinds, and the
-/// mechanism. The broken assumptions may differ.
-type Identity = (bool, Vec<Kind>, Option<String>);
+/// What two findings have in common that are the same. The broken assumptions may differ.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    /// Whether it is a bug.
+    pub is_bug: bool,
+    /// What is violated, without what follows: see [`leading`].
+    pub kinds: Vec<Kind>,
+    /// The checks of one's own that found something.
+    pub checks: Vec<String>,
+    /// The name of the mechanism.
+    pub mechanism: Option<String>,
+}
 
-fn identity(found: &HuntFound) -> Identity {
-    let signature = &found.signature;
-    let (is_bug, mechanism) = (found.class.is_in_model(), signature.mechanism.clone());
-    (is_bug, leading(&signature.kinds), mechanism)
+impl Identity {
+    fn of(signature: &Signature, class: &Class) -> Identity {
+        let Signature { kinds, checks, mechanism, .. } = signature;
+        let (checks, mechanism) = (checks.clone(), mechanism.clone());
+        Identity { is_bug: class.is_in_model(), kinds: leading(kinds), checks, mechanism }
+    }
 }
 
 /// The plan to shrink: the smallest one, or the first of the smallest ones that shows a bug.

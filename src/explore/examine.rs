@@ -381,6 +381,7 @@ fn without_calm(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> F
         ask: String::new(),
         note: String::new(),
         seed: plan.seed,
+        strategy: String::new(),
         plan: plan.clone(),
         plan_hash: plan.digest(),
         trace_hash: trial.run.trace.to_string(),

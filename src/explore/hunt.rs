@@ -175,12 +175,16 @@ pub struct HuntFound {
 impl HuntFound {
     /// The finding about the smallest plan. Its experiments may take up to `budget`.
     pub fn finding(self, lab: &Lab, budget: Option<Budget>) -> Finding {
-        examine::finding(lab, budget, &self.plan, self.trial, self.class)
+        let strategy = self.strategy.to_string();
+        let finding = examine::finding(lab, budget, &self.plan, self.trial, self.class);
+        Finding { strategy, ..finding }
     }
 
     /// The finding about the smallest plan, without experiments.
     pub fn unexplained(self, lab: &Lab) -> Finding {
-        examine::unexplained_trial(lab, &self.plan, self.trial, self.class)
+        let strategy = self.strategy.to_string();
+        let finding = examine::unexplained_trial(lab, &self.plan, self.trial, self.class);
+        Finding { strategy, ..finding }
     }
 }
 

@@ -6,6 +6,7 @@ use lockstorm_platform::fault::verbs::ROWS;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Verb};
 
 use crate::check::idle;
+use crate::check::signature::Signature;
 use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::finding::Finding;
 use crate::explain::headline::callers;
@@ -15,7 +16,7 @@ use crate::explain::witness::{Witness, kinds};
 use crate::history::{Access, AccessKind, Missed};
 use crate::lock::catalogue;
 use crate::plan::lack::{Lack, lack};
-use crate::plan::{Persistence, TopologyKind};
+use crate::plan::{Persistence, Plan, TopologyKind, WorkloadKind};
 use crate::quantity::{count, length, list, mark, moment, three_digits};
 use crate::reading::history::Reading;
 use crate::reading::index::HistoryIndex;
@@ -219,15 +220,21 @@ fn is_hunted(finding: &Finding) -> bool {
     finding.ask.is_empty()
 }
 
-/// Whether the lock is the user's own, which the command line does not know.
-fn is_own(finding: &Finding) -> bool {
-    catalogue::is_own(&finding.plan.lock.algorithm)
+/// What only the author's own test can provide, as calls on a replay of the plan: the command line
+/// knows the catalogue alone.
+pub fn owned(finding: &Finding) -> String {
+    let Plan { lock, workload, .. } = &finding.plan;
+    let lock = catalogue::is_own(&lock.algorithm).then_some(".lock(...)");
+    let work = matches!(workload.kind, WorkloadKind::Own(_)).then_some(".workload(...)");
+    let has_check = !Signature::of(&finding.judgement.verdict).checks.is_empty();
+    let check = has_check.then_some(".check(...)");
+    lock.into_iter().chain(work).chain(check).collect()
 }
 
-/// The commands that run the plan again; none for a lock that only a test can provide.
+/// The commands that run the plan again; none if only a test can run it: see [`owned`].
 pub fn commands(finding: &Finding) -> Vec<String> {
     let Finding { scenario, seed, .. } = finding;
-    if is_own(finding) {
+    if !owned(finding).is_empty() {
         return Vec::new();
     }
     if is_hunted(finding) {
@@ -251,7 +258,7 @@ fn file(finding: &Finding) -> String {
 pub fn test_snippet(finding: &Finding) -> Vec<String> {
     let Finding { scenario, seed, .. } = finding;
     let name = scenario.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-    let own = if is_own(finding) { ".lock(...)" } else { "" };
+    let own = owned(finding);
     let line = if is_hunted(finding) {
         format!("    lockstorm::test::replay(\"{scenario}.plan.json\"){own}.holds();")
     } else {
@@ -304,9 +311,13 @@ pub fn subject(finding: &Finding) -> String {
 /// What this run did not test: other seeds, planned faults that struck nothing, and faults that the
 /// plan does not have.
 pub fn untested(finding: &Finding) -> Vec<String> {
+    let Finding { seed, strategy, engine, .. } = finding;
+    let run = match strategy.as_str() {
+        "" => format!("seed {seed}"),
+        strategy => format!("the plan of seed {seed} by the strategy '{strategy}', shrunk,"),
+    };
     let mut lines = vec![format!(
-        "This is one run: seed {} on the {} engine. Other seeds order events otherwise.",
-        finding.seed, finding.engine
+        "This is one run: {run} on the {engine} engine. Other seeds order events otherwise."
     )];
     let reading = Witness::of(finding).reading;
     let idle = finding.plan.faults.iter().filter(|fault| !has_struck(finding, &reading, fault));

@@ -178,7 +178,7 @@ fn words(sound: &Sound) -> String {
     let kinds =
         |kinds: &[Kind]| kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
     match (&same[..], &other[..]) {
-        ([], []) if *is_unknown => format!("in this plan {lock} tests nothing"),
+        ([], []) if *is_unknown => format!("the verdict on {lock} is unknown in this plan"),
         ([], []) => format!("{lock} holds in this plan"),
         ([], other) => format!("{lock} only has another violation in this plan: {}", kinds(other)),
         (same, _) => format!("{lock} is violated in this plan too: {}", kinds(same)),
@@ -187,7 +187,9 @@ fn words(sound: &Sound) -> String {
 
 fn shrunk(group: &Distinct) -> String {
     let smallest = if group.is_minimal { "" } else { "; shrinking stopped at its limit" };
-    format!("shrunk in {} runs to {}{smallest}", group.shrink_runs, faults(&group.finding))
+    let Distinct { finding, strategy, shrink_runs, .. } = group;
+    let drawn = format!("seed {} of the strategy '{strategy}'", finding.seed);
+    format!("{drawn}, shrunk in {shrink_runs} runs to {}{smallest}", faults(finding))
 }
 
 fn faults(finding: &Finding) -> String {

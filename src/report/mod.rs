@@ -4,7 +4,7 @@
 //! what [`crate::explain`] found.
 
 mod causes;
-mod content;
+pub(crate) mod content;
 pub(crate) mod hunt;
 pub(crate) mod index;
 pub(crate) mod json;

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use crate::check::signature::Signature;
 use crate::edge::output;
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
-use crate::lock::catalogue;
-use crate::plan::WorkloadKind;
+use crate::report::content;
 use crate::report::page::Page;
 use crate::report::text;
 
@@ -37,18 +35,8 @@ fn kept(finding: &Finding) -> String {
 /// How to run the plan of a finding again, which is in this file: the command line knows only the
 /// catalogue.
 pub fn again(finding: &Finding, place: &Path) -> String {
-    match owned(finding) {
+    match content::owned(finding) {
         own if own.is_empty() => format!("lockstorm replay {}", place.display()),
         own => format!("lockstorm::test::replay({place:?}){own}.holds()"),
     }
-}
-
-/// What a replay of the plan needs from the test's author.
-fn owned(finding: &Finding) -> String {
-    let plan = &finding.plan;
-    let lock = catalogue::find(&plan.lock.algorithm).is_none().then_some(".lock(...)");
-    let work = matches!(plan.workload.kind, WorkloadKind::Own(_)).then_some(".workload(...)");
-    let is_own = !Signature::of(&finding.judgement.verdict).checks.is_empty();
-    let check = is_own.then_some(".check(...)");
-    lock.into_iter().chain(work).chain(check).collect()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockstorm::check::signature::Signature;
-use lockstorm::check::verdict::Kind;
+use lockstorm::check::verdict::{Kind, Violation};
 use lockstorm::explain::mechanism::how::How;
 use lockstorm::explore::base_plan::base_plan;
 use lockstorm::explore::budget::Budget;
@@ -16,6 +16,7 @@ use lockstorm::explore::hunt::{Hunt, Scouted, Until, draw, scout};
 use lockstorm::explore::sound::{Sound, beside};
 use lockstorm::explore::trial::attempt;
 use lockstorm::lock::catalogue::{ALGORITHMS, find, sound};
+use lockstorm::own::{Case, Findings};
 use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
@@ -61,11 +62,8 @@ fn every_finding_of_a_hunt_is_reported_once_and_the_bugs_first() {
     assert!(is_bug.contains(&true) && is_bug.contains(&false), "{is_bug:?}");
     assert!(is_bug.is_sorted_by(|one, next| one >= next), "{is_bug:?}");
     // No two findings are the same.
-    let name = |one: &Distinct| {
-        let signature = one.finding.signature.as_ref().expect("a violation");
-        (one.is_bug(), leading(&signature.kinds), signature.mechanism.clone())
-    };
-    assert_eq!(found.iter().map(name).collect::<BTreeSet<_>>().len(), found.len());
+    let names: BTreeSet<_> = found.iter().map(Distinct::identity).collect();
+    assert_eq!(names.len(), found.len());
     // What a group promises about a seed is what its plan shows.
     for (key, sightings) in scouted.groups.iter() {
         for example in &sightings.smallest {
@@ -79,6 +77,29 @@ fn every_finding_of_a_hunt_is_reported_once_and_the_bugs_first() {
         assert!(sightings.smallest.is_sorted() && !sightings.smallest.is_empty());
         assert_ne!(key.mechanism, How::Unclear, "{key:?}");
     }
+}
+
+/// A check that finds something if the first access to the resource is by this client, or is not.
+fn of_first(is_c1: bool) -> impl Fn(&Case<'_>) -> Findings {
+    move |case| {
+        let first = case.history.accesses.first().filter(|first| (first.caller == "c1") == is_c1);
+        let wrong = first.map(|first| Violation {
+            accesses: vec![0],
+            ..Violation::own("somebody was first", first.at, first.at)
+        });
+        wrong.into_iter().collect::<Vec<_>>().into()
+    }
+}
+
+#[test]
+fn what_two_checks_find_are_two_findings() {
+    let mut hunt = hunt("token-lua", true, 1..=20);
+    hunt.lab = hunt.lab.with_check("c1 first", of_first(true));
+    hunt.lab = hunt.lab.with_check("c1 not first", of_first(false));
+    let (_, found) = all(&hunt);
+    let checks: Vec<_> = found.iter().filter_map(|one| Some(one.identity()?.checks)).collect();
+    assert_eq!(checks.iter().collect::<BTreeSet<_>>().len(), 2, "{checks:?}");
+    assert_eq!(found.iter().map(|one| one.count).sum::<u64>(), 20, "each plan is in one of them");
 }
 
 #[test]

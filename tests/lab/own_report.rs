@@ -180,7 +180,7 @@ fn shards_of_a_lock_of_ones_own_are_one_hunt() {
         let said = printed(name);
         assert!(said.contains(text), "{name}: no '{text}' in:\n{said}");
     }
-    assert!(printed("shard 1").contains("goes on after 64 plans"));
+    assert!(printed("shard 1").contains("resumes after 64 plans"));
 }
 
 #[test]

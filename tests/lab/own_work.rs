@@ -8,6 +8,7 @@ use lockstorm::own::{
     Violation, async_trait, base_plan, hunt_from,
 };
 use lockstorm::plan::WorkloadKind;
+use lockstorm::report::page::of_finding;
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 
@@ -68,6 +69,19 @@ fn a_finding_is_shrunk_and_told_in_the_words_of_its_check() {
     let told = lines.iter().find(|line| line.text == "a value was written twice (check 'once').");
     let told = told.expect("the check's line");
     assert_eq!(told.evidence.len(), 2);
+}
+
+#[test]
+fn a_report_says_what_runs_it_again() {
+    let finding = quarry("none").finds();
+    let again = ".workload(...).check(...).holds();";
+    let drawn = format!("the plan of seed {} by the strategy '", finding.seed);
+    for page in of_finding(&finding).iter().filter(|page| page.name.ends_with(".md")) {
+        for part in [again, &drawn] {
+            assert!(page.text.contains(part), "{part}: {}", page.text);
+        }
+        assert!(!page.text.contains("lockstorm replay"), "the program lacks the workload");
+    }
 }
 
 #[cfg(feature = "turmoil")]

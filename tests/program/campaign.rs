@@ -73,9 +73,9 @@ fn a_killed_shard_goes_on_and_the_campaign_finds_the_same() {
     fs::write(&log, torn).expect("it fits");
     let left = "incomplete: 64 seeds of shard 2/2; run it again, it goes on";
     check(&mut command(&folder, "merge hard"), 1, &["1 torn line skipped", left]);
-    let texts = ["goes on after 64 plans; 1 torn line in its log", "shard 2/2: complete"];
+    let texts = ["resumes after 64 plans; 1 torn line in its log", "shard 2/2: complete"];
     check(&mut shard(2, "hard"), 1, &texts);
-    check(&mut shard(2, "hard"), 1, &["goes on after 128 plans", "complete"]);
+    check(&mut shard(2, "hard"), 1, &["resumes after 128 plans", "complete"]);
 
     // Both campaigns know the same, whatever the order and number of logs.
     let into = |logs: &str, name: &str| {
@@ -125,7 +125,7 @@ fn a_full_disk_stops_a_shard_and_loses_no_segment() {
     let texts = ["cannot be written: ", "the same command goes on from there"];
     check(&mut limited_command, 3, &texts);
     assert_eq!(segments(&log), 1);
-    let texts = ["goes on after 64 plans; 1 torn line", "complete", "tested: 192 plans"];
+    let texts = ["resumes after 64 plans; 1 torn line", "complete", "tested: 192 plans"];
     check(&mut command(&folder, &words), 1, &texts);
     assert_eq!(segments(&log), 3);
 }
@@ -193,7 +193,7 @@ fn what_makes_no_campaign_is_refused_with_what_to_write() {
     let mut campaign = log::read(&text).expect("a log").campaign.expect("a session");
     campaign.segments.values_mut().for_each(|one| one.sample = "0".repeat(32));
     fs::write(path(&folder, "odd.jsonl"), log::text(&campaign)).expect("it fits");
-    check(&mut command(&folder, "merge odd.jsonl"), 70, &["gives another trace here"]);
+    check(&mut command(&folder, "merge odd.jsonl"), 70, &["has a trace here that differs"]);
     let record = Record::Segment(campaign.segments.into_values().next().expect("a segment"));
     fs::write(path(&folder, "twice.jsonl"), text + &log::line(&record)).expect("it fits");
     refused(&mut command(&folder, "merge twice.jsonl"), &["have two results"]);

@@ -4,15 +4,11 @@ use proptest::sample::subsequence;
 use proptest::test_runner::TestRunner;
 
 use crate::explore::drawing::{Alphabet, rows, sampled};
-use crate::explore::parameter::Parameter;
 use crate::plan::Plan;
 
 /// The alphabet with half of its verbs that plans like this can have, and half of its parameters.
 pub fn half(base: &Plan, alphabet: &Alphabet, runner: &mut TestRunner) -> Alphabet {
-    // Callers are rarely drawn at all.
-    let (callers, others): (Vec<Parameter>, Vec<Parameter>) =
-        alphabet.varies.iter().partition(|parameter| **parameter == Parameter::Callers);
-    let varies = some(others, runner).into_iter().chain(callers).collect();
+    let varies = some(alphabet.varies.iter().copied().collect(), runner).into_iter().collect();
     let alphabet = Alphabet { varies, ..alphabet.clone() };
     let words = rows(base, &alphabet).into_iter().map(|row| row.word.to_owned());
     match words.collect::<Vec<_>>() {

@@ -179,6 +179,7 @@ impl Story {
             ask: String::new(),
             note: String::new(),
             seed: 1,
+            strategy: String::new(),
             plan,
             plan_hash: String::new(),
             trace_hash: String::new(),
