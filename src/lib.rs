@@ -14,7 +14,8 @@
 //! - [`ledger`]: which assumptions of a lock a run breached
 //! - [`check`]: one file per verdict
 //! - [`explain`]: the evidence of a violation as a causal story
-//! - [`explore`]: the same path in a loop: trial, hunt, shrink
+//! - [`explore`]: the same path again for one plan: class, causes, thresholds, remedies
+//! - [`hunt`]: the same path for many plans: draw, group, shrink
 //! - [`report`]: the same contents, one file per format
 //! - `custody`: who owned which key, derived from node records alone (feature `live`)
 //! - `serve`: fake nodes on real ports (feature `live`)
@@ -45,6 +46,7 @@ pub mod explain;
 pub mod explore;
 mod field;
 pub mod history;
+pub mod hunt;
 pub mod ledger;
 mod length;
 pub mod lock;

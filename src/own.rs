@@ -42,9 +42,9 @@ pub use crate::workload::guard::Finished;
 pub use crate::workload::round::Round;
 
 // How it is tested.
-pub use crate::explore::base_plan::{base_plan, base_plan_of};
-pub use crate::explore::parameter::Parameter;
-pub use crate::explore::strategy::{Strategies, Strategy};
+pub use crate::hunt::parameter::Parameter;
+pub use crate::hunt::strategy::{Strategies, Strategy};
+pub use crate::plan::base_plan::{base_plan, base_plan_of};
 pub use crate::plan::extend::Extend;
 pub use crate::plan::{Plan, TopologyKind};
 pub use crate::test::{HuntTest, ReplayTest, ScenarioTest, hunt_from, hunt_own, replay, scenario};

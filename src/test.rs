@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
-use crate::explore::base_plan::{base_plan, base_plan_of};
 use crate::lock::algorithm::Algorithm;
+use crate::plan::base_plan::{base_plan, base_plan_of};
 use crate::plan::{Plan, TopologyKind};
 
 mod failure;

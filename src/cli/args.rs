@@ -14,8 +14,8 @@ use lockstorm_platform::time::Nanos;
 #[cfg(feature = "live")]
 use lockstorm_redis::compat::Compat;
 
-use crate::explore::campaign::shard::Choice;
-use crate::explore::strategy::WORDS;
+use crate::hunt::campaign::shard::Choice;
+use crate::hunt::strategy::WORDS;
 use crate::length;
 use crate::lock::catalogue::ALGORITHMS;
 use crate::plan::extend::Extend;

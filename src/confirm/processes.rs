@@ -308,7 +308,8 @@ mod tests {
     use lockstorm_platform::time::SECOND;
 
     use super::{Membership, ProcessSetup};
-    use crate::plan::{MinReplicas, Persistence, Shards, Topology, TopologyKind};
+    use crate::plan::shards::Shards;
+    use crate::plan::{MinReplicas, Persistence, Topology, TopologyKind};
     use crate::run::nodes::cluster_of;
 
     fn setup(topology: &Topology) -> ProcessSetup {

@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::explore::campaign::log::{self, Log, Record};
+use crate::hunt::campaign::log::{self, Log, Record};
 use crate::refusal::Refusal;
 
 /// How the names of logs end.

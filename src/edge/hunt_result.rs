@@ -3,7 +3,7 @@
 use crate::edge::ending::Exit;
 use crate::edge::output;
 use crate::edge::terminal::say;
-use crate::explore::catch::Catch;
+use crate::hunt::catch::Catch;
 use crate::refusal::Refusal;
 use crate::report::hunt::{self, Audience};
 

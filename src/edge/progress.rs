@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::explore::hunt::HuntProgress;
+use crate::hunt::search::HuntProgress;
 use crate::quantity::count;
 
 /// The current display: there is one line for all work.

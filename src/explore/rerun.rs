@@ -130,8 +130,8 @@ mod tests {
     use lockstorm_platform::time::SECOND;
 
     use super::pinned;
-    use crate::explore::base_plan::base_plan;
     use crate::plan::TopologyKind;
+    use crate::plan::base_plan::base_plan;
 
     #[test]
     fn a_fault_whose_event_is_gone_strikes_when_it_did() {

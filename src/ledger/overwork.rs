@@ -77,8 +77,8 @@ mod tests {
     use lockstorm_platform::time::{MILLISECOND, SECOND};
 
     use super::{fit, overworked};
-    use crate::explore::base_plan::base_plan;
     use crate::lock::config::LockConfig;
+    use crate::plan::base_plan::base_plan;
     use crate::plan::{Plan, TopologyKind};
     use crate::run::Lab;
 

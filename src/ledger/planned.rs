@@ -274,7 +274,7 @@ mod tests {
     use lockstorm_platform::time::{MILLISECOND, SECOND};
 
     use super::{Load, keep_within, load};
-    use crate::explore::base_plan::base_plan;
+    use crate::plan::base_plan::base_plan;
     use crate::plan::{Persistence, TopologyKind};
     use crate::promise::Bounded;
 

@@ -13,7 +13,8 @@ use crate::lock::algorithm::Algorithm;
 use crate::plan::contradiction::{Checked, MAX_LOSS, in_reach, known_host, rate, refuse_if};
 use crate::plan::host_name::{is_client, is_node, is_sentinel, node_number};
 use crate::plan::lack::{Lack, lack};
-use crate::plan::{Plan, Shards, TopologyKind};
+use crate::plan::shards::Shards;
+use crate::plan::{Plan, TopologyKind};
 use crate::refusal::one_of;
 
 /// Checks every fault, and that each anchor can occur.

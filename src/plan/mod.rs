@@ -1,5 +1,6 @@
 //! A plan: a scenario with every choice made. It is a value; once saved, it is the reproduction.
 
+pub mod base_plan;
 pub mod contradiction;
 pub mod extend;
 pub mod fault_contradiction;
@@ -7,6 +8,7 @@ pub mod host_name;
 pub mod json;
 pub mod lack;
 pub mod lock_contradiction;
+pub mod shards;
 pub mod validity;
 
 use std::collections::BTreeMap;
@@ -15,7 +17,6 @@ use lockstorm_platform::fault::Fault;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::rng::DrawKey;
 use lockstorm_platform::time::{ClockSetting, Nanos, SECOND};
-use lockstorm_redis::cluster::slots::SLOTS;
 use lockstorm_redis::compat::Compat;
 use lockstorm_redis::node::{Append, NodeConfig};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,7 @@ use crate::lock::config::LockConfig;
 use crate::name::Name;
 use crate::plan::extend::Extend;
 use crate::plan::host_name::is_client;
+use crate::plan::shards::{Shards, in_turn};
 
 /// The format that this version writes and reads.
 pub const FORMAT: u32 = 1;
@@ -215,39 +217,6 @@ impl Sentinels {
             parallel_syncs: 1,
         }
     }
-}
-
-/// The slots of a cluster: each master has an equal share, and all nodes know the shares from the
-/// start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Shards {
-    /// The number of masters: `n1` has the first slots.
-    pub masters: u32,
-    /// The time without a reply after which a node is suspected: `cluster-node-timeout`, ns.
-    pub node_timeout: Nanos,
-}
-
-impl Shards {
-    /// The default of `cluster-node-timeout`.
-    pub const NODE_TIMEOUT: Nanos = 15 * SECOND;
-
-    /// See [`Topology::master_of`].
-    pub fn master_of(&self, nth: u32) -> Option<u32> {
-        in_turn(nth, self.masters)
-    }
-
-    /// The first and the last slot of the nth node, which must be a master.
-    pub fn slots_of(&self, nth: u32) -> (u16, u16) {
-        let from = |nth: u32| u32::from(SLOTS) * nth / self.masters;
-        let slot = |slot: u32| u16::try_from(slot).unwrap_or(SLOTS - 1);
-        (slot(from(nth - 1)), slot(from(nth) - 1))
-    }
-}
-
-/// The master of the nth node, if replicas come after all masters and follow them in turn.
-fn in_turn(nth: u32, masters: u32) -> Option<u32> {
-    (nth > masters).then(|| (nth - 1) % masters.max(1) + 1)
 }
 
 impl Topology {
@@ -480,21 +449,5 @@ impl Links {
         };
         let named = self.named.iter().filter(move |(link, _)| joins(link));
         [&self.latency].into_iter().chain(named.map(|(_, latency)| latency))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Shards;
-
-    #[test]
-    fn masters_share_the_slots_evenly_and_replicas_follow_them_in_turn() {
-        let shards = Shards { masters: 3, node_timeout: Shards::NODE_TIMEOUT };
-        let slots = [1, 2, 3].map(|nth| shards.slots_of(nth));
-        assert_eq!(slots, [(0, 5460), (5461, 10921), (10922, 16383)]);
-        let masters = [1, 3, 4, 5, 6, 7, 9].map(|nth| shards.master_of(nth));
-        assert_eq!(masters, [None, None, Some(1), Some(2), Some(3), Some(1), Some(3)]);
-        let one = Shards { masters: 1, ..shards };
-        assert_eq!((one.slots_of(1), one.master_of(2)), ((0, 16383), Some(1)));
     }
 }

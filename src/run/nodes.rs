@@ -7,7 +7,8 @@ use lockstorm_redis::cluster::slots::SlotSet;
 use lockstorm_redis::cluster::{ClusterConfig, Member};
 use lockstorm_redis::node::NodeConfig;
 
-use crate::plan::{Plan, Shards, TopologyKind};
+use crate::plan::shards::Shards;
+use crate::plan::{Plan, TopologyKind};
 use crate::run::address::node_address;
 
 /// The configuration of the `n`th node, counted from 1.

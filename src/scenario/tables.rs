@@ -14,9 +14,10 @@ use crate::lock::catalogue::Locks;
 use crate::lock::config::LockConfig;
 use crate::lock::options;
 use crate::plan::extend::Extend;
+use crate::plan::shards::Shards;
 use crate::plan::{
-    FenceMode, FenceOn, Files, Links, MAX_LAG, MinReplicas, Persistence, Sentinels, Shards,
-    Topology, TopologyKind, Workload, WorkloadKind,
+    FenceMode, FenceOn, Files, Links, MAX_LAG, MinReplicas, Persistence, Sentinels, Topology,
+    TopologyKind, Workload, WorkloadKind,
 };
 use crate::refusal::Refusal;
 use crate::scenario::section::{Places, Section, Value, integer, length_of, other_type, table_of};

@@ -13,14 +13,14 @@ use crate::edge::ending::Exit;
 use crate::edge::terminal::complain;
 use crate::edge::{clock, environment, hunt_result, merged, progress, watchdog};
 use crate::explain::finding::Finding;
-use crate::explore::campaign::shard::Choice;
-use crate::explore::campaign::{Campaign, Settings};
-use crate::explore::catch::catch;
-use crate::explore::hunt::{self, Hunt, HuntReport, Tally, Until, scout};
-use crate::explore::parameter::Parameter;
-use crate::explore::quarry::{Quarry, seeds_of};
-use crate::explore::strategy::Strategies;
-use crate::explore::wording::Wording;
+use crate::hunt::campaign::shard::Choice;
+use crate::hunt::campaign::{Campaign, Settings};
+use crate::hunt::catch::catch;
+use crate::hunt::parameter::Parameter;
+use crate::hunt::quarry::{Quarry, seeds_of};
+use crate::hunt::search::{self, Hunt, HuntReport, Tally, Until, scout};
+use crate::hunt::strategy::Strategies;
+use crate::hunt::wording::Wording;
 use crate::lock::algorithm::Algorithm;
 use crate::plan::extend::Extend;
 use crate::plan::{Persistence, Plan, WorkloadKind};
@@ -325,7 +325,7 @@ impl HuntTest {
     fn first(self) -> (Lab, HuntReport) {
         let search = self.budget.map(clock::silent);
         let hunt = self.hunt(1).unwrap_or_else(|refusal| panic!("{}", refusal.render(false)));
-        let report = hunt::hunt(&hunt, search);
+        let report = search::hunt(&hunt, search);
         (hunt.lab, report)
     }
 

@@ -105,6 +105,7 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         ],
         "custody is judged from what the nodes wrote down",
     ),
+    ("src/explore/", &["crate::hunt"], "what is learned about one plan needs no hunt"),
     (
         "src/report/",
         &["lockstorm_world", "lockstorm_redis", "crate::run"],

@@ -7,13 +7,12 @@ use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::{Kind, Verdict};
 use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
-use lockstorm::explore::base_plan::{base_plan, base_plan_of};
-use lockstorm::explore::drawing::Alphabet;
 use lockstorm::explore::examine;
-use lockstorm::explore::hunt::{Hunt, draw};
-use lockstorm::explore::parameter::Parameter;
-use lockstorm::explore::strategy::Strategy;
 use lockstorm::history::{History, Op};
+use lockstorm::hunt::drawing::Alphabet;
+use lockstorm::hunt::parameter::Parameter;
+use lockstorm::hunt::search::{Hunt, draw};
+use lockstorm::hunt::strategy::Strategy;
 use lockstorm::lock::algorithm::token_lua::TokenLua;
 use lockstorm::lock::catalogue::find;
 use lockstorm::own::{
@@ -21,6 +20,7 @@ use lockstorm::own::{
     answer, async_trait, hunt_own, milliseconds,
 };
 use lockstorm::plan::Plan;
+use lockstorm::plan::base_plan::{base_plan, base_plan_of};
 use lockstorm::report::page;
 use lockstorm::run::Lab;
 use lockstorm::test::hunt;

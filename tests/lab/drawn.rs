@@ -1,13 +1,13 @@
 //! What the default hunt draws: bugs have been missed because no plan could show them.
 
-use lockstorm::explore::base_plan::{base_plan, base_plan_of};
-use lockstorm::explore::drawing::Alphabet;
-use lockstorm::explore::hunt::{Hunt, draw};
-use lockstorm::explore::strategy::Strategy;
+use lockstorm::hunt::drawing::Alphabet;
+use lockstorm::hunt::search::{Hunt, draw};
+use lockstorm::hunt::strategy::Strategy;
 use lockstorm::lock::algorithm::Algorithm;
 use lockstorm::lock::algorithm::token_lua::TokenLua;
 use lockstorm::lock::assumptions;
 use lockstorm::lock::catalogue::find;
+use lockstorm::plan::base_plan::{base_plan, base_plan_of};
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::promise::{Bounded, bound};
 use lockstorm::run::Lab;

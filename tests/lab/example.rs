@@ -2,10 +2,10 @@
 //! hunt that must find something, and a property over plans of one's own.
 
 use lockstorm::check::verdict::Verdict;
-use lockstorm::explore::base_plan::base_plan;
-use lockstorm::explore::drawing::{Alphabet, plans};
 use lockstorm::explore::trial::attempt;
+use lockstorm::hunt::drawing::{Alphabet, plans};
 use lockstorm::plan::TopologyKind;
+use lockstorm::plan::base_plan::base_plan;
 use proptest::prelude::{ProptestConfig, proptest};
 
 #[test]

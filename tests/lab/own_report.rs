@@ -4,18 +4,18 @@
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use lockstorm::explore::base_plan::base_plan_of;
-use lockstorm::explore::catch::{Catch, catch};
-use lockstorm::explore::hunt::{Hunt, Until, scout};
-use lockstorm::explore::quarry::Quarry;
-use lockstorm::explore::sound::beside;
 use lockstorm::explore::trial::attempt;
+use lockstorm::hunt::catch::{Catch, catch};
+use lockstorm::hunt::quarry::Quarry;
+use lockstorm::hunt::search::{Hunt, Until, scout};
+use lockstorm::hunt::sound::beside;
 use lockstorm::lock::algorithm::Algorithm;
 use lockstorm::lock::algorithm::none::NoLock;
 use lockstorm::lock::algorithm::px_constant::PxConstant;
 use lockstorm::lock::algorithm::token_lua::TokenLua;
 use lockstorm::lock::assumptions;
 use lockstorm::lock::config::LockConfig;
+use lockstorm::plan::base_plan::base_plan_of;
 use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::promise::Promise;
 use lockstorm::run::Lab;

@@ -5,12 +5,12 @@
 
 use std::time::Instant;
 
-use lockstorm::explore::base_plan::base_plan;
-use lockstorm::explore::drawing::Alphabet;
-use lockstorm::explore::hunt::{BATCH, Hunt, Until, draw, scout};
 use lockstorm::explore::trial::attempt;
+use lockstorm::hunt::drawing::Alphabet;
+use lockstorm::hunt::search::{BATCH, Hunt, Until, draw, scout};
 use lockstorm::lock::catalogue::ALGORITHMS;
 use lockstorm::plan::TopologyKind;
+use lockstorm::plan::base_plan::base_plan;
 use lockstorm::plan::lack::lack;
 use lockstorm::run::Lab;
 use lockstorm_platform::fault::verbs::{self, ROWS};

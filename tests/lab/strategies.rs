@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm::explore::base_plan::base_plan;
-use lockstorm::explore::drawing::Alphabet;
-use lockstorm::explore::hunt::{Hunt, Until, draw, scout};
-use lockstorm::explore::parameter::Parameter;
-use lockstorm::explore::strategy::Strategy;
 use lockstorm::explore::trial::attempt;
+use lockstorm::hunt::drawing::Alphabet;
+use lockstorm::hunt::parameter::Parameter;
+use lockstorm::hunt::search::{Hunt, Until, draw, scout};
+use lockstorm::hunt::strategy::Strategy;
 use lockstorm::ledger::planned::breaks;
 use lockstorm::ledger::site::bound_of;
 use lockstorm::lock::catalogue::find;
+use lockstorm::plan::base_plan::base_plan;
 use lockstorm::plan::extend::Extend;
 use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::promise::Bounded;

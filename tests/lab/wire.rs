@@ -1,12 +1,12 @@
 //! What the wire records for a client library that knows nothing of lockstorm.
 
 use async_trait::async_trait;
-use lockstorm::explore::base_plan::base_plan_of;
 use lockstorm::history::{History, OpKind};
 use lockstorm::lock::algorithm::Algorithm;
 use lockstorm::lock::client::wire::Wire;
 use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 use lockstorm::plan::TopologyKind;
+use lockstorm::plan::base_plan::base_plan_of;
 use lockstorm::run::Lab;
 use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
 use lockstorm_platform::time::SECOND;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use lockstorm::explore::campaign::log::{self, Record};
-use lockstorm::explore::campaign::{Campaign, Settings};
+use lockstorm::hunt::campaign::log::{self, Record};
+use lockstorm::hunt::campaign::{Campaign, Settings};
 use lockstorm::plan::Plan;
 use tempfile::TempDir;
 

@@ -11,10 +11,10 @@ use super::changes::{
 use super::{REMEDIES, ViolatedRun, diff};
 use crate::explain::experiment::{Threshold, Unit};
 use crate::explain::mechanism::how::How;
-use crate::explore::base_plan::{base_plan, base_plan_of};
 use crate::explore::remedy::lease::lease_that_holds;
 use crate::ledger::part::{Part, Strikes};
 use crate::lock::algorithm::{Algorithm, Nodes, redlock};
+use crate::plan::base_plan::{base_plan, base_plan_of};
 use crate::plan::{MinReplicas, Plan, TopologyKind};
 use crate::scenario::default_end;
 

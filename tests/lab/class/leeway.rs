@@ -4,9 +4,9 @@
 
 use lockstorm::check::signature::Signature;
 use lockstorm::explore::class::classify;
-use lockstorm::explore::hunt::draw;
-use lockstorm::explore::strategy::Strategy;
 use lockstorm::explore::trial::attempt;
+use lockstorm::hunt::search::draw;
+use lockstorm::hunt::strategy::Strategy;
 use lockstorm::ledger::part::{Part, Strikes, without};
 use lockstorm::plan::{Persistence, Plan, TopologyKind};
 use lockstorm::promise::Bounded;

@@ -22,13 +22,13 @@ use std::collections::BTreeMap;
 use lockstorm::check::judge::judge;
 use lockstorm::check::terms::{Invariant, Terms};
 use lockstorm::explain::finding::Finding;
-use lockstorm::explore::base_plan::base_plan;
 use lockstorm::history::{
     Access, AccessKind, ClockPiece, ContractBreach, FaultInterval, History, Key, Legs, Op, OpKind,
     Outcome, Request, Seen, Sighting,
 };
 use lockstorm::ledger::site::Site;
 use lockstorm::plan::TopologyKind;
+use lockstorm::plan::base_plan::base_plan;
 use lockstorm::promise::{Assumption, Bounded, Model, Promise};
 use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Target, Verb, verbs};

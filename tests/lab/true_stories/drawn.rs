@@ -2,13 +2,13 @@
 
 use lockstorm::check::verdict::Verdict;
 use lockstorm::explain::finding::Finding;
-use lockstorm::explore::base_plan::base_plan;
-use lockstorm::explore::drawing::Alphabet;
 use lockstorm::explore::examine;
-use lockstorm::explore::hunt::{Hunt, draw};
-use lockstorm::explore::strategy::Strategy;
 use lockstorm::explore::trial::attempt;
+use lockstorm::hunt::drawing::Alphabet;
+use lockstorm::hunt::search::{Hunt, draw};
+use lockstorm::hunt::strategy::Strategy;
 use lockstorm::lock::catalogue::ALGORITHMS;
+use lockstorm::plan::base_plan::base_plan;
 use lockstorm::plan::{Persistence, TopologyKind};
 use lockstorm::run::Lab;
 use lockstorm_platform::fault::verbs;

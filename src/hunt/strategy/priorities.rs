@@ -16,9 +16,9 @@ use proptest::sample::{select, subsequence};
 use proptest::strategy::Union;
 use proptest::test_runner::TestRunner;
 
-use crate::explore::drawing::anchor::queried_nodes;
-use crate::explore::drawing::duration::length;
-use crate::explore::drawing::{Alphabet, Burst, burst, calm, rows, sampled, verb_of, with_faults};
+use crate::hunt::drawing::anchor::queried_nodes;
+use crate::hunt::drawing::duration::length;
+use crate::hunt::drawing::{Alphabet, Burst, burst, calm, rows, sampled, verb_of, with_faults};
 use crate::lock::algorithm::Algorithm;
 use crate::plan::Plan;
 

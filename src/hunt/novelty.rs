@@ -253,8 +253,8 @@ mod tests {
     use proptest::proptest;
 
     use super::{KEPT, Novelty, States, states};
-    use crate::explore::base_plan::base_plan;
     use crate::plan::TopologyKind;
+    use crate::plan::base_plan::base_plan;
     use crate::run::Lab;
 
     fn hashes(numbers: impl IntoIterator<Item = u64>) -> Vec<u64> {

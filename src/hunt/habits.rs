@@ -10,8 +10,8 @@ use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use proptest::prelude::{BoxedStrategy, Just, Strategy};
 use proptest::prop_oneof;
 
-use crate::explore::deployment::{Deployment, deployments};
-use crate::explore::parameter::{Parameter, maybe};
+use crate::hunt::deployment::{Deployment, deployments};
+use crate::hunt::parameter::{Parameter, maybe};
 use crate::lock::algorithm::{Algorithm, Nodes};
 use crate::plan::extend::Extend;
 use crate::plan::validity::MAX_CLIENTS;

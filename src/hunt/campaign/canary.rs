@@ -6,8 +6,8 @@ use lockstorm_platform::time::{MILLISECOND, SECOND};
 
 use crate::check::signature::Signature;
 use crate::check::verdict::Kind;
-use crate::explore::base_plan::base_plan;
 use crate::explore::trial::attempt;
+use crate::plan::base_plan::base_plan;
 use crate::plan::{Plan, TopologyKind};
 use crate::run::Lab;
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::verdict::Kind;
 use crate::explain::mechanism::how::How;
-use crate::explore::strategy::Strategy;
+use crate::hunt::strategy::Strategy;
 use crate::plan::Plan;
 
 /// The number of examples that a group keeps: the first is shrunk, two more let a
@@ -150,7 +150,7 @@ mod tests {
     use super::{EXAMPLES, Example, GroupKey, Groups, leading};
     use crate::check::verdict::Kind;
     use crate::explain::mechanism::how::How;
-    use crate::explore::strategy::Strategy;
+    use crate::hunt::strategy::Strategy;
 
     #[test]
     fn what_follows_from_two_holders_makes_no_group_of_its_own() {

@@ -19,11 +19,11 @@ use proptest::strategy::{Union, ValueTree};
 use proptest::test_runner::TestRunner;
 use proptest::{collection, prop_oneof};
 
-use crate::explore::drawing::anchor::{anchor, chain, waits_for};
-use crate::explore::drawing::duration::{extra, length};
-use crate::explore::drawing::target::{can_strike, present, target};
-use crate::explore::habits::{callers, habits};
-use crate::explore::parameter::Parameter;
+use crate::hunt::drawing::anchor::{anchor, chain, waits_for};
+use crate::hunt::drawing::duration::{extra, length};
+use crate::hunt::drawing::target::{can_strike, present, target};
+use crate::hunt::habits::{callers, habits};
+use crate::hunt::parameter::Parameter;
 use crate::ledger::overwork::{Overwork, fit, overworked};
 use crate::ledger::planned::{breaks, keep_within};
 use crate::ledger::site::bound_of;

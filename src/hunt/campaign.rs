@@ -15,13 +15,13 @@ use std::ops::RangeInclusive;
 use lockstorm_world::engine::kind::EngineKind;
 use serde::{Deserialize, Serialize};
 
-use crate::explore::campaign::shard::Shard;
-use crate::explore::drawing::Alphabet;
-use crate::explore::group::Groups;
-use crate::explore::hunt::{BATCH, Hunt, Tally, Until, draw, scout};
-use crate::explore::novelty::States;
-use crate::explore::parameter::Parameter;
-use crate::explore::strategy::Strategies;
+use crate::hunt::campaign::shard::Shard;
+use crate::hunt::drawing::Alphabet;
+use crate::hunt::group::Groups;
+use crate::hunt::novelty::States;
+use crate::hunt::parameter::Parameter;
+use crate::hunt::search::{BATCH, Hunt, Tally, Until, draw, scout};
+use crate::hunt::strategy::Strategies;
 use crate::plan::Plan;
 use crate::refusal::Refusal;
 use crate::run::Lab;
@@ -270,14 +270,14 @@ mod tests {
     use super::{Campaign, Segment, Settings};
     use crate::check::verdict::Kind;
     use crate::explain::mechanism::how::How;
-    use crate::explore::base_plan::base_plan;
-    use crate::explore::campaign::shard::Shard;
-    use crate::explore::group::{Example, GroupKey, Groups};
-    use crate::explore::hunt::Tally;
-    use crate::explore::novelty::States;
-    use crate::explore::quarry::Quarry;
-    use crate::explore::strategy::{Strategies, Strategy};
+    use crate::hunt::campaign::shard::Shard;
+    use crate::hunt::group::{Example, GroupKey, Groups};
+    use crate::hunt::novelty::States;
+    use crate::hunt::quarry::Quarry;
+    use crate::hunt::search::Tally;
+    use crate::hunt::strategy::{Strategies, Strategy};
     use crate::plan::TopologyKind;
+    use crate::plan::base_plan::base_plan;
     use crate::run::Lab;
 
     fn settings(first: u64, last: u64) -> Settings {

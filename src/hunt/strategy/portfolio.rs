@@ -7,7 +7,7 @@
 
 use std::cmp::Reverse;
 
-use crate::explore::strategy::Strategy;
+use crate::hunt::strategy::Strategy;
 
 /// The unit of an average yield: parts of one.
 const SCALE: u64 = 1_000;
@@ -107,8 +107,8 @@ impl Portfolio {
 #[cfg(test)]
 mod tests {
     use super::Portfolio;
-    use crate::explore::strategy::Strategy;
-    use crate::explore::strategy::Strategy::{Bounds, Lineage, Priorities, Random, Swarm};
+    use crate::hunt::strategy::Strategy;
+    use crate::hunt::strategy::Strategy::{Bounds, Lineage, Priorities, Random, Swarm};
 
     fn count(batch: &[Strategy]) -> [usize; 5] {
         Strategy::ALL.map(|one| batch.iter().filter(|drawn| **drawn == one).count())

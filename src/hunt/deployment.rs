@@ -9,7 +9,7 @@ use lockstorm_platform::time::{ClockSetting, MILLISECOND, SECOND};
 use proptest::prelude::{BoxedStrategy, Strategy};
 use proptest::sample::select;
 
-use crate::explore::parameter::{Parameter, maybe};
+use crate::hunt::parameter::{Parameter, maybe};
 use crate::plan::{MinReplicas, Persistence, Plan};
 
 /// The drawn values; `None` keeps the value of the base plan.

@@ -3,7 +3,7 @@
 use proptest::sample::subsequence;
 use proptest::test_runner::TestRunner;
 
-use crate::explore::drawing::{Alphabet, rows, sampled};
+use crate::hunt::drawing::{Alphabet, rows, sampled};
 use crate::plan::Plan;
 
 /// The alphabet with half of its verbs that plans like this can have, and half of its parameters.

@@ -19,15 +19,15 @@ use proptest::sample::select;
 use proptest::strategy::Union;
 use proptest::test_runner::TestRunner;
 
-use crate::explore::drawing::anchor::queried_nodes;
-use crate::explore::drawing::duration::{extra, length, near};
-use crate::explore::drawing::target::target;
-use crate::explore::drawing::{
+use crate::history::RESOURCE;
+use crate::hunt::drawing::anchor::queried_nodes;
+use crate::hunt::drawing::duration::{extra, length, near};
+use crate::hunt::drawing::target::target;
+use crate::hunt::drawing::{
     Alphabet, Burst, calm, fitting, is_condition, promise, rows, sampled, verb_of, with_faults,
 };
-use crate::explore::habits::{may_need, outlast_extends, rhythms};
-use crate::explore::parameter::Parameter;
-use crate::history::RESOURCE;
+use crate::hunt::habits::{may_need, outlast_extends, rhythms};
+use crate::hunt::parameter::Parameter;
 use crate::ledger::site::bound_of;
 use crate::lock::algorithm::Algorithm;
 use crate::plan::extend::Extend;

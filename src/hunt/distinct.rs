@@ -14,11 +14,11 @@ use crate::check::signature::Signature;
 use crate::check::verdict::Kind;
 use crate::explain::finding::{Class, Finding};
 use crate::explore::class::classify;
-use crate::explore::group::{Example, GroupKey, Groups, Sightings, leading};
-use crate::explore::hunt::{Hunt, HuntFound, draw, pursue};
-use crate::explore::sound::{Sound, beside};
-use crate::explore::strategy::Strategy;
 use crate::explore::trial::attempt;
+use crate::hunt::group::{Example, GroupKey, Groups, Sightings, leading};
+use crate::hunt::search::{Hunt, HuntFound, draw, pursue};
+use crate::hunt::sound::{Sound, beside};
+use crate::hunt::strategy::Strategy;
 
 /// One finding of a hunt.
 pub struct Distinct {
@@ -135,7 +135,7 @@ fn example(hunt: &Hunt, key: &GroupKey, sightings: &Sightings) -> Example {
 mod tests {
     use super::place;
     use crate::check::verdict::Kind;
-    use crate::explore::sound::Sound;
+    use crate::hunt::sound::Sound;
 
     #[test]
     fn bugs_come_first_then_what_a_correct_lock_withstands() {

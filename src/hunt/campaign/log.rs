@@ -7,8 +7,8 @@
 use lockstorm_platform::trace::hash_of;
 use serde::{Deserialize, Serialize};
 
-use crate::explore::campaign::shard::Shard;
-use crate::explore::campaign::{Campaign, Segment, Settings};
+use crate::hunt::campaign::shard::Shard;
+use crate::hunt::campaign::{Campaign, Segment, Settings};
 use crate::refusal::Refusal;
 
 /// One line.
@@ -103,12 +103,12 @@ fn whole(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::{Log, Record, is_log, line, read, text};
-    use crate::explore::base_plan::base_plan;
-    use crate::explore::campaign::shard::Shard;
-    use crate::explore::campaign::{Campaign, Segment, Settings};
-    use crate::explore::hunt::Hunt;
-    use crate::explore::quarry::Quarry;
+    use crate::hunt::campaign::shard::Shard;
+    use crate::hunt::campaign::{Campaign, Segment, Settings};
+    use crate::hunt::quarry::Quarry;
+    use crate::hunt::search::Hunt;
     use crate::plan::TopologyKind;
+    use crate::plan::base_plan::base_plan;
     use crate::run::Lab;
 
     fn hunt() -> Hunt {

@@ -4,9 +4,9 @@
 use std::ops::RangeInclusive;
 
 use crate::explore::budget::Budget;
-use crate::explore::distinct::{Distinct, distinct};
 use crate::explore::examine;
-use crate::explore::hunt::{Hunt, HuntProgress, Scouted, Until};
+use crate::hunt::distinct::{Distinct, distinct};
+use crate::hunt::search::{Hunt, HuntProgress, Scouted, Until};
 
 /// The result of a hunt.
 pub struct Catch {

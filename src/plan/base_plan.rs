@@ -9,8 +9,9 @@ use crate::lock::algorithm::Algorithm;
 use crate::lock::catalogue::{self, ALGORITHMS};
 use crate::lock::config::LockConfig;
 use crate::plan::extend::Extend;
+use crate::plan::shards::Shards;
 use crate::plan::{
-    FORMAT, FenceMode, FenceOn, Links, Plan, Sentinels, Shards, Topology, TopologyKind, Workload,
+    FORMAT, FenceMode, FenceOn, Links, Plan, Sentinels, Topology, TopologyKind, Workload,
     WorkloadKind,
 };
 use crate::refusal::one_of;

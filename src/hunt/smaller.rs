@@ -11,8 +11,8 @@ use lockstorm_platform::fault::verbs::Figure;
 use lockstorm_platform::fault::{Anchor, Fault, Target};
 use lockstorm_platform::time::{ClockSetting, MILLISECOND, Nanos, SECOND};
 
-use crate::explore::parameter::Parameter;
 use crate::explore::rerun::pinned;
+use crate::hunt::parameter::Parameter;
 use crate::ledger::part::{Part, Strikes, without};
 use crate::plan::extend::Extend;
 use crate::plan::{MinReplicas, Persistence, Plan, TopologyKind};

@@ -7,11 +7,11 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
 use super::{Variation, digits, is_smaller, round, rounder, smaller};
-use crate::explore::base_plan::base_plan;
-use crate::explore::habits::{callers, habits};
-use crate::explore::parameter::Parameter;
+use crate::hunt::habits::{callers, habits};
+use crate::hunt::parameter::Parameter;
 use crate::ledger::part::Strikes;
 use crate::lock::catalogue::find;
+use crate::plan::base_plan::base_plan;
 use crate::plan::{Plan, TopologyKind};
 
 /// Base plans with plans that differ from them in one parameter, as a hunt draws it.

@@ -16,10 +16,10 @@ use proptest::strategy::Union;
 use proptest::test_runner::TestRunner;
 use proptest::{arbitrary::any, prop_oneof};
 
-use crate::explore::drawing::duration::length;
-use crate::explore::drawing::target::replicas;
-use crate::explore::drawing::{Alphabet, Burst, burst, calm, rows, verb_of, with_faults};
 use crate::history::{History, Op, OpId, RESOURCE, Request};
+use crate::hunt::drawing::duration::length;
+use crate::hunt::drawing::target::replicas;
+use crate::hunt::drawing::{Alphabet, Burst, burst, calm, rows, verb_of, with_faults};
 use crate::plan::Plan;
 use crate::run::Lab;
 

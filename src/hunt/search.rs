@@ -18,18 +18,18 @@ use crate::check::verdict::Verdict;
 use crate::explain::finding::{Class, Finding};
 use crate::explore::budget::{Budget, Spending};
 use crate::explore::class::classify;
-use crate::explore::drawing::{Alphabet, fitting, sampled, struck};
 use crate::explore::examine;
-use crate::explore::group::{Example, GroupKey, Groups, leading};
-use crate::explore::habits::callers;
-use crate::explore::novelty::{Novelty, states};
-use crate::explore::parameter::Parameter;
-use crate::explore::shrink::shrink;
-use crate::explore::smaller::Variation;
-use crate::explore::strategy::lineage::Lineages;
-use crate::explore::strategy::portfolio::{GROUP, Portfolio};
-use crate::explore::strategy::{Strategies, Strategy, bounds, lineage, priorities, swarm};
 use crate::explore::trial::{Trial, attempt, repeated};
+use crate::hunt::drawing::{Alphabet, fitting, sampled, struck};
+use crate::hunt::group::{Example, GroupKey, Groups, leading};
+use crate::hunt::habits::callers;
+use crate::hunt::novelty::{Novelty, states};
+use crate::hunt::parameter::Parameter;
+use crate::hunt::shrink::shrink;
+use crate::hunt::smaller::Variation;
+use crate::hunt::strategy::lineage::Lineages;
+use crate::hunt::strategy::portfolio::{GROUP, Portfolio};
+use crate::hunt::strategy::{Strategies, Strategy, bounds, lineage, priorities, swarm};
 use crate::ledger::part::{strikes, without};
 use crate::plan::Plan;
 use crate::promise::contract::Clause;
@@ -168,7 +168,7 @@ pub struct HuntFound {
     /// Runs that shrinking took.
     pub shrink_runs: u32,
     /// Whether no plan that is one step smaller keeps the signature: see
-    /// [`smaller`](crate::explore::smaller::smaller).
+    /// [`smaller`](crate::hunt::smaller::smaller).
     pub is_minimal: bool,
 }
 

@@ -7,13 +7,13 @@ use std::ops::RangeInclusive;
 use lockstorm_platform::fault::verbs;
 use lockstorm_platform::time::Nanos;
 
-use crate::explore::base_plan::base_plan_of;
-use crate::explore::drawing::{Alphabet, beyond};
-use crate::explore::habits::least_timeout;
-use crate::explore::hunt::Hunt;
-use crate::explore::parameter::Parameter;
-use crate::explore::strategy::{Strategies, Strategy, priorities};
-use crate::explore::wording::Wording;
+use crate::hunt::drawing::{Alphabet, beyond};
+use crate::hunt::habits::least_timeout;
+use crate::hunt::parameter::Parameter;
+use crate::hunt::search::Hunt;
+use crate::hunt::strategy::{Strategies, Strategy, priorities};
+use crate::hunt::wording::Wording;
+use crate::plan::base_plan::base_plan_of;
 use crate::plan::extend::Extend;
 use crate::plan::lack::lack;
 use crate::plan::{Persistence, Plan, WorkloadKind};
@@ -269,10 +269,10 @@ mod tests {
     use lockstorm_platform::time::{ClockSetting, SECOND};
 
     use super::{Quarry, countable};
-    use crate::explore::base_plan::base_plan;
-    use crate::explore::parameter::Parameter;
-    use crate::explore::strategy::Strategy;
-    use crate::explore::wording::Wording;
+    use crate::hunt::parameter::Parameter;
+    use crate::hunt::strategy::Strategy;
+    use crate::hunt::wording::Wording;
+    use crate::plan::base_plan::base_plan;
     use crate::plan::{Plan, TopologyKind};
     use crate::run::Lab;
 

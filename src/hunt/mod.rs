@@ -1,0 +1,34 @@
+//! The search for plans that violate a lock, and what it finds.
+//!
+//! A request for a hunt, and its plans:
+//! - [`quarry`]: the request for a hunt; [`wording`]: how its refusals name what the reader may set
+//! - [`strategy`]: how a plan is drawn from a seed
+//! - [`drawing`]: proptest strategies for faults and plans
+//! - [`parameter`]: what is drawn besides faults; [`habits`] and [`deployment`] draw it
+//!
+//! The search, and its findings:
+//! - [`search`]: runs the plans of seeds
+//! - [`novelty`]: how many states they have shown
+//! - [`group`]: the violations in groups
+//! - [`shrink`]: a smaller plan with the same violation; [`smaller`]: plans one step smaller
+//! - [`sound`]: what a correct lock of the same family does in a plan
+//! - [`distinct`]: the distinct findings, each shrunk
+//! - [`catch`]: the result of a hunt, its first finding explained
+//! - [`campaign`]: a hunt in parts, on many machines
+
+pub mod campaign;
+pub mod catch;
+pub mod deployment;
+pub mod distinct;
+pub mod drawing;
+pub mod group;
+pub mod habits;
+pub mod novelty;
+pub mod parameter;
+pub mod quarry;
+pub mod search;
+pub mod shrink;
+pub mod smaller;
+pub mod sound;
+pub mod strategy;
+pub mod wording;
