@@ -60,8 +60,7 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
 
 fn quarry(arguments: &HuntArguments, shards: u32) -> Result<Quarry, Refusal> {
     let topology = TOPOLOGIES.iter().find(|(word, _)| *word == arguments.topology);
-    let mut base = base_plan(&arguments.lock, topology.expect("the parser knows the words").1);
-    base.lock.quorum = arguments.quorum;
+    let base = base_plan(&arguments.lock, topology.expect("the parser knows the words").1);
     let mut quarry = Quarry::like(base);
     let persistence = arguments.persistence.iter().map(|given| {
         let known = PERSISTENCES.iter().find(|(word, _)| word == given);
@@ -71,6 +70,7 @@ fn quarry(arguments: &HuntArguments, shards: u32) -> Result<Quarry, Refusal> {
     arguments.ttl.into_iter().for_each(|length| quarry.ttl(length));
     arguments.timeout.into_iter().for_each(|length| quarry.timeout(length));
     arguments.needs.into_iter().for_each(|length| quarry.needs(length));
+    arguments.quorum.into_iter().for_each(|count| quarry.quorum(count));
     arguments.nodes.into_iter().for_each(|count| quarry.nodes(count));
     arguments.hold.into_iter().for_each(|length| quarry.hold(length));
     arguments.clients.into_iter().for_each(|count| quarry.clients(count));

@@ -80,6 +80,11 @@ impl Quarry {
         self.varies.remove(&Parameter::Needs);
     }
 
+    /// Sets the number of nodes that have to grant.
+    pub fn quorum(&mut self, count: u32) {
+        self.base.lock.quorum = Some(count);
+    }
+
     /// Sets the number of nodes, including replicas.
     pub fn nodes(&mut self, count: u32) {
         self.base.topology.nodes = count;

@@ -169,6 +169,18 @@ impl HuntTest {
         self
     }
 
+    /// Fixes how much of its lease a grant needs to be of use, ns: with less it is released.
+    pub fn needs(mut self, length: Nanos) -> HuntTest {
+        self.quarry.needs(length);
+        self
+    }
+
+    /// Sets the number of nodes that have to grant, instead of the lock's own majority.
+    pub fn quorum(mut self, count: u32) -> HuntTest {
+        self.quarry.quorum(count);
+        self
+    }
+
     /// Fixes when clients extend their grants: `"1/2".parse()` is each time that half of the lease
     /// has passed, `"until-lost"` until the lock reports the loss, `"never"` not at all.
     pub fn extend(mut self, extend: Extend) -> HuntTest {
@@ -176,13 +188,13 @@ impl HuntTest {
         self
     }
 
-    /// Sets whether clients re-enter the lock while they hold it.
+    /// Fixes whether clients re-enter the lock while they hold it.
     pub fn reenter(mut self, reenter: bool) -> HuntTest {
         self.quarry.reenter(reenter);
         self
     }
 
-    /// Sets whether clients check their deadline before each access.
+    /// Fixes whether clients check their deadline before each access.
     pub fn check_validity(mut self, check: bool) -> HuntTest {
         self.quarry.check_validity(check);
         self

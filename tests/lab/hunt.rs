@@ -317,6 +317,13 @@ fn what_is_given_is_in_every_plan_within_assumptions() {
 }
 
 #[test]
+fn what_a_test_gives_of_a_quorum_is_in_its_plan() {
+    let hunt = lockstorm::test::hunt("redlock", TopologyKind::Independent).quorum(2);
+    let lock = hunt.needs(SECOND).within_assumptions().seeds(1..=200).finds().plan.lock;
+    assert_eq!((lock.quorum, lock.needs), (Some(2), Some(SECOND)), "2 of 5 exclude nobody");
+}
+
+#[test]
 fn what_is_drawn_beside_faults_leaves_half_of_the_plans_alone_and_shrinks_away() {
     let base = base("redlock", TopologyKind::Independent, |_| {});
     let smallest = Plan { seed: 0, ..base.clone() };
