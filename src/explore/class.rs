@@ -3,7 +3,8 @@
 //! A *sub-plan* is the plan without some of its parts (whole faults, and unusual initial
 //! conditions). It is *inside* if the ledger shows no breach in its own run: then only the lock can
 //! be wrong. If a breach remains without any fault, slow links and the other initial conditions
-//! count as parts too.
+//! count as parts too. If settings leave no time for work, a sub-plan inside has one of the
+//! minimal changes that leave time, and perhaps more of these settings changed.
 //!
 //! If nodes came back without their keys, a sub-plan may also write its disks before each reply:
 //! what such a run violates did not need the lost keys.
@@ -39,7 +40,7 @@ use crate::check::case::Case;
 use crate::check::verdict::Kind;
 use crate::explain::finding::{BrokenAssumption, Class, Either};
 use crate::explain::witness::violations;
-use crate::explore::leeway::{leeway, with_leeway};
+use crate::explore::leeway::{leeway, settings, with_leeway};
 use crate::explore::rerun::{Reruns, RunOutcome};
 use crate::explore::trial::Trial;
 use crate::ledger::breach::Breach;
@@ -85,8 +86,9 @@ pub fn classify_in(reruns: &mut Reruns, plan: &Plan, trial: &Trial) -> Class {
     });
     let promoted = promoted.flatten();
     let breaches = Vec::new();
+    let settings = if leeway.is_empty() { Vec::new() } else { settings(lab, plan) };
     let mut search =
-        Search { reruns, plan, parts, leeway, struck, ends, forgets, promoted, breaches };
+        Search { reruns, plan, parts, leeway, settings, struck, ends, forgets, promoted, breaches };
     if !search.bare().breaches.is_empty() {
         search.parts = with_leeway(every_part_of(plan, &lab.promise(plan)), &search.leeway);
     }
@@ -106,6 +108,8 @@ struct Search<'a, 'b> {
     parts: Vec<Part>,
     /// The sets of settings without which work has time: see [`leeway`].
     leeway: Vec<Parts>,
+    /// The settings of those sets, and the others that take time from work, if it has none.
+    settings: Vec<Part>,
     struck: Strikes,
     /// When the last violation of each kind was over.
     ends: BTreeMap<Kind, Nanos>,

@@ -37,7 +37,7 @@ pub fn leeway(lab: &Lab, plan: &Plan) -> Vec<Parts> {
 }
 
 /// The timeout and the messages; a timeout for slow messages, and one for fast ones.
-fn settings(lab: &Lab, plan: &Plan) -> Vec<Part> {
+pub fn settings(lab: &Lab, plan: &Plan) -> Vec<Part> {
     let fast = without(plan, &[Part::Latency].into(), &Strikes::new());
     let both = [plan, &fast].map(|plan| settings_of(plan, lab.default_timeout(plan)));
     both.into_iter().flatten().collect::<Parts>().into_iter().collect()

@@ -43,9 +43,25 @@ impl Search<'_, '_> {
         }
         found.retain(|out| seen.insert(out.clone()));
         found.truncate(MAX_SUBPLANS.max(1 << self.parts.len().min(MAX_PARTS)));
+        let freer = self.freer(&found);
+        found.extend(freer.into_iter().filter(|out| seen.insert(out.clone())));
         let synced = self.synced(&found);
         found.extend(synced.into_iter().filter(|out| !seen.contains(out)));
         found
+    }
+
+    /// If settings leave no time for work: those of these sub-plans in which it has time, with one
+    /// more setting changed. Less than that leaves time, but what is violated may differ.
+    fn freer(&self, subplans: &[Parts]) -> Vec<Parts> {
+        let has_time = |out: &&Parts| self.leeway.iter().any(|set| set.is_subset(out));
+        let is_timeout = |part: &Part| matches!(part, Part::Timeout(_));
+        let more = |out: &Parts| {
+            let has_timeout = out.iter().any(is_timeout);
+            let mut more = self.settings.clone();
+            more.retain(|part| !(out.contains(part) || has_timeout && is_timeout(part)));
+            more.into_iter().map(|part| out | &[part].into()).collect::<Vec<_>>()
+        };
+        subplans.iter().filter(has_time).flat_map(more).collect()
     }
 
     /// If nodes came back without their keys: the plan, and those of these sub-plans in which a

@@ -1,5 +1,6 @@
 //! Scenarios of which some parts made no difference: those are not listed as broken assumptions.
 
+use lockstorm::check::verdict::Kind;
 use lockstorm::explain::finding::{BrokenAssumption, Class};
 use lockstorm::explore::class::classify;
 use lockstorm::explore::trial::attempt;
@@ -7,6 +8,7 @@ use lockstorm::ledger::part::Part;
 use lockstorm::promise::Bounded;
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
+use lockstorm_platform::time::MILLISECOND;
 
 fn class_of(text: &str) -> Class {
     let text = format!("name = \"listed\"\nask = \"?\"\nexpect = {{ holds = true }}\n{text}");
@@ -152,4 +154,36 @@ fn a_promotion_after_the_violation_is_not_listed() {
         "#,
         &[(Bounded::AmnesiacRestart, &[1])],
     );
+}
+
+/// The default time-out leaves time again, but the node's pause meets a release only if messages are
+/// fast as well. No fault excuses that.
+#[test]
+fn a_bug_that_shows_with_more_settings_changed_than_time_needs_is_in_the_model() {
+    let class = class_of(
+        r#"
+        seed = 18
+        drawn = true
+        heal_at = "12s"
+        until = "25s"
+        topology = { kind = "single", persistence = "aof-always" }
+        lock = { algorithm = "px-constant", ttl = "3s", timeout = "4s" }
+        workload = { clients = 3, rounds = 10, hold = "600ms", rest = "300ms", stagger = "20ms" }
+        [[fault]]
+        id = 1
+        kind = "flush"
+        target = "n1"
+        after = { event = "acquire", by = "c3", nth = 2, plus = "531ms" }
+        [[fault]]
+        id = 3
+        kind = "pause"
+        target = "n1"
+        after = { event = "released", by = "c3", nth = 3 }
+        for = "2971ms"
+        "#,
+    );
+    let [timeout, latency] = [Part::Timeout(300 * MILLISECOND), Part::Latency];
+    let found = (class.in_model, class.out_of_model, class.without);
+    let without = vec![Part::Fault(1), timeout, latency];
+    assert_eq!(found, (vec![Kind::ForeignRelease], vec![Kind::NotLinearizable], without));
 }
