@@ -4,8 +4,9 @@
 //! An acquire overtakes another if it gets the lock on a node while the other stands before it in
 //! the queue there and waits: its process is alive and not halted, and it has not returned.
 //! An acquire without a place stands behind all places that were taken before it was called. A
-//! waiter whose place was removed stands nowhere, whoever removed it: a queue may skip a waiter
-//! that it has not heard of.
+//! waiter whose place was removed stands nowhere: a queue may skip a waiter of which it does not
+//! hear. But if the acquire of another caller removed the place of a waiter of which the node had
+//! heard all there was to hear, the waiter stands where it stood.
 //!
 //! A place is left if its acquire returned as refused, or if its grant was released. It is a leak
 //! once it stood at the head, with the lock free, where a request of another caller's acquire met
@@ -43,16 +44,18 @@ fn overtaking(case: &Case, places: &[QueuePlace], grant: &Op) -> Option<Violatio
         let waits = |place: &&QueuePlace| {
             place.node == entry.node
                 && place.from < since
-                && place.is_there(entry.from)
+                && place.stands(case, entry.from)
                 && case.caller(place.waiter.id) != case.caller(grant.id)
                 && place.waiter.ret.is_none_or(|ret| entry.from < Moment::from(ret))
                 && place.standing(case, entry.from) == Standing::Waits
         };
         let first = places.iter().find(waits)?;
         let key = &case.history.keys[entry.born];
+        let removed = first.ended.filter(|_| !first.is_there(entry.from));
+        let keys = [Some(first.born), removed.map(|end| end.key), Some(entry.born)];
         Some(Violation {
             ops: vec![first.waiter.id, grant.id],
-            keys: vec![first.born, entry.born],
+            keys: keys.into_iter().flatten().collect(),
             ..Violation::new(Kind::Overtaken, key.at, key.at)
         })
     })

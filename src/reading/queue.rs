@@ -1,8 +1,15 @@
 //! The queue of a lock's waiters, as the nodes have it: which acquire joined it when, and when its
 //! place was removed. A place belongs to the acquire that added the member. Its order is that of
 //! joining.
+//!
+//! A waiter *stands* in the queue while its place is there. It also stands there if the acquire of
+//! another caller removed the place although the waiter was *in touch*: the node had answered the
+//! last request of the waiter, whose process had run ever since. A queue may skip a waiter that it
+//! does not hear of, but such a waiter is silent only because it has nothing to say yet.
 
-use crate::history::{Key, Op, OpKind, Outcome};
+use lockstorm_platform::trace::Leg;
+
+use crate::history::{Key, Op, OpKind, Outcome, Request};
 use crate::reading::history::Reading;
 use crate::reading::key_life::{KeyLife, LifeEnd, Lives};
 use crate::reading::moment::Moment;
@@ -41,6 +48,44 @@ impl QueuePlace<'_> {
     /// Whether it is in the queue at a moment.
     pub fn is_there(&self, at: Moment) -> bool {
         self.from <= at && at < self.to
+    }
+
+    /// Whether its waiter stands in the queue at a moment, in its place or without it.
+    pub fn stands(&self, reading: &Reading, at: Moment) -> bool {
+        self.is_there(at)
+            || self.to <= at
+                && self.is_taken_away(reading)
+                && [self.to, at].iter().all(|at| self.is_in_touch(reading, *at))
+    }
+
+    /// Whether the acquire of another caller removed it.
+    fn is_taken_away(&self, reading: &Reading) -> bool {
+        let by = self.ended.and_then(|end| reading.op(end.by?));
+        by.is_some_and(|by| {
+            by.kind == OpKind::Acquire && reading.caller(by.id) != reading.caller(self.waiter.id)
+        })
+    }
+
+    /// Whether at a moment the node has answered the last request of its waiter, whose process has
+    /// run ever since the node received it. A waiter whose next request finds no connection may
+    /// have tried to connect by then.
+    fn is_in_touch(&self, reading: &Reading, at: Moment) -> bool {
+        let sent = reading.requests_of(self.waiter.id);
+        let is_later = |request: &&&Request| {
+            request.legs.first().is_some_and(|(_, sent)| at < Moment::from(*sent))
+        };
+        let cannot_connect =
+            sent.iter().find(is_later).is_some_and(|next| next.at(Leg::Unsent).is_some());
+        let Some(last) = sent.iter().rfind(|request| !is_later(request)) else { return false };
+        let (Some(heard), Some(read)) = (last.at(Leg::Applied), last.at(Leg::Delivered)) else {
+            return false;
+        };
+        let mut halts = reading.halts(&self.waiter.process);
+        last.to == self.node
+            && !last.declined
+            && Moment::from(read) <= at
+            && !cannot_connect
+            && !halts.any(|halt| halt.from <= at && halt.from.max(heard.into()) < halt.to)
     }
 
     /// Its acquire's standing at a moment.

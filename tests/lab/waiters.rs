@@ -1,6 +1,7 @@
 //! A lock of one's own with a queue: a list of waiters, each with a sign of life beside it. A waiter
 //! without one is skipped. The correct one keeps its promise; one that skips nobody, one that lets
-//! newcomers pass, and one whose waiters leave without a word are found.
+//! newcomers pass, one whose newcomers throw out all who wait, and one whose waiters leave without
+//! a word are found.
 
 use lockstorm::check::judge::judge;
 use lockstorm::check::verdict::{Kind, Verdict};
@@ -61,6 +62,17 @@ if redis.call("EXISTS", KEYS[1]) == 1 then
     return 0
 end
 redis.call("LREM", KEYS[2], 1, ARGV[1])
+redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
+return 1"#;
+
+/// The same, but who comes empties the queue first.
+const THROW_OUT: &str = r#"
+redis.call("DEL", KEYS[2])
+redis.call("RPUSH", KEYS[2], ARGV[1])
+if redis.call("EXISTS", KEYS[1]) == 1 then
+    return 0
+end
+redis.call("DEL", KEYS[2])
 redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
 return 1"#;
 
@@ -207,6 +219,22 @@ fn a_newcomer_that_passes_the_queue_is_found() {
     assert_eq!(how, How::QueueSkipped, "{sentence}");
     assert!(sentence.starts_with("n1 let c") && sentence.contains(" had stood in it since "));
     assert!(story.iter().any(|line| line.ends_with("joins the queue on n1.")), "{story:#?}");
+    assert!(is_in_model(&finding));
+}
+
+#[test]
+fn newcomers_that_throw_out_who_waits_are_found() {
+    let lock = queueing("ruthless", |setting| Fair::boxed(setting, THROW_OUT, LEAVE));
+    let finding = hunt(lock).seeds(1..=200).finds();
+    assert_eq!(kinds(&finding), [Kind::Overtaken]);
+    let (how, sentence, story) = told(&finding);
+    assert_eq!(how, How::QueueSkipped, "{sentence}");
+    let parts = [" had stood in it since ", ", in a place that c", "'s acquire removed at "];
+    assert!(parts.iter().all(|part| sentence.contains(part)), "{sentence}");
+    let removes = |line: &String| {
+        line.contains(" removes c") && line.ends_with("'s place from the queue on n1.")
+    };
+    assert!(story.iter().any(removes), "{story:#?}");
     assert!(is_in_model(&finding));
 }
 

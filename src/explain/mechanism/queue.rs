@@ -12,9 +12,10 @@ use crate::reading::queue::{QueuePlace, Standing, head, places};
 
 /// How the lock came to an acquire before one that stood ahead of it in the queue.
 pub fn overtaken(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
-    let (all, [first, entry]) = (in_queue(witness), violation.keys[..].try_into().ok()?);
-    let waiter = all.iter().find(|place| place.born == first)?;
-    let key = witness.history().keys.get::<usize>(entry)?;
+    let (all, (first, entry)) =
+        (in_queue(witness), violation.keys.first().zip(violation.keys.last())?);
+    let waiter = all.iter().find(|place| place.born == *first)?;
+    let key = witness.history().keys.get(*entry)?;
     let grant = witness.reading.op(key.by?)?;
     let own = all.iter().rfind(|place| {
         place.waiter.id == grant.id && place.node == key.node && place.from <= key.at.into()
@@ -23,8 +24,12 @@ pub fn overtaken(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
         Some(own) => format!("which had joined the queue at {}", moment(own.from.at)),
         None => "which had no place in the queue".to_owned(),
     };
+    let taken = taken_away(witness, waiter, key.at.into());
+    let removed = taken.map_or(String::new(), |(by, at)| {
+        format!(", in a place that {}'s acquire removed at {}", by.caller, moment(at.at))
+    });
     let text = format!(
-        "{} let {} in at {}, {stood}, though {} had stood in it since {}.",
+        "{} let {} in at {}, {stood}, though {} had stood in it since {}{removed}.",
         key.node,
         grant.caller,
         moment(key.at.at),
@@ -32,8 +37,18 @@ pub fn overtaken(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
         moment(waiter.from.at)
     );
     let evidence = [Evidence::Op(waiter.waiter.id), Evidence::Op(grant.id)];
-    let keys = [first, entry].map(Evidence::Key);
+    let keys = violation.keys.iter().copied().map(Evidence::Key);
     Some(Mechanism::new(How::QueueSkipped, text, evidence.into_iter().chain(keys).collect()))
+}
+
+/// Who removed a waiter's place by a moment, and when.
+pub fn taken_away<'a>(
+    witness: &Witness<'a>,
+    place: &QueuePlace,
+    at: Moment,
+) -> Option<(&'a Op, Moment)> {
+    let end = place.ended.filter(|_| !place.is_there(at))?;
+    Some((witness.reading.op(end.by?)?, place.to))
 }
 
 /// The place at the head of the queue that kept others out, if nobody waited in it any more.

@@ -5,7 +5,7 @@ use lockstorm_platform::time::Instant;
 use crate::check::availability::reason::Reason;
 use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
-use crate::explain::mechanism::queue::{blocking, in_queue};
+use crate::explain::mechanism::queue::{blocking, in_queue, taken_away};
 use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, Outcome};
@@ -20,9 +20,28 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     }
     let is_named = |place: &QueuePlace| violation.ops.contains(&place.waiter.id);
     let before = |place: &QueuePlace| place.from <= Moment::from(violation.to);
+    if violation.kind != Kind::Overtaken {
+        return Vec::new();
+    }
     let named = in_queue(witness).into_iter().filter(|place| is_named(place) && before(place));
-    let joins = named.map(|place| joins(&place, Weight::Crux));
-    if violation.kind == Kind::Overtaken { joins.collect() } else { Vec::new() }
+    named
+        .flat_map(|place| {
+            let is_first = violation.keys.first() == Some(&place.born);
+            let removed =
+                if is_first { removed(witness, &place, violation.to.into()) } else { None };
+            [Some(joins(&place, Weight::Crux)), removed].into_iter().flatten()
+        })
+        .collect()
+}
+
+/// The removal of the place of a waiter that still waits.
+fn removed(witness: &Witness<'_>, place: &QueuePlace, at: Moment) -> Option<Beat> {
+    let (by, at) = taken_away(witness, place, at)?;
+    let Op { id, caller, .. } = place.waiter;
+    let text = format!("{} removes {caller}'s place from the queue on {}.", by.caller, place.node);
+    let end = place.ended.map(|end| Evidence::Key(end.key));
+    let evidence = [Evidence::Op(*id), Evidence::Op(by.id)].into_iter().chain(end).collect();
+    Some(Beat::new(Weight::Crux, at.instant(witness.history()), text, evidence))
 }
 
 /// The place that blocked the queue in the longest stretch without the lock, in a run that held.

@@ -18,6 +18,8 @@ struct Stay {
     by: Option<u32>,
     from: Point,
     to: Point,
+    /// The operation that ended it.
+    remover: Option<u32>,
 }
 
 /// The stays of the members of the queue, or of the lock's key, in order.
@@ -31,7 +33,8 @@ fn stays(table: &Table, of: Option<&str>) -> Vec<Stay> {
         let mut later = own[index + 1..].iter();
         let next = later.find(|later| later.node == key.node && later.key == key.key);
         let to = next.map_or(END, |next| point(next.at));
-        Stay { node: key.node.to_string(), by: key.by, from: point(key.at), to }
+        let remover = next.and_then(|next| next.by);
+        Stay { node: key.node.to_string(), by: key.by, from: point(key.at), to, remover }
     };
     born.map(stay).collect()
 }
@@ -47,16 +50,47 @@ fn places(table: &Table) -> Vec<Stay> {
 /// Whether an acquire waits at a point: it has not returned, and its process runs.
 fn waits(table: &Table, acquire: u32, at: Point) -> bool {
     let op = table.op(acquire);
-    let halted = table.history.fault_intervals.iter().any(|interval| {
+    let is_over = op.ret.is_some_and(|ret| stamp(ret) <= at);
+    !is_over && !halted(table, &op.process, at) && !table.dies(&op.process, stamp(op.call), at)
+}
+
+fn halted(table: &Table, process: &str, at: Point) -> bool {
+    table.history.fault_intervals.iter().any(|interval| {
         let from = point(interval.from);
         matches!(interval.verb, Verb::Pause | Verb::Suspend)
-            && interval.target == Target::Host(op.process.clone())
+            && interval.target == Target::Host(process.to_owned())
             && from <= at
             && interval.to.is_none_or(|to| at < point(to))
-            && !table.dies(&op.process, from, at)
-    });
-    let is_over = op.ret.is_some_and(|ret| stamp(ret) <= at);
-    !is_over && !halted && !table.dies(&op.process, stamp(op.call), at)
+            && !table.dies(process, from, at)
+    })
+}
+
+/// Whether the place is there, or another's acquire removed it from a waiter that was answered.
+fn stands(table: &Table, place: &Stay, at: Point) -> bool {
+    let (own, remover) = (place.by.expect("an acquire"), place.remover.map(|id| table.op(id)));
+    let by_another =
+        remover.is_some_and(|op| op.kind == OpKind::Acquire && op.caller != table.op(own).caller);
+    let answered = || is_answered(table, place, place.to) && is_answered(table, place, at);
+    place.from <= at && (at < place.to || by_another && answered())
+}
+
+/// Whether the waiter has the node's reply to all that it has asked by a point, has not stood still
+/// since the node received the last of it, and does not fail to connect next.
+fn is_answered(table: &Table, place: &Stay, at: Point) -> bool {
+    let own = table.history.requests.iter().filter(|request| Some(request.op) == place.by);
+    let (asked, next): (Vec<_>, Vec<_>) = own.partition(|request| point(request.legs[0].1) <= at);
+    let fails = next.first().is_some_and(|next| next.legs[0].0 == Leg::Unsent);
+    let Some(last) = asked.last().filter(|_| !fails) else { return false };
+    let when = |leg| last.legs.iter().find(|(of, _)| *of == leg).map(|(_, at)| point(*at));
+    let (Some(heard), Some(read)) = (when(Leg::Applied), when(Leg::Delivered)) else {
+        return false;
+    };
+    let process = &table.op(last.op).process;
+    let mut since = table.points.iter().filter(|then| heard <= **then && **then <= at);
+    last.to == *place.node
+        && !last.declined
+        && read <= at
+        && !since.any(|then| halted(table, process, *then))
 }
 
 /// Each grant that passed a waiter, with the waiter.
@@ -75,8 +109,7 @@ pub fn overtaken(table: &Table) -> BTreeSet<(u32, u32)> {
             let before = places.iter().filter(here).filter(|place| place.from < since);
             let by = |place: &Stay| place.by.expect("an acquire");
             let mut waiting = before.filter(|place| {
-                place.from <= entry.from
-                    && entry.from < place.to
+                stands(table, place, entry.from)
                     && table.op(by(place)).caller != grant.caller
                     && waits(table, by(place), entry.from)
             });

@@ -32,11 +32,11 @@ impl Dice {
         (z ^ (z >> 31)) % n
     }
 
-    fn pick<T: Clone>(&mut self, of: &[T]) -> T {
+    pub fn pick<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize].clone()
     }
 
-    fn one_in(&mut self, n: u64) -> bool {
+    pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 }
@@ -148,7 +148,7 @@ fn history_of(seed: u64, taste: Taste, again: bool) -> (History, Terms) {
     (maker.history, terms)
 }
 
-fn terms(dice: &mut Dice) -> Terms {
+pub fn terms(dice: &mut Dice) -> Terms {
     let invariants =
         [Invariant::Counter, Invariant::Stock { items: 2 }, Invariant::AppendLog, Invariant::None];
     let quorum = 1 + dice.below(3) as u32;

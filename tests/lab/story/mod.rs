@@ -369,8 +369,11 @@ impl StoryParser {
         let op = value(rest, "op")?.parse().ok()?;
         let (from, to) = rest.iter().find_map(|word| word.split_once("->"))?;
         let command = rest.iter().find(|word| word.chars().all(|c| c.is_ascii_uppercase()))?;
-        let sent = (Leg::Sent, self.instant(value(rest, "sent")?)?);
-        let mut legs: Legs = [sent].into_iter().collect();
+        let first = match value(rest, "unsent") {
+            Some(unsent) => (Leg::Unsent, self.instant(unsent)?),
+            None => (Leg::Sent, self.instant(value(rest, "sent")?)?),
+        };
+        let mut legs: Legs = [first].into_iter().collect();
         if let Some(applied) = value(rest, "applied") {
             legs.push((Leg::Applied, self.instant(applied)?));
         }

@@ -14,6 +14,15 @@ pub const TEMPLATES: &[Template] = &[
         };
         ensure(places(facts).iter().any(joins), "nobody of that name joins it then")
     }),
+    ("{who} removes {who}'s place from the queue on {node}.", |facts, sentence| {
+        let is_it = |place: &Place| {
+            let gone = place.gone.filter(|gone| gone.at == sentence.at);
+            let by = gone.and_then(|gone| facts.op(gone.by?));
+            place.is_of(sentence.words[1], sentence.words[2])
+                && by.is_some_and(|by| by.caller == sentence.words[0])
+        };
+        ensure(places(facts).iter().any(is_it), "it removes no such place then")
+    }),
     ("{who}'s process dies while {who} stands in the queue.", |facts, sentence| {
         let stands = |place: &Place| {
             let is_there = place.joined.at < sentence.at && !place.is_gone(sentence);
