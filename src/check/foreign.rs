@@ -45,7 +45,7 @@ fn harm(case: &Case, change: &Key, (life, victim): (usize, OpId)) -> Option<Kind
     match change.change {
         KeyChange::Set | KeyChange::Deleted => Some(Kind::ForeignRelease),
         KeyChange::Extended => Some(Kind::ForeignExtend),
-        KeyChange::Changed if is_given_up(case, victim, change.at.into()) => None,
+        KeyChange::Changed if is_given_up(case, victim, change) => None,
         KeyChange::Changed => {
             let (grant, kind) = match case.op(change.by?)?.kind {
                 OpKind::Release { grant } => (grant, Kind::ForeignRelease),
@@ -77,15 +77,15 @@ fn has_entered(case: &Case, life: usize, acquire: OpId) -> bool {
 fn takes_over(case: &Case, change: &Key, victim: OpId) -> bool {
     let acquires =
         change.by.and_then(|by| case.op(by)).is_some_and(|op| op.kind == OpKind::Acquire);
-    let at = Moment::from(change.at);
     let replaces = matches!(change.change, KeyChange::Set | KeyChange::Deleted);
-    replaces && (acquires || case.by_member) && is_given_up(case, victim, at)
+    replaces && (acquires || case.by_member) && is_given_up(case, victim, change)
 }
 
-/// Whether no caller relies on the key of an acquire at a moment.
-fn is_given_up(case: &Case, victim: OpId, at: Moment) -> bool {
+/// Whether no caller relies on the key of an acquire when it is changed.
+fn is_given_up(case: &Case, victim: OpId, change: &Key) -> bool {
+    let at = Moment::from(change.at);
     if case.by_member {
-        return case.is_member_given_up(victim, at);
+        return case.is_member_given_up(victim, &change.node, at);
     }
     case.is_given_up(victim, at)
 }

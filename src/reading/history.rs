@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-use lockstorm_platform::time::{Clock, MILLISECOND};
-use lockstorm_platform::trace::KeyChange;
+use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
+use lockstorm_platform::trace::{KeyChange, Leg};
 
-use crate::history::{History, Key, Op, OpId, OpKind, Outcome};
+use crate::history::{History, Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::hold::{self, Hold, HoldEnd, HoldEnding};
 use crate::reading::index::HistoryIndex;
 use crate::reading::key_life::{KeyLife, Lives};
@@ -180,16 +180,44 @@ impl<'a> Reading<'a> {
         self.tenure(acquire).is_none_or(|tenure| self.is_over(&tenure.whole, at))
     }
 
-    /// The same for the member that an acquire's token names: grants of its tenure with other
-    /// tokens have members of their own.
-    pub fn is_member_given_up(&self, acquire: OpId, at: Moment) -> bool {
+    /// The same for the member on a node that an acquire's token names: grants of its tenure with
+    /// other tokens have members of their own. A member has no time to live, so what removes it
+    /// counts its lease on the node's clock: it is given up by that clock as well.
+    pub fn is_member_given_up(&self, acquire: OpId, node: &str, at: Moment) -> bool {
         let op = |hold: &Hold| self.op(hold.grant);
         let token = self.op(acquire).and_then(|op| op.token());
         let holds = self.tenure(acquire).into_iter().flat_map(|tenure| &tenure.holds);
         let mut own = holds.map(|index| &self.holds[*index]).filter(|hold| {
             op(hold).is_some_and(|op| op.token() == token && Moment::from(op.call) <= at)
         });
-        own.all(|hold| self.is_over(hold, at))
+        own.all(|hold| self.is_over(hold, at) || self.has_run_out(hold.grant, node, at))
+    }
+
+    /// Whether the leases that a grant was given by a moment have passed on a node's clock, each
+    /// since the request for it was sent. The clock of a caller that was suspended is behind.
+    fn has_run_out(&self, grant: OpId, node: &str, at: Moment) -> bool {
+        let boot = |at: Moment| Some(self.clocks.line(node, Clock::Boot, at)?.at(at.at));
+        let passed = |from| Some(boot(at)?.saturating_sub(boot(from)?));
+        let ops = self.op(grant).into_iter().chain(self.ops_of(grant));
+        let mut leases = ops.filter_map(|op| self.lease_since(op, at)).peekable();
+        leases.peek().is_some()
+            && leases.all(|(sent, lease)| lease.zip(passed(sent)).is_some_and(|(l, p)| l <= p))
+    }
+
+    /// When an operation that gave a lease sent the last of its requests that were carried out by a
+    /// moment, and how long its caller counts the lease from then, if it has an end.
+    fn lease_since(&self, op: &Op, at: Moment) -> Option<(Moment, Option<Nanos>)> {
+        let (Outcome::Granted { deadline, .. } | Outcome::Kept { deadline }) = op.outcome else {
+            return None;
+        };
+        let is_done =
+            |request: &&&Request| request.at(Leg::Applied).is_some_and(|done| at >= done.into());
+        let sent = self.requests_of(op.id).iter().rfind(is_done)?.at(Leg::Sent)?;
+        let lease = deadline.and_then(|(clock, until)| {
+            let line = self.clocks.line(&op.process, clock, sent.into())?;
+            Some(until.saturating_sub(line.at(sent.at)))
+        });
+        Some((sent.into(), lease))
     }
 
     /// Whether no caller relies on a hold at a moment, or on the grant that begins it.

@@ -213,13 +213,13 @@ fn relies_no_more(table: &Table, began: u32, at: Point) -> bool {
 }
 
 /// Whether nobody counts at a point on any grant of a tenure that a member is named after.
-fn is_free_member(table: &Table, (victim, name): (u32, &String), at: Point) -> bool {
+fn is_free_member(table: &Table, (victim, name): (u32, &String), node: &str, at: Point) -> bool {
     let mut grants = table.tenure(table.began(victim));
     grants.retain(|op| {
         let named = matches!(&op.outcome, Outcome::Granted { token, .. } if token == name);
         named && stamp(op.call) <= at
     });
-    grants.iter().all(|op| match op.outcome {
+    let is_over = |op: &&Op| match op.outcome {
         _ if op.ret.is_some_and(|ret| stamp(ret) <= at) => {
             !table.holds(op, at) || !table.covers(op, at)
         }
@@ -227,7 +227,39 @@ fn is_free_member(table: &Table, (victim, name): (u32, &String), at: Point) -> b
             table.reading(&op.process, clock, at) >= i128::from(until)
         }
         _ => false,
-    })
+    };
+    grants.iter().all(|op| is_over(op) || is_over_on(table, op, node, at))
+}
+
+/// Whether the leases that a grant had got by a point have passed on the node's clock: each as long
+/// as it was for the caller when it sent the last request that was carried out.
+fn is_over_on(table: &Table, grant: &Op, node: &str, at: Point) -> bool {
+    let leg = |request: &Request, leg| {
+        request.legs.iter().find(|(of, _)| *of == leg).map(|(_, at)| point(*at))
+    };
+    let mut known = false;
+    for op in &table.history.ops {
+        let deadline = match (&op.kind, &op.outcome) {
+            (OpKind::Acquire, Outcome::Granted { deadline, .. }) if op.id == grant.id => deadline,
+            (OpKind::Extend { grant: of, .. }, Outcome::Kept { deadline }) if *of == grant.id => {
+                deadline
+            }
+            _ => continue,
+        };
+        let requests = table.history.requests.iter().filter(|request| request.op == op.id);
+        let is_done = |request: &&Request| leg(request, Leg::Applied).is_some_and(|t| t <= at);
+        let Some(last) = requests.filter(is_done).next_back() else { continue };
+        let (Some(sent), Some((clock, until))) = (leg(last, Leg::Sent), *deadline) else {
+            return false;
+        };
+        let lease = i128::from(until) - table.reading(&op.process, clock, sent);
+        let boot = |at| table.reading(node, Clock::Boot, at);
+        if boot(at) - boot(sent) < lease {
+            return false;
+        }
+        known = true;
+    }
+    known
 }
 
 /// Whether the key that this change created is there after a later change on its node.
@@ -263,7 +295,10 @@ fn foreign_of(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
             && (table.member.is_none() || was_granted);
         // A key on which no caller relies any more may be taken.
         let free = match &table.member {
-            Some(name) => is_free_member(table, (victim, name), point(keys[index].at)),
+            Some(name) => {
+                let node = &keys[index].node;
+                is_free_member(table, (victim, name), node, point(keys[index].at))
+            }
             None => relies_no_more(table, table.began(victim), point(keys[index].at)),
         };
         let entered = |acquire: u32| {
