@@ -123,6 +123,9 @@ pub struct Op {
     pub kind: OpKind,
     /// The result.
     pub outcome: Outcome,
+    /// The owner value with which it may have taken the lock, if its outcome is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried_with: Option<String>,
     /// Whether it acquires the lock in shared mode.
     #[serde(default, skip_serializing_if = "is_default")]
     pub shared: bool,
@@ -156,6 +159,11 @@ impl Op {
             Outcome::Granted { token, .. } => Some(token),
             _ => None,
         }
+    }
+
+    /// The owner value of the keys that it set, if it was granted the lock or may have been.
+    pub fn owner_value(&self) -> Option<&str> {
+        self.token().or(self.tried_with.as_deref())
     }
 }
 

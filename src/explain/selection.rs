@@ -12,8 +12,8 @@ use crate::check::verdict::Verdict;
 use crate::explain::evidence::Evidence;
 use crate::explain::story::{Beat, Story, StoryLine, Weight};
 use crate::explain::story::{
-    access, answer, calm, contract, grant, liveness, lost, own, queue, renewal, role, strike,
-    theft, torn,
+    access, answer, calm, contract, deadlock, grant, liveness, lost, own, queue, renewal, role,
+    strike, theft, torn,
 };
 use crate::explain::witness::Witness;
 
@@ -92,6 +92,7 @@ fn violated(witness: &Witness<'_>) -> Vec<Beat> {
     // one's own.
     beats.extend(liveness::beats(witness));
     beats.extend(queue::beats(witness));
+    beats.extend(deadlock::beats(witness));
     beats.extend(own::beats(witness));
     beats
 }

@@ -6,6 +6,7 @@ pub(crate) mod access;
 pub(crate) mod answer;
 pub(crate) mod calm;
 pub(crate) mod contract;
+pub(crate) mod deadlock;
 pub(crate) mod grant;
 pub(crate) mod liveness;
 pub(crate) mod lost;

@@ -11,6 +11,7 @@
 //! - [`key_life`]: the lives of the lock's key on each node
 //! - [`presence`]: when a key keeps others out
 //! - [`tries`]: the requests of an operation, by its tries
+//! - [`deadlock`]: callers of groups that wait for each other
 //! - [`leaders`]: when no master could have served the lock
 //!
 //! A history is derived from a trace, which is also read here:
@@ -19,6 +20,7 @@
 //! - [`provenance`]: what caused a change of a key, however the change reached its node
 
 mod clocks;
+pub(crate) mod deadlock;
 pub(crate) mod history;
 pub(crate) mod hold;
 pub(crate) mod index;

@@ -92,6 +92,7 @@ fn words(finding: &Finding, share: &Share) -> String {
         (Reason::CutOffWaiter, who) => {
             format!("the head of the queue, {}, which was cut off", named(who))
         }
+        (Reason::Deadlock, _) => "callers that waited for each other's keys".to_owned(),
         (Reason::SplitVotes, Some(who)) => {
             format!("keys of tries that were under way, as {who}'s: split votes")
         }

@@ -272,6 +272,7 @@ impl CallerDesk {
             }
             Acquired::Unknown(grant) => {
                 self.give(&grant, acquire);
+                self.recorder.tried_with(acquire, &grant.token);
                 (Outcome::Unknown, Taken::Unknown(held(&grant)))
             }
         }

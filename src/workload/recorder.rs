@@ -67,6 +67,11 @@ impl Recorder {
         (op.shared, op.keys) = (shared, keys.to_vec());
     }
 
+    /// Records the owner value with which an acquire of unknown outcome may have taken the lock.
+    pub fn tried_with(&self, op: OpId, token: &str) {
+        self.0.borrow_mut().at(op).tried_with = Some(token.to_owned());
+    }
+
     /// Records an access on which the resource has decided.
     pub fn access(&self, access: Access) {
         self.0.borrow_mut().accesses.push(access);
@@ -94,8 +99,9 @@ impl Recording {
         let call = host.record(Event::Outcome { op: id, what: kind.invocation_word() });
         let (caller, object) = (caller.to_owned(), object.to_owned());
         let outcome = Outcome::Pending;
-        let (ret, shared, keys) = (None, false, Vec::new());
-        let op = Op { id, process, caller, object, call, ret, kind, outcome, shared, keys };
+        let (ret, tried_with, shared, keys) = (None, None, false, Vec::new());
+        let op =
+            Op { id, process, caller, object, call, ret, kind, outcome, tried_with, shared, keys };
         self.ops.push(op);
         Call { op: id, nth }
     }

@@ -8,7 +8,7 @@ use lockstorm::check::verdict::{Kind, Verdict};
 use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
 use lockstorm::explore::examine;
-use lockstorm::history::{History, Op};
+use lockstorm::history::{History, Op, OpKind, Outcome};
 use lockstorm::hunt::drawing::Alphabet;
 use lockstorm::hunt::parameter::Parameter;
 use lockstorm::hunt::search::{Hunt, draw};
@@ -314,4 +314,22 @@ fn too_few_and_too_many_callers_are_refused() {
         plan.workload.callers = callers;
         assert_eq!(plan.validate().expect_err("refused").what, what);
     }
+}
+
+/// A lock that cannot tell whether it took the key says with which owner value it tried.
+#[test]
+fn an_acquire_without_an_answer_keeps_its_owner_value() {
+    let (lab, base) = (Lab::default(), base_plan("token-lua", TopologyKind::Single));
+    let alphabet = Alphabet::of(*lab.algorithm(&base));
+    let hunt = Hunt::new(lab.clone(), base, alphabet, 1..=1);
+    let mut unknown = 0;
+    for seed in 1..=20 {
+        let history = lab.run(&draw(&hunt, seed, Strategy::Random).current()).history;
+        for op in &history.ops {
+            let is_unknown = op.kind == OpKind::Acquire && op.outcome == Outcome::Unknown;
+            assert_eq!(op.tried_with.is_some(), is_unknown, "{op:?}");
+            unknown += u32::from(is_unknown);
+        }
+    }
+    assert!(unknown > 0);
 }

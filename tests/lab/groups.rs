@@ -3,7 +3,10 @@
 //! with a part, and one whose callers wait for each other are found.
 
 use lockstorm::check::verdict::Kind;
+use lockstorm::explain::explanation::explain;
+use lockstorm::explain::finding::Finding;
 use lockstorm::explain::mechanism::how::How;
+use lockstorm::explore::examine;
 use lockstorm::history::OpKind;
 use lockstorm::own::{
     Acquired, Algorithm, Choices, Client, Extended, Grant, HuntTest, LEASE, Lock, LockConfig,
@@ -13,7 +16,7 @@ use lockstorm::own::{
 use lockstorm::run::Lab;
 
 use crate::amount::amount;
-use crate::found::{how, kinds};
+use crate::found::{how, is_in_model, kinds};
 
 /// What a lock of groups does if it does not get a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -209,4 +212,34 @@ fn callers_that_wait_for_each_other_are_found() {
     assert_eq!(how, How::Deadlock, "{sentence}");
     let parts = [" wait for each other: c", " has lock:", " and waits for lock:"];
     assert!(parts.iter().all(|part| sentence.contains(part)), "{sentence}");
+    assert!(tells_who_waits(&finding));
+}
+
+/// Leases end the wait: the acquires go on with what is left of those of their first keys.
+#[test]
+fn callers_that_waited_for_each_other_until_a_lease_ended_are_found() {
+    let lock = multi("waiting-with-leases", |setting| Multi::boxed(setting, OnRefusal::Waits));
+    let lab = Lab::default().with_lock(lock);
+    let plans = (1..=20).map(|seed| {
+        let mut plan = base_plan_of(&lock, TopologyKind::Single);
+        (plan.seed, plan.workload.clients) = (seed, 4);
+        plan
+    });
+    // A grant may also come too late because its acquire waited for one that held a key for long.
+    let told = |finding: &Finding| {
+        let mechanism = explain(finding).mechanism;
+        mechanism.filter(|found| found.how == How::Deadlock).map(|found| found.sentence)
+    };
+    let mut findings = plans.map(|plan| examine::classified(&lab, &plan));
+    let found = findings.find_map(|finding| told(&finding).map(|sentence| (finding, sentence)));
+    let (finding, sentence) = found.expect("some wait for each other");
+    let parts = [" wait for each other: c", ", until lock:", " expires at "];
+    assert!(parts.iter().all(|part| sentence.contains(part)), "{sentence}");
+    assert!(tells_who_waits(&finding));
+    assert!(is_in_model(&finding));
+}
+
+fn tells_who_waits(finding: &Finding) -> bool {
+    let story = explain(finding).story;
+    story.lines.iter().any(|line| line.text.contains(" waits for lock:"))
 }

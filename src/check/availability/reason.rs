@@ -5,6 +5,9 @@
 //! For a try that was pending when the stretch began, the key counts as it stood by then: a
 //! blocking try may have sent its request while the owner was still alive.
 //!
+//! A try of a group that waits for a key of a try which waits for its own, perhaps through others,
+//! is in a deadlock as long as that lasts, whatever it meets.
+//!
 //! If enough nodes were free, no key blocked the try: too few replicas acknowledged, a reply never
 //! arrived, or the caller only waited. Otherwise the reason is what blocked most of the other
 //! nodes. If the lock has a queue, the place at its head is a reason where its waiter cannot take
@@ -28,6 +31,7 @@ use crate::check::availability::wait::Wait;
 use crate::check::case::Case;
 use crate::default::is_default;
 use crate::history::{Op, OpId, Outcome, Request};
+use crate::reading::deadlock;
 use crate::reading::index::{Halt, standing};
 use crate::reading::key_life::KeyLife;
 use crate::reading::leaders;
@@ -58,6 +62,8 @@ pub enum Reason {
     HaltedWaiter,
     /// The place at the head of the queue of a caller that its node did not reach.
     CutOffWaiter,
+    /// Keys of tries that waited for each other's: each had one of a group that another wanted.
+    Deadlock,
     /// Keys of other pending tries, none of them on a quorum of nodes: the votes were split.
     SplitVotes,
     /// The key of a try whose caller was halted.
@@ -110,9 +116,17 @@ pub fn reasons(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> Vec<Sha
         let requests = requests.get(&op.id).map_or(&[][..], Vec::as_slice);
         let halts: Vec<Halt> = case.halts(&op.process).collect();
         let awake = |from: Moment, to: Moment| to.at - from.at - standing(&halts, (from, to));
+        let mut deadlocks = deadlock::spans(case, op, (begin, end)).into_iter().peekable();
         let mut from = begin;
         while from < end {
+            if let Some((_, over)) = deadlocks.next_if(|(since, _)| *since <= from) {
+                *spent.entry(Reason::Deadlock).or_default() += awake(from, over);
+                from = over;
+                continue;
+            }
             let met = met(case, requests, (&leaderless, &waited, &queue), (op, from));
+            let deadlock = deadlocks.peek().map(|(since, _)| *since);
+            let end = deadlock.unwrap_or(end);
             let until = met.until.clamp(from, end);
             let turn = met.turns.map_or(until, |turns| turns.min(until));
             let blocked = awake(from, turn);
@@ -122,9 +136,10 @@ pub fn reasons(case: &Case, waits: &[Wait], from: Moment, to: Moment) -> Vec<Sha
             }
             if turn == until {
                 *spent.entry(Reason::Waiting).or_default() += awake(until, end);
-                break;
+                from = end;
+            } else {
+                from = turn;
             }
-            from = turn;
         }
         if awake(begin, end) < end.at - begin.at {
             let running = running.get_or_init(|| running_of(case, &tries));

@@ -10,7 +10,10 @@ use crate::explain::witness::Witness;
 pub fn mechanism(witness: &Witness<'_>) -> Option<Mechanism> {
     let violation = witness.primary?;
     let found = match violation.kind {
-        Kind::DoubleGrant | Kind::StaleHolder => overlap::mechanism(witness, violation),
+        Kind::DoubleGrant | Kind::StaleHolder => {
+            let waited = deadlock::ended(witness, violation);
+            waited.or_else(|| overlap::mechanism(witness, violation))
+        }
         Kind::BrokenContract => alone::contract(witness),
         Kind::Corruption => alone::corruption(witness, violation),
         Kind::ForeignRelease | Kind::ForeignExtend => alone::foreign(witness, violation),
@@ -28,7 +31,10 @@ pub fn mechanism(witness: &Witness<'_>) -> Option<Mechanism> {
         Kind::LateLoss => alone::late(witness, violation),
         Kind::LostEarly => alone::lost(witness, violation),
         Kind::FenceRegress => fence::fence(witness, violation),
-        Kind::NotLinearizable => alone::order(witness, violation),
+        Kind::NotLinearizable => {
+            let waited = deadlock::ended(witness, violation);
+            waited.or_else(|| alone::order(witness, violation))
+        }
         Kind::OwnCheck => own(violation),
     };
     Some(found.unwrap_or_else(Mechanism::unclear))

@@ -3,28 +3,71 @@
 
 use lockstorm_platform::trace::KeyChange;
 
-use crate::check::verdict::Violation;
+use crate::check::verdict::{Kind, Violation};
 use crate::explain::evidence::Evidence;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::witness::Witness;
-use crate::history::{Key, Op, OpKind};
-use crate::quantity::list;
+use crate::history::Op;
+use crate::quantity::{list, moment};
+use crate::reading::deadlock::{Waiting, circle, is_pending};
 use crate::reading::moment::Moment;
 
-/// A pending acquire of a group, with a key that it has and the one for which it waits.
-struct Waiting<'a> {
-    op: &'a Op,
-    /// Its key that the caller before it in the circle waits for.
-    wanted: &'a str,
-    /// The change that set it.
-    set: usize,
+/// A circle of pending acquires, and the expiry that ended it.
+pub struct Ended<'a> {
+    /// The acquires.
+    pub circle: Vec<Waiting<'a>>,
+    /// Index of the change by which a key of one of them expired.
+    pub expiry: usize,
 }
 
-/// A circle of pending acquires at the time of a violation.
+/// Callers that wait for each other at the time of a violation.
 pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
-    let at = Moment::from(violation.to);
-    let pending = witness.history().ops.iter().filter(|op| is_pending(witness, op, at));
-    let circle = pending.into_iter().find_map(|op| circle(witness, op, at))?;
+    let circle = around(witness, violation)?;
+    let text = format!("{}: nobody can go on.", told(&circle));
+    Some(Mechanism::new(How::Deadlock, text, evidence(&circle)))
+}
+
+/// A circle of pending acquires at the time of a violation of liveness.
+pub fn around<'a>(witness: &Witness<'a>, violation: &Violation) -> Option<Vec<Waiting<'a>>> {
+    let (at, reading) = (Moment::from(violation.to), &witness.reading);
+    let kinds = [Kind::Leak, Kind::Stuck, Kind::NeverSettles];
+    let ops = witness.history().ops.iter().filter(|_| kinds.contains(&violation.kind));
+    let mut pending = ops.filter(|op| is_pending(reading, op, at));
+    pending.find_map(|op| circle(reading, op, at))
+}
+
+/// A grant of a violation whose acquire had waited in a circle until a key in it expired: by then
+/// the leases of its keys were used up in part, or its own key was the one.
+pub fn ended(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let Ended { circle, expiry } = broken_up(witness, violation)?;
+    let key = &witness.history().keys[expiry];
+    let text = format!("{}, until {} expires at {}.", told(&circle), key.key, moment(key.at.at));
+    let mut evidence = evidence(&circle);
+    evidence.push(Evidence::Key(expiry));
+    Some(Mechanism::new(How::Deadlock, text, evidence))
+}
+
+/// The circle in which an acquire of a violation waited before it was granted.
+pub fn broken_up<'a>(witness: &Witness<'a>, violation: &Violation) -> Option<Ended<'a>> {
+    let kinds = [Kind::DoubleGrant, Kind::StaleHolder, Kind::NotLinearizable];
+    let ops = violation.ops.iter().filter(|_| kinds.contains(&violation.kind));
+    let grants = ops.filter_map(|op| witness.reading.op(*op));
+    grants.filter(|op| !op.keys.is_empty()).find_map(|op| broken_circle(witness, op))
+}
+
+fn broken_circle<'a>(witness: &Witness<'a>, op: &'a Op) -> Option<Ended<'a>> {
+    let keys = witness.history().keys.iter().enumerate();
+    let mut expired = keys.filter(|(_, key)| key.change == KeyChange::Expired);
+    expired.find_map(|(expiry, key)| {
+        let before = Moment { seq: key.at.seq.checked_sub(1)?, at: key.at.at };
+        let circle = circle(&witness.reading, op, before)?;
+        let is_in_it = circle.iter().any(|own| key.key == *own.wanted);
+        is_in_it.then_some(Ended { circle, expiry })
+    })
+}
+
+/// Who waits for whom.
+fn told(circle: &[Waiting]) -> String {
     let next = |place: usize| &circle[(place + 1) % circle.len()];
     let waits = circle.iter().enumerate().map(|(place, own)| {
         let (who, after) = (&own.op.caller, next(place));
@@ -33,49 +76,18 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
             own.wanted, after.wanted, after.op.caller
         )
     });
-    let text = format!("{}: nobody can go on.", waits.collect::<Vec<_>>().join("; "));
+    let waits = waits.collect::<Vec<_>>().join("; ");
+    format!("{} wait for each other: {waits}", callers(circle))
+}
+
+/// The callers of a circle.
+pub fn callers(circle: &[Waiting]) -> String {
+    let callers: Vec<String> = circle.iter().map(|own| own.op.caller.clone()).collect();
+    list(&callers)
+}
+
+fn evidence(circle: &[Waiting]) -> Vec<Evidence> {
     let ops = circle.iter().map(|own| Evidence::Op(own.op.id));
     let keys = circle.iter().map(|own| Evidence::Key(own.set));
-    let callers: Vec<String> = circle.iter().map(|own| own.op.caller.clone()).collect();
-    let text = format!("{} wait for each other: {text}", list(&callers));
-    Some(Mechanism::new(How::Deadlock, text, ops.chain(keys).collect()))
-}
-
-fn is_pending(witness: &Witness<'_>, op: &Op, at: Moment) -> bool {
-    let reading = &witness.reading;
-    op.kind == OpKind::Acquire
-        && !op.keys.is_empty()
-        && op.ret.is_none_or(|ret| at < ret.into())
-        && reading.death_after(&op.process, op.call.into()).is_none_or(|death| at < death.at)
-}
-
-/// The circle that begins with an acquire, if each waits for a key of the next.
-fn circle<'a>(witness: &Witness<'a>, first: &'a Op, at: Moment) -> Option<Vec<Waiting<'a>>> {
-    let mut circle: Vec<Waiting> = Vec::new();
-    let mut op = first;
-    loop {
-        let found = op.keys.iter().find_map(|key| {
-            let (set, by) = owner_of(witness, key, at)?;
-            (by.id != op.id).then_some((key, set, by))
-        });
-        let (wanted, set, by) = found.filter(|(.., by)| is_pending(witness, by, at))?;
-        circle.push(Waiting { op: by, wanted, set });
-        if by.id == first.id {
-            return Some(circle);
-        }
-        // A circle that does not lead back to its first acquire is found from another one.
-        if circle.len() > witness.history().ops.len().min(64) {
-            return None;
-        }
-        op = by;
-    }
-}
-
-/// The acquire that set a key which is there at a moment, and the change.
-fn owner_of<'a>(witness: &Witness<'a>, name: &str, at: Moment) -> Option<(usize, &'a Op)> {
-    let keys = witness.history().keys.iter().enumerate();
-    let own = |(_, key): &(usize, &Key)| key.of.is_none() && key.key == *name;
-    let mut own = keys.filter(own).filter(|(_, key)| Moment::from(key.at) <= at);
-    let (index, key) = own.next_back().filter(|(_, key)| key.change == KeyChange::Set)?;
-    Some((index, witness.reading.op(key.by?)?))
+    ops.chain(keys).collect()
 }

@@ -136,7 +136,8 @@ pub enum How {
     QueueSkipped,
     /// A grant of a group covers a key that its acquire never set on any node.
     PartOnly,
-    /// Pending acquires of groups wait for each other: each has a key that another of them wants.
+    /// Acquires of groups wait for each other: each is pending and has a key that another of them
+    /// wants, at the violation or until one of those keys expires.
     Deadlock,
     /// The lock's own state lets nobody in: the probe's acquires were answered without an error and
     /// refused, and no caller's key was there.

@@ -16,7 +16,7 @@ pub mod alone;
 mod belief;
 pub mod by_kind;
 mod clock;
-mod deadlock;
+pub(in crate::explain) mod deadlock;
 mod ending;
 mod fence;
 pub mod how;

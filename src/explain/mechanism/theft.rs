@@ -43,7 +43,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let thief = op(history, key.by?)?;
     let evidence = vec![Evidence::Op(thief.id), Evidence::Op(victim), Evidence::Key(index)];
     let (who, whose) = (&thief.caller, witness.caller(victim)?);
-    let token = |id: OpId| op(history, id)?.token();
+    let token = |id: OpId| op(history, id)?.owner_value();
     let own = thief.grant().and_then(token);
     // The request went to the node itself, or to the master that it replicates.
     let all = witness.reading.requests_of(thief.id);

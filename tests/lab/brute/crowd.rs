@@ -26,8 +26,9 @@ pub fn crowd(seed: u64) -> (History, Terms) {
         let call = crowd.stamp();
         let (process, object) = (caller[..2].to_owned(), "lock".to_owned());
         let (caller, kind, outcome) = (caller.to_owned(), OpKind::Acquire, Outcome::Pending);
-        let (ret, shared, keys) = (None, false, Vec::new());
-        let op = Op { id, process, caller, object, call, ret, kind, outcome, shared, keys };
+        let (ret, tried_with, shared, keys) = (None, None, false, Vec::new());
+        let op =
+            Op { id, process, caller, object, call, ret, kind, outcome, tried_with, shared, keys };
         crowd.history.ops.push(op);
     }
     for _ in 0..24 + crowd.dice.below(16) {

@@ -263,6 +263,7 @@ impl Maker {
             ret: is_loss.then_some(call),
             kind,
             outcome: if is_loss { Outcome::Lost } else { Outcome::Pending },
+            tried_with: None,
             shared: false,
             keys: Vec::new(),
         });

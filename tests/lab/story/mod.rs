@@ -305,6 +305,7 @@ impl StoryParser {
             ret,
             kind,
             outcome: outcome(rest)?,
+            tried_with: value(rest, "tried-with").map(str::to_owned),
             shared: rest.contains(&"shared"),
             keys: value(rest, "keys").map_or(Vec::new(), names),
         });

@@ -1,4 +1,4 @@
-//! Predicates of sentences about the places of waiters in a queue.
+//! Predicates of sentences about waiters: their places in a queue, and whom they wait for.
 
 use lockstorm::history::{Key, Op, Outcome};
 use lockstorm_platform::trace::KeyChange;
@@ -14,6 +14,7 @@ pub const TEMPLATES: &[Template] = &[
         };
         ensure(places(facts).iter().any(joins), "nobody of that name joins it then")
     }),
+    ("{who} waits for {key}, which {who} has.", waits_for),
     ("{who} removes {who}'s place from the queue on {node}.", |facts, sentence| {
         let is_it = |place: &Place| {
             let gone = place.gone.filter(|gone| gone.at == sentence.at);
@@ -70,6 +71,21 @@ pub const TEMPLATES: &[Template] = &[
         },
     ),
 ];
+
+/// An acquire of a group waits for a key that another pending acquire has set.
+fn waits_for(facts: &Facts, sentence: &Sentence) -> Truth {
+    let [who, name, whose] = sentence.words[..] else { return Err("it has other words".into()) };
+    let pending = |op: &&Op| {
+        op.call.instant() <= sentence.at && op.ret.is_none_or(|ret| sentence.at < ret.instant())
+    };
+    let keys = facts.history.keys.iter().filter(|key| key.of.is_none() && key.key == name);
+    let last = keys.filter(|key| key.at <= sentence.at).next_back();
+    let set = last.filter(|key| key.change == KeyChange::Set).and_then(|key| facts.op(key.by?));
+    let set = set.filter(pending).ok_or("no pending acquire has that key")?;
+    let mut ops = facts.history.ops.iter().filter(pending).filter(|op| op.caller == who);
+    ensure(set.caller == whose, "another has that key")?;
+    ensure(ops.any(|op| op.keys.iter().any(|key| key == name)), "it wants no such key")
+}
 
 /// A place in the queue, as the changes of its members on one node have it.
 struct Place<'a> {
