@@ -301,13 +301,14 @@ fn half_of_the_nodes_are_no_quorum() {
 /// With a slow minority: who waits for all waits for it until the timeout of a request.
 #[test]
 fn who_goes_on_at_the_first_quorum_waits_for_no_slow_node() {
-    let slow = |id, n: u32| Fault {
+    let slow_by = |id, n: u32, extra| Fault {
         id,
-        verb: Verb::Delay { extra: SECOND },
+        verb: Verb::Delay { extra },
         target: Target::try_from(format!("c->n{n}")).expect("a link"),
         anchor: Anchor::At(0),
         length: None,
     };
+    let slow = |id, n| slow_by(id, n, SECOND);
     let took = |replies, faults: Vec<Fault>| {
         let took = Rc::new(Cell::new([0, 0]));
         let kept = Rc::clone(&took);
@@ -331,6 +332,10 @@ fn who_goes_on_at_the_first_quorum_waits_for_no_slow_node() {
     assert_eq!(took(RepliesShape::Quorum, vec![]), [20, 10]);
     assert_eq!(took(RepliesShape::All, minority()), [50, 50], "its timeout");
     assert_eq!(took(RepliesShape::Quorum, minority()), [20, 10]);
+    // One reply after the other: two of them are not enough.
+    let one_by_one = || (2..=5).map(|n| slow_by(n, n, u64::from(n) * MILLISECOND)).collect();
+    assert_eq!(took(RepliesShape::All, one_by_one()), [30, 15]);
+    assert_eq!(took(RepliesShape::Quorum, one_by_one()), [26, 13]);
 }
 
 #[test]
