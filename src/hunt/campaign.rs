@@ -274,7 +274,7 @@ mod tests {
     use crate::hunt::group::{Example, GroupKey, Groups};
     use crate::hunt::novelty::States;
     use crate::hunt::quarry::Quarry;
-    use crate::hunt::search::Tally;
+    use crate::hunt::search::{Tally, draw};
     use crate::hunt::strategy::{Strategies, Strategy};
     use crate::plan::TopologyKind;
     use crate::plan::base_plan::base_plan;
@@ -384,6 +384,18 @@ mod tests {
     }
 
     #[test]
+    fn the_sample_of_a_segment_is_the_trace_of_its_first_plan() {
+        let settings = settings(1, 6);
+        let hunt = settings.hunt(Lab::default());
+        let sample = |seeds| Segment::run(&hunt, seeds).sample;
+        let (one, other) = (sample(1..=3), sample(4..=6));
+        assert_ne!(one, other);
+        let strategy = hunt.portfolio().batch(1)[0];
+        let of = |seed| hunt.lab.run(&draw(&hunt, seed, strategy).current()).trace.to_string();
+        assert_eq!([one, other], [of(1), of(4)]);
+    }
+
+    #[test]
     fn what_no_log_has_is_missing() {
         let known = campaign(&[0, 1, 4]);
         let missing = |index, count| known.missing(Shard { index, count });
@@ -394,6 +406,11 @@ mod tests {
         two.shards.insert(Shard { index: 1, count: 2 });
         let half = |index, seeds: u64| (Shard { index, count: 2 }, seeds * 64);
         assert_eq!(two.missing_shards(), [half(1, 8), half(2, 9)]);
+        // Of several divisions the finest counts: what it lacks is the least to run.
+        two.shards.insert(Shard { index: 3, count: 4 });
+        let quarter = |index, seeds: u64| (Shard { index, count: 4 }, seeds * 64);
+        let missing = [quarter(1, 3), quarter(2, 4), quarter(3, 5), quarter(4, 5)];
+        assert_eq!(two.missing_shards(), missing);
         let endless = Campaign::new(settings(1, u64::MAX));
         assert_eq!(endless.missing(Shard { index: 1, count: 2 }), None);
     }

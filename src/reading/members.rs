@@ -163,9 +163,11 @@ fn change(
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
     use bytes::Bytes;
     use lockstorm_platform::time::{Instant, Readings, Stamp};
-    use lockstorm_platform::trace::{Entry, Event, HostId, KeyChange, KeyName, Origin};
+    use lockstorm_platform::trace::{Connection, Entry, Event, HostId, KeyChange, KeyName, Origin};
 
     use super::Members;
     use crate::history::OpId;
@@ -216,6 +218,13 @@ mod tests {
         fn load(&mut self, keys: Vec<KeyName>) -> Vec<String> {
             self.take(Event::Loaded { keys, resync: None, file: None }, &[])
         }
+
+        /// The node takes over what its master has.
+        fn resynchronise(&mut self, keys: Vec<KeyName>) -> Vec<String> {
+            let end = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+            let resync = Some(Connection { client: end(1), server: end(2) });
+            self.take(Event::Loaded { keys, resync, file: None }, &[])
+        }
     }
 
     fn lock() -> KeyName {
@@ -264,5 +273,15 @@ mod tests {
         node.load(vec![lock()]);
         assert_eq!(node.report(&["a"], true), ["b lostatrestart -", "a set 1"]);
         assert_eq!(node.load(vec![]), ["a lostatrestart -"]);
+    }
+
+    #[test]
+    fn a_resynchronisation_loses_members_to_the_failover() {
+        let mut node = Node::default();
+        node.key(KeyChange::Set, Some(1));
+        node.report(&["a", "b"], false);
+        node.resynchronise(vec![lock()]);
+        assert_eq!(node.report(&["b"], true), ["a lostatfailover -"]);
+        assert_eq!(node.resynchronise(vec![]), ["b lostatfailover -"]);
     }
 }

@@ -190,13 +190,19 @@ fn each_caller_has_a_lane_in_the_picture() {
     }
 }
 
-/// token-lua that panics in the tenth operation of its process.
-struct Panics(TokenLua, Setting);
+/// token-lua that panics in an acquire or in a release, from the tenth operation of its process on.
+struct Panics(TokenLua, Setting, &'static str);
+
+impl Panics {
+    fn begin(&self, what: &str) {
+        assert!(what != self.2 || self.1.call.get().nth < 10, "no idea");
+    }
+}
 
 #[async_trait(?Send)]
 impl Lock for Panics {
     async fn acquire(&mut self) -> Acquired {
-        assert!(self.1.call.get().nth < 10, "no idea");
+        self.begin("acquire");
         self.0.acquire().await
     }
 
@@ -205,30 +211,38 @@ impl Lock for Panics {
     }
 
     async fn release(&mut self, grant: &Grant) -> Released {
-        assert!(self.1.call.get().nth < 10, "no idea");
+        self.begin("release");
         self.0.release(grant).await
     }
 }
 
-const PANICS: Algorithm =
-    Algorithm::lease("panics", |setting| Box::new(Panics(TokenLua::new(setting.clone()), setting)));
+const PANICS_IN_ACQUIRES: Algorithm = Algorithm::lease("panics-in-acquires", |setting| {
+    Box::new(Panics(TokenLua::new(setting.clone()), setting, "acquire"))
+});
+const PANICS_IN_RELEASES: Algorithm = Algorithm::lease("panics-in-releases", |setting| {
+    Box::new(Panics(TokenLua::new(setting.clone()), setting, "release"))
+});
 
+/// A panic in an acquire ends a caller that has the lock, and one in a release a caller that waits
+/// for it.
 #[test]
 fn a_lock_that_ends_its_process_ends_all_its_callers() {
-    let mut plan = base_plan_of(&PANICS, TopologyKind::Single);
-    (plan.workload.clients, plan.workload.callers) = (1, 2);
-    let finding = examine::unexplained_plan(&Lab::default().with_lock(PANICS), &plan);
-    let history = &finding.history;
-    let [breach] = &history.breaches[..] else { panic!("{:?}", history.breaches) };
-    let late = |op: &&Op| {
-        let ret = op.ret.map(|ret| ret.instant());
-        op.call.instant() > breach.at || ret.is_some_and(|ret| ret > breach.at)
-    };
-    let late: Vec<&Op> = of_clients(history).filter(late).collect();
-    assert!(late.iter().all(|op| Some(op.id) == breach.op), "{late:?}");
-    let who = &history.ops[breach.op.expect("it was in an operation") as usize].caller;
-    let verdict = explain(&finding).verdict;
-    assert!(verdict.starts_with(&format!("The lock of {who} broke its contract")), "{verdict}");
+    for (lock, what) in [(PANICS_IN_ACQUIRES, "acquire"), (PANICS_IN_RELEASES, "release")] {
+        let finding = used_by(1, 2, lock);
+        let history = &finding.history;
+        let [breach] = &history.breaches[..] else { panic!("{:?}", history.breaches) };
+        let late = |op: &&Op| {
+            let ret = op.ret.map(|ret| ret.instant());
+            op.call.instant() > breach.at || ret.is_some_and(|ret| ret > breach.at)
+        };
+        let late: Vec<&Op> = of_clients(history).filter(late).collect();
+        assert!(late.iter().all(|op| Some(op.id) == breach.op), "{late:?}");
+        let broken = &history.ops[breach.op.expect("it was in an operation") as usize];
+        assert_eq!(broken.kind.noun(), what);
+        let verdict = explain(&finding).verdict;
+        let title = format!("The lock of {} broke its contract", broken.caller);
+        assert!(verdict.starts_with(&title), "{verdict}");
+    }
 }
 
 #[test]

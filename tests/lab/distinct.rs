@@ -19,6 +19,7 @@ use lockstorm::own::{Case, Findings};
 use lockstorm::plan::base_plan::base_plan;
 use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::run::Lab;
+use lockstorm::scenario::Scenario;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::time::SECOND;
 use lockstorm_platform::trace::Leg;
@@ -202,4 +203,17 @@ fn a_correct_lock_falls_to_a_pause_and_not_to_a_bug_of_another() {
         compare(&plan).is_some_and(|sound| sound.falls())
     });
     assert!(falls, "no pause after the first release strikes a hold of the correct lock");
+}
+
+/// c1 believes in its lease for too long by the clock that the plan names, whichever lock it uses: on
+/// another clock the correct lock would only be a stale holder.
+#[test]
+fn a_correct_lock_reads_the_clock_of_the_plan() {
+    let text = include_str!("../../scenarios/client-clock-steps-back.toml");
+    let text = text.replace("token-lua", "px-constant");
+    let plan = Scenario::parse("x", &text).expect("a scenario").plan(1);
+    let lab = Lab::default();
+    let falls = beside(&lab, &plan, &attempt(&lab, &plan)).expect("another lock");
+    let same = [Kind::DoubleGrant, Kind::Corruption];
+    assert_eq!((falls.lock, &falls.same[..]), ("token-lua", &same[..]));
 }

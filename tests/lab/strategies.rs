@@ -83,6 +83,23 @@ fn lineage_strikes_what_a_run_without_faults_does() {
     assert!(struck * 10 >= aimed.len() * 8, "{struck} of {}", aimed.len());
 }
 
+/// Faults that strike a tenth of a lease before its end, counted from its grant.
+#[test]
+fn lineage_strikes_the_ends_of_leases() {
+    let drawn = plans(&hunt("token-lua", TopologyKind::Single), Strategy::Lineage, 200);
+    let is_late = |plan: &Plan| {
+        let ttl = plan.longest_ttl();
+        plan.faults.iter().any(|fault| match &fault.anchor {
+            Anchor::After { event: Pattern::Outcome { what, .. }, plus, .. } => {
+                what == "acquired" && *plus == ttl - ttl / 10
+            }
+            _ => false,
+        })
+    };
+    let late = drawn.iter().filter(|plan| is_late(plan)).count();
+    assert!(late >= 10, "{late} of {} plans", drawn.len());
+}
+
 #[test]
 fn bounds_go_to_the_edge_of_the_promise_and_strike_one_client() {
     let hunt = hunt("redlock", TopologyKind::Independent);
