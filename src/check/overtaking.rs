@@ -6,7 +6,7 @@
 //! An acquire without a place stands behind all places that were taken before it was called. A
 //! waiter whose place was removed stands nowhere: a queue may skip a waiter of which it does not
 //! hear. But if the acquire of another caller removed the place of a waiter of which the node had
-//! heard all there was to hear, the waiter stands where it stood.
+//! just heard, the waiter stands where it stood.
 //!
 //! A place is left if its acquire returned as refused, or if its grant was released. It is a leak
 //! once it stood at the head, with the lock free, where a request of another caller's acquire met

@@ -3,10 +3,11 @@
 //! joining.
 //!
 //! A waiter *stands* in the queue while its place is there. It also stands there if the acquire of
-//! another caller removed the place although the waiter was *in touch*: the node had answered the
-//! last request of the waiter, whose process had run ever since. A queue may skip a waiter that it
-//! does not hear of, but such a waiter is silent only because it has nothing to say yet.
+//! another caller removed the place although the node had *just heard* of the waiter: no longer ago
+//! than the fastest exchange of a request between the two takes. A queue may skip a waiter that was
+//! silent for some time, but no time that a queue may wait is shorter than that.
 
+use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::Leg;
 
 use crate::history::{Key, Op, OpKind, Outcome, Request};
@@ -55,37 +56,36 @@ impl QueuePlace<'_> {
         self.is_there(at)
             || self.to <= at
                 && self.is_taken_away(reading)
-                && [self.to, at].iter().all(|at| self.is_in_touch(reading, *at))
+                && [self.to, at].iter().all(|at| self.is_just_heard(reading, *at))
     }
 
-    /// Whether the acquire of another caller removed it.
+    /// Whether the acquire of another caller removed it from a waiter that still wants the lock:
+    /// one that is refused may have come to the end of its patience.
     fn is_taken_away(&self, reading: &Reading) -> bool {
+        let wants = matches!(self.waiter.outcome, Outcome::Granted { .. } | Outcome::Pending);
         let by = self.ended.and_then(|end| reading.op(end.by?));
-        by.is_some_and(|by| {
-            by.kind == OpKind::Acquire && reading.caller(by.id) != reading.caller(self.waiter.id)
+        let is_another = |by: &Op| reading.caller(by.id) != reading.caller(self.waiter.id);
+        wants && by.is_some_and(|by| by.kind == OpKind::Acquire && is_another(by))
+    }
+
+    /// Whether the node had just carried out a request of its waiter at a moment.
+    fn is_just_heard(&self, reading: &Reading, at: Moment) -> bool {
+        let Some(fastest) = self.fastest_exchange(reading) else { return false };
+        let own = reading.requests_of(self.waiter.id).iter();
+        let mut heard = own.filter(|request| request.to == self.node && !request.declined);
+        heard.any(|request| {
+            let heard = request.at(Leg::Applied);
+            heard.is_some_and(|heard| at >= heard.into() && at.at - heard.at <= fastest)
         })
     }
 
-    /// Whether at a moment the node has answered the last request of its waiter, whose process has
-    /// run ever since the node received it. A waiter whose next request finds no connection may
-    /// have tried to connect by then.
-    fn is_in_touch(&self, reading: &Reading, at: Moment) -> bool {
-        let sent = reading.requests_of(self.waiter.id);
-        let is_later = |request: &&&Request| {
-            request.legs.first().is_some_and(|(_, sent)| at < Moment::from(*sent))
-        };
-        let cannot_connect =
-            sent.iter().find(is_later).is_some_and(|next| next.at(Leg::Unsent).is_some());
-        let Some(last) = sent.iter().rfind(|request| !is_later(request)) else { return false };
-        let (Some(heard), Some(read)) = (last.at(Leg::Applied), last.at(Leg::Delivered)) else {
-            return false;
-        };
-        let mut halts = reading.halts(&self.waiter.process);
-        last.to == self.node
-            && !last.declined
-            && Moment::from(read) <= at
-            && !cannot_connect
-            && !halts.any(|halt| halt.from <= at && halt.from.max(heard.into()) < halt.to)
+    /// How long the fastest exchange of a request between its waiter's process and the node took.
+    fn fastest_exchange(&self, reading: &Reading) -> Option<Nanos> {
+        let between =
+            |request: &&Request| request.from == *self.waiter.process && request.to == self.node;
+        let took =
+            |request: &Request| Some(request.at(Leg::Delivered)?.at - request.at(Leg::Sent)?.at);
+        reading.history.requests.iter().filter(between).filter_map(took).min()
     }
 
     /// Its acquire's standing at a moment.

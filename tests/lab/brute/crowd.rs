@@ -62,8 +62,17 @@ impl Crowd {
             5..=6 => self.change(id, ("lock", None), KeyChange::Set),
             7 => self.halt(id),
             8 => self.returns(id),
+            9 => self.throws_out(id),
             _ => self.request(id),
         }
+    }
+
+    /// An acquire asks; soon another removes its place and takes the lock.
+    fn throws_out(&mut self, id: u32) {
+        self.request(id);
+        let by = self.dice.below(CALLERS.len() as u64) as u32;
+        self.place(by, id, KeyChange::Deleted);
+        self.change(by, ("lock", None), KeyChange::Set);
     }
 
     /// An acquire joins the queue, or removes a place from it.
@@ -103,7 +112,12 @@ impl Crowd {
     /// Most requests are answered at once.
     fn request(&mut self, op: u32) {
         let reached = if self.dice.one_in(3) { 1 + self.dice.below(4) as usize } else { 4 };
-        let mut legs: Legs = LEGS[..reached].iter().map(|leg| (*leg, self.tick())).collect();
+        let mut legs = Legs::new();
+        for leg in &LEGS[..reached] {
+            // The way there takes most of the time, so that some things happen soon after it.
+            self.now.at += if *leg == Leg::Applied { 4 * MILLISECOND } else { 0 };
+            legs.push((*leg, self.tick()));
+        }
         if self.dice.one_in(8) {
             legs = [(Leg::Unsent, legs[0].1)].into_iter().collect();
         }

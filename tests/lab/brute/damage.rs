@@ -246,9 +246,9 @@ fn is_over_on(table: &Table, grant: &Op, node: &str, at: Point) -> bool {
             }
             _ => continue,
         };
-        let requests = table.history.requests.iter().filter(|request| request.op == op.id);
+        let mut requests = table.history.requests.iter().filter(|request| request.op == op.id);
         let is_done = |request: &&Request| leg(request, Leg::Applied).is_some_and(|t| t <= at);
-        let Some(last) = requests.filter(is_done).next_back() else { continue };
+        let Some(last) = requests.rfind(is_done) else { continue };
         let (Some(sent), Some((clock, until))) = (leg(last, Leg::Sent), *deadline) else {
             return false;
         };

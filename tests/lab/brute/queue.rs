@@ -65,32 +65,35 @@ fn halted(table: &Table, process: &str, at: Point) -> bool {
     })
 }
 
-/// Whether the place is there, or another's acquire removed it from a waiter that was answered.
+/// Whether the place is there, or another's acquire removed it from a waiter that was just heard of
+/// and still wants the lock.
 fn stands(table: &Table, place: &Stay, at: Point) -> bool {
-    let (own, remover) = (place.by.expect("an acquire"), place.remover.map(|id| table.op(id)));
+    let own = table.op(place.by.expect("an acquire"));
+    let remover = place.remover.map(|id| table.op(id));
     let by_another =
-        remover.is_some_and(|op| op.kind == OpKind::Acquire && op.caller != table.op(own).caller);
-    let answered = || is_answered(table, place, place.to) && is_answered(table, place, at);
-    place.from <= at && (at < place.to || by_another && answered())
+        remover.is_some_and(|op| op.kind == OpKind::Acquire && op.caller != own.caller);
+    let wants = !matches!(own.outcome, Outcome::Refused { .. } | Outcome::Unknown);
+    let heard = || is_just_heard(table, place, place.to) && is_just_heard(table, place, at);
+    place.from <= at && (at < place.to || by_another && wants && heard())
 }
 
-/// Whether the waiter has the node's reply to all that it has asked by a point, has not stood still
-/// since the node received the last of it, and does not fail to connect next.
-fn is_answered(table: &Table, place: &Stay, at: Point) -> bool {
-    let own = table.history.requests.iter().filter(|request| Some(request.op) == place.by);
-    let (asked, next): (Vec<_>, Vec<_>) = own.partition(|request| point(request.legs[0].1) <= at);
-    let fails = next.first().is_some_and(|next| next.legs[0].0 == Leg::Unsent);
-    let Some(last) = asked.last().filter(|_| !fails) else { return false };
-    let when = |leg| last.legs.iter().find(|(of, _)| *of == leg).map(|(_, at)| point(*at));
-    let (Some(heard), Some(read)) = (when(Leg::Applied), when(Leg::Delivered)) else {
-        return false;
+/// Whether the node did what the waiter asked no longer ago than the fastest of all requests from
+/// there took, from its departure to the arrival of its reply.
+fn is_just_heard(table: &Table, place: &Stay, at: Point) -> bool {
+    let process = &table.op(place.by.expect("an acquire")).process;
+    let when = |request: &Request, leg| {
+        request.legs.iter().find(|(of, _)| *of == leg).map(|(_, at)| point(*at))
     };
-    let process = &table.op(last.op).process;
-    let mut since = table.points.iter().filter(|then| heard <= **then && **then <= at);
-    last.to == *place.node
-        && !last.declined
-        && read <= at
-        && !since.any(|then| halted(table, process, *then))
+    let there = |request: &&Request| request.from == **process && request.to == *place.node;
+    let all: Vec<&Request> = table.history.requests.iter().filter(there).collect();
+    let took = all.iter().filter_map(|request| {
+        let (sent, read) = (when(request, Leg::Sent)?, when(request, Leg::Delivered)?);
+        Some(read.0 - sent.0)
+    });
+    let Some(fastest) = took.min() else { return false };
+    let own = all.iter().filter(|request| Some(request.op) == place.by && !request.declined);
+    let mut done = own.filter_map(|request| when(request, Leg::Applied));
+    done.any(|done| done <= at && at.0 <= done.0 + fastest)
 }
 
 /// Each grant that passed a waiter, with the waiter.

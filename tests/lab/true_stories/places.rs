@@ -78,8 +78,8 @@ fn waits_for(facts: &Facts, sentence: &Sentence) -> Truth {
     let pending = |op: &&Op| {
         op.call.instant() <= sentence.at && op.ret.is_none_or(|ret| sentence.at < ret.instant())
     };
-    let keys = facts.history.keys.iter().filter(|key| key.of.is_none() && key.key == name);
-    let last = keys.filter(|key| key.at <= sentence.at).next_back();
+    let mut keys = facts.history.keys.iter().filter(|key| key.of.is_none() && key.key == name);
+    let last = keys.rfind(|key| key.at <= sentence.at);
     let set = last.filter(|key| key.change == KeyChange::Set).and_then(|key| facts.op(key.by?));
     let set = set.filter(pending).ok_or("no pending acquire has that key")?;
     let mut ops = facts.history.ops.iter().filter(pending).filter(|op| op.caller == who);
