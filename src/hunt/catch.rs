@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use crate::explore::budget::Budget;
 use crate::explore::examine;
 use crate::hunt::distinct::{Distinct, distinct};
+use crate::hunt::left_out::left_out;
 use crate::hunt::search::{Hunt, HuntProgress, Scouted, Until};
 
 /// The result of a hunt.
@@ -20,6 +21,9 @@ pub struct Catch {
     pub scouted: Scouted,
     /// The distinct findings, the most important one first. Only that one is explained.
     pub findings: Vec<Distinct>,
+    /// The faults that no plan has, because the lock assumes that they do not happen; empty if
+    /// something was found.
+    pub left_out: Vec<&'static str>,
     /// The scenario that describes the first finding, as the text of a file, if possible.
     pub scenario: Option<String>,
 }
@@ -50,5 +54,6 @@ pub fn catch(
     let first = findings.first();
     let scenario = first.and_then(|first| examine::as_scenario(lab, &first.finding));
     let (seeds, within) = (hunt.seeds.clone(), hunt.alphabet.within);
-    Catch { seeds, until, within, scouted, findings, scenario }
+    let left_out = if findings.is_empty() { left_out(hunt) } else { Vec::new() };
+    Catch { seeds, until, within, scouted, findings, left_out, scenario }
 }

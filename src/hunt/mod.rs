@@ -8,6 +8,7 @@
 //!
 //! The search, and its findings:
 //! - [`search`]: runs the plans of seeds
+//! - [`left_out`]: the faults that the lock assumes not to happen, so that no plan has them
 //! - [`novelty`]: how many states they have shown
 //! - [`group`]: the violations in groups
 //! - [`shrink`]: a smaller plan with the same violation; [`smaller`]: plans one step smaller
@@ -23,6 +24,7 @@ pub mod distinct;
 pub mod drawing;
 pub mod group;
 pub mod habits;
+pub mod left_out;
 pub mod novelty;
 pub mod parameter;
 pub mod quarry;

@@ -9,6 +9,7 @@ use lockstorm_platform::time::Nanos;
 
 use crate::hunt::drawing::{Alphabet, beyond};
 use crate::hunt::habits::least_timeout;
+use crate::hunt::left_out::left_out;
 use crate::hunt::parameter::Parameter;
 use crate::hunt::search::Hunt;
 use crate::hunt::strategy::{Strategies, Strategy, priorities};
@@ -159,7 +160,8 @@ impl Quarry {
         let plain = base_plan_of(lab.algorithm(&base), base.topology.kind);
         varies.retain(|parameter| !parameter.differs(&base, &plain));
         let mut alphabet = Alphabet { varies, within, ..Alphabet::of(*lab.algorithm(&base)) };
-        if !faults.is_empty() {
+        let is_given = !faults.is_empty();
+        if is_given {
             alphabet.verbs = faults;
         }
         let needs_slow = strategies == Strategies::Only(Strategy::Priorities);
@@ -188,8 +190,21 @@ impl Quarry {
         // Called once here, so that a panic in the lock's promise is reported once and not by every
         // worker.
         let _ = lab.promise(&base);
-        Ok(Hunt { strategies, ..Hunt::new(lab, base, alphabet, seeds) })
+        let hunt = Hunt { strategies, ..Hunt::new(lab, base, alphabet, seeds) };
+        match left_out(&hunt).first().filter(|_| is_given) {
+            Some(word) => Err(assumed_away(word, wording)),
+            None => Ok(hunt),
+        }
     }
+}
+
+/// Refuses a fault that no plan of the hunt would have: a clean result would say nothing about it.
+fn assumed_away(word: &str, wording: Wording) -> Refusal {
+    let what = format!(
+        "the lock assumes that '{word}' does not happen, so no plan within its assumptions has it"
+    );
+    let faults = wording.pick("--faults", ".faults(..)");
+    Refusal::new(what, format!("take '{word}' out of {faults}, or leave out {}", wording.within()))
 }
 
 /// Refuses a timeout within which no request is answered, even without faults.

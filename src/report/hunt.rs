@@ -11,7 +11,7 @@ use crate::hunt::catch::Catch;
 use crate::hunt::distinct::Distinct;
 use crate::hunt::search::Until;
 use crate::hunt::sound::Sound;
-use crate::quantity::count;
+use crate::quantity::{count, list};
 use crate::report::page::{self, Page};
 use crate::report::{mark, text};
 
@@ -70,9 +70,8 @@ fn nothing(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
             true => format!("try more seeds, or hunt without {}", audience.within),
             false => "try more seeds".to_owned(),
         };
-        return vec![format!(
-            "unknown: no fault struck inside a hold in {tested}{reasons}; {seeds}; {others}"
-        )];
+        let what = format!("unknown: no fault struck inside a hold in {tested}{reasons}");
+        return [format!("{what}; {seeds}; {others}")].into_iter().chain(assumed(catch)).collect();
     }
     if tested.held == 0 {
         return vec![format!(
@@ -80,7 +79,16 @@ fn nothing(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
         )];
     }
     let explored = &catch.scouted.novelty;
-    vec![format!("no violation in {tested}; {seeds}"), format!("explored: {explored}")]
+    let lines = [format!("no violation in {tested}; {seeds}"), format!("explored: {explored}")];
+    lines.into_iter().chain(assumed(catch)).collect()
+}
+
+/// The faults about which a clean hunt says nothing.
+fn assumed(catch: &Catch) -> Option<String> {
+    let faults: Vec<String> = catch.left_out.iter().map(|word| (*word).to_owned()).collect();
+    let it = if faults.len() == 1 { "it does" } else { "they do" };
+    let faults = (!faults.is_empty()).then(|| list(&faults))?;
+    Some(format!("not tested: {faults}, since the lock assumes that {it} not happen"))
 }
 
 /// The other findings, and where the files are; nothing if there is no finding.

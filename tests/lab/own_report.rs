@@ -47,13 +47,14 @@ const CHILD: &str = "LOCKSTORM_REPORTS";
 /// The name of a hunt, the hunt, and the exit code that it ends with.
 type Row = (&'static str, fn() -> ExitCode, u8);
 
-const HUNTS: [Row; 12] = [
+const HUNTS: [Row; 13] = [
     ("all", || on_one_node(FOREIGN).seeds(1..=20).report(), 1),
     ("budget", || calm().budget(Duration::ZERO).report(), 0),
     ("unknown", || calm().seeds(1..=1).report(), 2),
     ("alone", || calm().clients(1).seeds(1..=10).report(), 2),
     ("no fence", || on_one_node(NO_FENCE).within_assumptions().seeds(1..=10).report(), 2),
     ("no queue", || on_one_node(NO_QUEUE).within_assumptions().seeds(1..=10).report(), 2),
+    ("assumed", || calm().faults(["flush", "pause"]).report(), 3),
     ("refused", || on_one_node(KEEPS).faults(["pausse"]).report(), 3),
     ("shard 1", || calm().seeds(1..=128).shard("1/2", CAMPAIGN), 0),
     ("a part", || calm().seeds(1..=128).merge(CAMPAIGN), 2),
@@ -141,6 +142,13 @@ fn a_report_has_all_findings_and_says_how_to_run_them_again() {
     let ended = printed("budget");
     assert!(ended.contains("no violation in 64 plans"), "{ended}");
     assert!(ended.contains("seeds 1..64, where the budget ended"), "{ended}");
+    let assumed =
+        "not tested: clock-rate, evict and flush, since the lock assumes that they do not happen";
+    assert!(ended.contains(assumed), "{ended}");
+    let refused = printed("assumed");
+    let why = "the lock assumes that 'flush' does not happen";
+    let instead = "take 'flush' out of .faults(..), or leave out .within_assumptions()";
+    assert!(refused.contains(why) && refused.contains(instead), "{refused}");
     let none = printed("unknown");
     assert!(none.contains("unknown: no fault struck inside a hold in 1 plan "), "{none}");
     let refused = printed("refused");

@@ -1,0 +1,28 @@
+//! The faults that a hunt within the assumptions of its lock never draws, because the lock assumes
+//! that they do not happen. A clean result says nothing about them.
+
+use lockstorm_platform::fault::verbs;
+
+use crate::hunt::drawing::{Alphabet, default_verbs, rows};
+use crate::hunt::search::{Hunt, draw};
+use crate::hunt::strategy::Strategy;
+
+/// The number of plans that are drawn to see whether one of them can have a fault.
+const TRIES: u64 = 64;
+
+/// The names of the faults that no plan within the assumptions has, of those that are asked for, or
+/// of all if none is; none for a hunt that does not stay within them.
+pub fn left_out(hunt: &Hunt) -> Vec<&'static str> {
+    let is_asked = hunt.alphabet.verbs != default_verbs();
+    let verbs = verbs::words().map(str::to_owned).collect();
+    let every = Alphabet { verbs, ..hunt.alphabet.clone() };
+    let rows = rows(&hunt.base, if is_asked { &hunt.alphabet } else { &every });
+    let words = rows.into_iter().map(|row| row.word);
+    words.filter(|word| hunt.alphabet.within && !is_drawn(hunt, word)).collect()
+}
+
+fn is_drawn(hunt: &Hunt, word: &str) -> bool {
+    let verbs = [word.to_owned()].into();
+    let only = Hunt { alphabet: Alphabet { verbs, ..hunt.alphabet.clone() }, ..hunt.clone() };
+    (0..TRIES).any(|seed| !draw(&only, seed, Strategy::Random).current().faults.is_empty())
+}
