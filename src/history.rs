@@ -62,6 +62,11 @@ pub struct History {
 }
 
 impl History {
+    /// The first request of an operation, with its place.
+    pub fn first_request(&self, op: OpId) -> Option<(usize, &Request)> {
+        self.requests.iter().enumerate().find(|(_, request)| request.op == op)
+    }
+
     /// The same for one key of a group: a request that names only other keys of it is none of this
     /// key.
     pub fn of_key(&self, key: &str) -> History {

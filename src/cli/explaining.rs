@@ -114,8 +114,8 @@ fn finding(
 /// and the report on one must not replace that on another.
 fn name(plan: &Path) -> String {
     let file = plan.file_name().unwrap_or_default().to_string_lossy();
-    let stem = file.trim_end_matches(".json").trim_end_matches(".plan");
-    stem.to_owned()
+    let stem = file.strip_suffix(".json").unwrap_or(&file);
+    stem.strip_suffix(".plan").unwrap_or(stem).to_owned()
 }
 
 fn one_scenario(input: &Path) -> Result<crate::scenario::Scenario, Refusal> {
@@ -144,5 +144,25 @@ fn ending(finding: &Finding) -> Exit {
         (Some(true), _) | (None, Verdict::Holds) => Exit::Held,
         (_, Verdict::Unknown(_)) => Exit::Unknown,
         (Some(false), _) | (None, Verdict::Violated(_)) => Exit::Violated,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::name;
+
+    #[test]
+    fn a_report_is_named_after_the_file_of_its_plan() {
+        for (file, stem) in [
+            ("reports/hunt-x-2.plan.json", "hunt-x-2"),
+            ("x.json", "x"),
+            ("x.json.json", "x.json"),
+            ("x.plan.plan.json", "x.plan"),
+            ("x", "x"),
+        ] {
+            assert_eq!(name(Path::new(file)), stem);
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::cli::args::HuntArguments;
 use crate::edge::campaign::{self, ShardRun};
 use crate::edge::ending::Exit;
 use crate::edge::terminal::say;
-use crate::edge::{clock, hunt_result, output, progress};
+use crate::edge::{clock, hunt_result, output, progress, stop};
 use crate::explain::finding::Finding;
 use crate::hunt::catch::catch;
 use crate::hunt::quarry::{Quarry, seeds_of};
@@ -37,7 +37,7 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
     }
     campaign::warn_of_array("--shard auto");
     // Refused before the hunt, which may take hours, rather than when its result is written.
-    output::refuse_foreign(&arguments.report, report::hunt::names(&hunt.base.name))?;
+    output::refuse_foreign(&arguments.report, report::hunt::names(&hunt.base))?;
     let (first, last) = (hunt.seeds.start(), hunt.seeds.end());
     let (lock, topology) = (&arguments.lock, &arguments.topology);
     let seeds = match arguments.budget {
@@ -45,17 +45,18 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
         Some(budget) => format!("seeds {first}..{last} for at most {}", length(budget)),
         None => format!("seeds {first}..{last}"),
     };
+    stop::listen();
     say(&format!("lockstorm {}: {lock} on {topology}, {seeds}", env!("CARGO_PKG_VERSION")));
     let until = if arguments.first { Until::First } else { Until::End };
-    let search = arguments.budget.map(clock::silent);
+    let search = clock::search(arguments.budget);
     let explaining = clock::budget(arguments.budget.unwrap_or(clock::EXPLAINING));
-    let progress = progress::hunting(search.is_none().then(|| hunt.plans()));
+    let progress = progress::hunting(arguments.budget.is_none().then(|| hunt.plans()));
     let catch = act::side_by_side(arguments.jobs, || {
-        let scouted = scout(&hunt, until, search, &progress);
+        let scouted = scout(&hunt, until, Some(search), &progress);
         catch(&hunt, until, scouted, explaining, &progress)
     });
     progress::clear();
-    hunt_result::show(&catch, &reader(&arguments.report))
+    hunt_result::show(catch, &reader(&arguments.report))
 }
 
 fn quarry(arguments: &HuntArguments, shards: u32) -> Result<Quarry, Refusal> {

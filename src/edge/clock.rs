@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lockstorm_platform::time::{Nanos, SECOND};
 
-use crate::edge::progress;
+use crate::edge::{progress, stop};
 use crate::explore::budget::Budget;
 
 /// The time limit for explaining what a hunt finds, unless another is given, ns.
@@ -21,9 +21,18 @@ pub fn silent(length: Nanos) -> Budget {
     Budget { length: Duration::from_nanos(length), clock: passed, report: |_| {} }
 }
 
-/// The time since the first call.
-#[expect(clippy::disallowed_methods, reason = "the user's patience is real time")]
+/// The time limit of a search, if it has one. A user who stops the program ends it before.
+pub fn search(length: Option<Nanos>) -> Budget {
+    silent(length.unwrap_or(Nanos::MAX))
+}
+
+/// The time since the first call; for ever once the user has stopped the program.
 fn passed() -> Duration {
+    if stop::is_requested() { Duration::MAX } else { elapsed() }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the user's patience is real time")]
+fn elapsed() -> Duration {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     FIRST.get_or_init(Instant::now).elapsed()
 }

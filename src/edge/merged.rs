@@ -54,7 +54,7 @@ pub fn report(
     audience: &Audience<'_>,
 ) -> Result<Exit, Refusal> {
     let is_complete = say_missing(campaign);
-    output::refuse_foreign(audience.folder, report::hunt::names(&hunt.base.name))?;
+    output::refuse_foreign(audience.folder, report::hunt::names(&hunt.base))?;
     if let Some(seed) = differing(campaign, hunt) {
         complain(&format!(
             "seed {seed} has a trace here that differs from its log: no verdict is reliable\n"
@@ -65,8 +65,9 @@ pub fn report(
     let scouted = Scouted { tally, groups, novelty: Novelty::of(campaign.states()), next: None };
     let catch = catch(hunt, Until::End, scouted, budget, &progress::hunting(None));
     progress::clear();
-    hunt_result::show(&catch, audience)?;
-    Ok(Exit::of_hunt(catch.violated(), is_complete, &tally))
+    let violated = catch.violated();
+    hunt_result::show(catch, audience)?;
+    Ok(Exit::of_hunt(violated, is_complete, &tally))
 }
 
 /// Refuses the logs of another build, which draws other plans from the same seeds.

@@ -11,5 +11,6 @@ pub mod input;
 pub mod merged;
 pub mod output;
 pub mod progress;
+pub mod stop;
 pub mod terminal;
 pub mod watchdog;

@@ -21,19 +21,6 @@ pub fn write(folder: &Path, pages: &[Page]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Removes the files with these names that lockstorm wrote, up to the first that is missing or
-/// foreign.
-pub fn remove_ours(folder: &Path, names: impl Iterator<Item = String>) -> Result<(), Refusal> {
-    for path in names.map(|name| folder.join(name)) {
-        let is_ours = path.exists() && may_be_written(&path).unwrap_or(false);
-        if !is_ours {
-            break;
-        }
-        fs::remove_file(&path).map_err(|error| unwritable(&path, &error))?;
-    }
-    Ok(())
-}
-
 /// Replaces a file atomically: if the disk is full, the old file stays.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let (new, mut file) = beside(path)?;

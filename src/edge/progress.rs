@@ -1,11 +1,12 @@
 //! The progress display on standard error. It shows nothing in a pipe or in CI.
 
+use std::fmt::Write;
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::hunt::search::HuntProgress;
 use crate::quantity::count;
@@ -15,7 +16,7 @@ static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 /// A bar with this many steps; hidden if standard error is not a terminal.
 pub fn bar(steps: u64, what: &str) -> ProgressBar {
-    let bar = look(ProgressBar::new(steps), "{msg} [{bar:40}] {pos}/{len}, {eta} left");
+    let bar = look(ProgressBar::new(steps), "{msg} [{bar:40}] {pos}/{len}{left}");
     bar.set_message(what.to_owned());
     *SHOWN.lock().expect("nobody panics with it") = Some(bar.clone());
     bar
@@ -71,5 +72,13 @@ fn look(line: ProgressBar, look: &str) -> ProgressBar {
         line.set_draw_target(indicatif::ProgressDrawTarget::hidden());
     }
     let style = ProgressStyle::with_template(look).expect("the template is right");
-    line.with_style(style.progress_chars("=> "))
+    line.with_style(style.with_key("left", left).progress_chars("=> "))
+}
+
+/// How long the rest takes; nothing until there is a rate.
+fn left(state: &ProgressState, text: &mut dyn Write) {
+    if state.pos() > 0 && state.per_sec() > 0.0 {
+        // A display that cannot be written to shows nothing else, either.
+        let _ = write!(text, ", {:#} left", HumanDuration(state.eta()));
+    }
 }

@@ -5,7 +5,7 @@ use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::network::max_outage_delay;
 use lockstorm_platform::time::Nanos;
 
-use crate::explain::cause::subject;
+use crate::explain::cause::{subject, worked};
 use crate::explain::finding::{BrokenAssumption, Finding};
 use crate::explain::witness::Witness;
 use crate::history::FaultInterval;
@@ -38,7 +38,10 @@ fn recorded(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
             Part::Clocks => Some("clocks ran at a wrong rate from the start".to_owned()),
             Part::Loss => Some("links lost messages from the start".to_owned()),
             Part::Work(_) if broken.what != Bounded::Work => None,
-            Part::Work(_) => Some(format!("a caller works for {}", length(broken.actual))),
+            Part::Work(_) => {
+                let work = worked(&witness.finding.plan, broken.actual);
+                Some(format!("a caller works for {work}"))
+            }
             Part::Fault(_) => None,
             other => Some(subject(&witness.finding.plan, *other)),
         })),

@@ -37,6 +37,13 @@ use crate::plan::Plan;
 pub struct Experiments {
     /// What made the difference.
     pub causes: Causes,
+    /// Which of the violations is the headline: the first of its kind that comes about as without
+    /// the parts that make no difference.
+    #[serde(skip_serializing_if = "is_default")]
+    pub headline: usize,
+    /// How the violation comes about without those parts, if none comes about in that way here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_idle: Option<String>,
     /// Faults that make a difference, but not to the headline violation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_effects: Vec<OtherEffect>,
@@ -62,17 +69,17 @@ pub struct Experiments {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Causes {
-    /// Parts without which it does not occur.
+    /// Parts without which it does not occur, whatever else is removed.
     pub necessary: Vec<Part>,
     /// The minimal sets of parts that suffice. One empty set: nothing is needed.
     pub sufficient: Vec<Vec<Part>>,
+    /// Parts without which alone it does not occur, although it does without them and others: what
+    /// is left of the plan hides it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needed_here: Vec<Part>,
     /// Whether there may be other such sets, because the search for larger ones was not complete.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_be_more: bool,
-    /// Faults, necessary or in a set of several, with which the violation occurs if all other
-    /// faults are removed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub alone: Vec<Part>,
     /// Parts that made no difference.
     pub idle: Vec<Part>,
     /// Parts without which nobody is granted the lock: nothing is learned from their removal, and

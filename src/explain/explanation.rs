@@ -32,7 +32,10 @@ pub struct Explanation {
 /// Explains a finding.
 pub fn explain(finding: &Finding) -> Explanation {
     let witness = Witness::of(finding);
-    let mechanism = by_kind::mechanism(&witness);
+    let mut mechanism = by_kind::mechanism(&witness);
+    if let Some(found) = &mut mechanism {
+        found.sentence.extend(cause::without_idle(finding));
+    }
     let mut assumptions = assumption::assumptions(&witness);
     assumptions.extend(mechanism.as_ref().and_then(|m| assumption::other_way(&witness, m.how)));
     let proof = mechanism.as_ref().map_or(&[][..], |found| &found.evidence);

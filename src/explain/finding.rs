@@ -68,6 +68,13 @@ pub struct Finding {
     pub expected: Option<Expected>,
 }
 
+impl Finding {
+    /// Which of the violations is the headline.
+    pub fn headline(&self) -> usize {
+        self.experiments.as_ref().map_or(0, |tried| tried.headline)
+    }
+}
+
 /// What a scenario expects, and whether it occurred.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expected {

@@ -19,6 +19,7 @@ pub mod mechanism;
 pub mod naming;
 mod selection;
 pub mod story;
+pub mod threshold;
 mod trial;
 pub mod witness;
 

@@ -1,13 +1,20 @@
 //! Every sentence depends on the events that it names: if one is removed, the sentence disappears.
 
+use lockstorm_platform::time::SECOND;
+
 use crate::check::verdict::{Verdict, Violation};
+use crate::explain::cause::part_words;
 use crate::explain::evidence::Evidence;
+use crate::explain::experiment::{Causes, Experiments};
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::explain::fixture;
 use crate::explain::fixture::sketch::{self, Sketch, granted};
 use crate::explain::selection::MAX_LINES;
 use crate::history::{OpKind, Outcome};
+use crate::ledger::part::Part;
+use crate::plan::TopologyKind;
+use crate::plan::base_plan::base_plan;
 
 /// The finding as if the event had not been recorded.
 fn without(finding: &Finding, event: Evidence) -> Finding {
@@ -88,4 +95,38 @@ fn a_lock_is_handed_over_by_the_tenure_and_not_by_each_grant() {
     says("c2 is granted the lock 24 ms after c1's hold ended");
     says("1 grant to c2 follows");
     says("takes it again, 1 time");
+}
+
+#[test]
+fn a_mechanism_of_what_makes_no_difference_says_how_it_comes_about_without_that() {
+    let mut finding = fixture::gc_pause::finding();
+    let fault = Part::Fault(finding.plan.faults[0].id);
+    let causes = Causes { sufficient: vec![vec![]], idle: vec![fault], ..Causes::default() };
+    let without_idle = Some("Nothing is locked.".to_owned());
+    finding.experiments = Some(Experiments { causes, without_idle, ..Experiments::default() });
+    let said = explain(&finding).mechanism.expect("it is violated").sentence;
+    let without = ", which makes no difference, the way is another: Nothing is locked.";
+    assert!(said.contains(" Without c1's pause of ") && said.ends_with(without), "{said}");
+}
+
+#[test]
+fn a_part_that_others_make_needed_is_not_called_necessary() {
+    let mut finding = fixture::gc_pause::finding();
+    let fault = Part::Fault(finding.plan.faults[0].id);
+    let causes = Causes { sufficient: vec![vec![]], needed_here: vec![fault], ..Causes::default() };
+    finding.experiments = Some(Experiments { causes, ..Experiments::default() });
+    let [nothing, here] = &explain(&finding).causes[..] else { panic!("two sentences") };
+    assert_eq!(nothing, "Nothing is needed for it: it occurs without all of these parts as well.");
+    assert!(here.starts_with("Needed only beside the others: c1's pause of "), "{here}");
+}
+
+#[test]
+fn work_of_a_caller_that_extends_is_what_it_does_when_its_extends_fail() {
+    let mut plan = base_plan("token-lua", TopologyKind::Single);
+    plan.lock.ttl = Some(10 * SECOND);
+    plan.workload.hold = 2 * SECOND;
+    assert_eq!(part_words(&plan, Part::Work(SECOND)), "work of 2 s instead of 1 s");
+    plan.workload.extend = "until-lost".parse().expect("a rhythm");
+    let words = part_words(&plan, Part::Work(6 * SECOND));
+    assert!(words.starts_with("work for up to 7.5 s without a successful extend"), "{words}");
 }

@@ -59,5 +59,6 @@ pub fn is_work_idle(finding: &Finding) -> bool {
 fn is_idle(finding: &Finding, are_these: impl Fn(&Part) -> bool) -> bool {
     let Some(tried) = &finding.experiments else { return false };
     let causes = &tried.causes;
-    !causes.acting().iter().any(&are_these) && !causes.untested.iter().any(are_these)
+    let mut others = causes.untested.iter().chain(&causes.needed_here);
+    !causes.acting().iter().any(&are_these) && !others.any(are_these)
 }

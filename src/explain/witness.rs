@@ -33,7 +33,7 @@ pub struct Witness<'a> {
     pub tenures: Vec<StoryHold<'a>>,
     /// Every life of the lock's key, in order.
     pub lives: Vec<StoryLife>,
-    /// The headline violation: the first one.
+    /// The headline violation: the first one, unless trials showed that another is typical.
     pub primary: Option<&'a Violation>,
     /// The grants of the first violation, the earliest first.
     pub actors: Vec<&'a Op>,
@@ -42,16 +42,20 @@ pub struct Witness<'a> {
 impl<'a> Witness<'a> {
     /// Reads a finding.
     pub fn of(finding: &'a Finding) -> Witness<'a> {
+        Witness::at(finding, finding.headline())
+    }
+
+    /// Reads a finding whose headline is this one of its violations.
+    pub fn at(finding: &'a Finding, headline: usize) -> Witness<'a> {
         let history = &finding.history;
         let holders = (finding.promise.holders, finding.plan.workload.reenter);
-        let primary = violations(&finding.judgement.verdict).first();
+        let primary = violations(&finding.judgement.verdict).get(headline);
         let key = primary.and_then(|primary| primary.key.as_ref());
         let reading = Reading::of(history, key.unwrap_or(&finding.plan.lock.key), holders);
         let ids = primary.map_or(&[][..], |violation| &violation.ops);
-        let mut actors: Vec<OpId> = ids.iter().filter_map(|id| op(history, *id)?.grant()).collect();
-        actors.sort_unstable();
-        actors.dedup();
-        let mut actors: Vec<&Op> = actors.into_iter().filter_map(|id| op(history, id)).collect();
+        let grants = ids.iter().filter_map(|id| op(history, *id)?.grant());
+        let grants: BTreeSet<OpId> = grants.collect();
+        let mut actors: Vec<&Op> = grants.into_iter().filter_map(|id| op(history, id)).collect();
         actors.sort_by_key(|op| op.call.seq);
         Witness {
             finding,
@@ -490,8 +494,6 @@ pub fn violations(verdict: &Verdict) -> &[Violation] {
 
 /// The kinds of a verdict, each once, in order.
 pub fn kinds(verdict: &Verdict) -> Vec<Kind> {
-    let mut kinds: Vec<Kind> = violations(verdict).iter().map(|v| v.kind).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    kinds
+    let kinds: BTreeSet<Kind> = violations(verdict).iter().map(|v| v.kind).collect();
+    kinds.into_iter().collect()
 }

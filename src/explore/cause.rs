@@ -10,24 +10,25 @@ use crate::check::verdict::Kind;
 use crate::explain::experiment::{Causes, Changed, LaterHeal, PlanChange};
 use crate::explore::knob::with_later_heal;
 use crate::explore::rerun::{Reruns, RunOutcome};
+use crate::explore::sufficient::{Found, find};
 use crate::history::History;
 use crate::ledger::part::{
-    Part, Parts, Strikes, in_time, lasts, single_parts_of, strikes, subsets, without,
+    Part, Parts, Strikes, in_time, lasts, single_parts_of, strikes, without,
 };
 use crate::plan::Plan;
 
-/// All sets of up to this many parts, besides the necessary ones, are tried.
-const MAX_TOGETHER: usize = 3;
-/// The maximum number of minimal sets that are searched among the larger ones.
-const MAX_LARGER_SETS: usize = 8;
-/// The maximum number of choices of parts that are tried in that search.
-const MAX_CHOICES: usize = 64;
 /// The time by which a fault is moved.
 const SHIFT: Nanos = 500 * MILLISECOND;
 
 /// What made the difference to a violation of the kind `kind` in the run of a plan with this
-/// history.
-pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, kind: Kind) -> Causes {
+/// history. The class has found that the kind occurs without the parts `spared`; none if it has not
+/// found that.
+pub fn causes(
+    reruns: &mut Reruns,
+    plan: &Plan,
+    history: &History,
+    (kind, spared): (Kind, &[Part]),
+) -> Causes {
     let lab = reruns.lab();
     let usually = lab.default_timeout(plan);
     let parts = single_parts_of(plan, &lab.promise(plan), usually);
@@ -43,13 +44,15 @@ pub fn causes(reruns: &mut Reruns, plan: &Plan, history: &History, kind: Kind) -
     let (others, untested) = trials.tested(others);
     parts.extend(others);
     parts.sort_unstable();
-    let necessary = trials.necessary(&parts);
-    let (sufficient, may_be_more) = trials.sufficient(&parts, &necessary);
-    let alone = trials.alone(&parts, &necessary, &sufficient);
-    let mut causes = Causes { necessary, sufficient, may_be_more, alone, ..Causes::default() };
+    let is_spared = |part: &Part| spared.iter().any(|spared| spared.includes(*part));
+    let spared: Parts = parts.iter().copied().filter(is_spared).collect();
+    let Found { necessary, sufficient, needed_here, may_be_more } =
+        find(&parts, &spared, &mut |outs| trials.that_are_there(outs));
+    let mut causes =
+        Causes { necessary, sufficient, needed_here, may_be_more, ..Causes::default() };
     let acting = causes.acting();
-    causes.idle = parts.into_iter().filter(|part| !acting.contains(part)).collect();
-    causes.idle.sort_unstable();
+    let is_idle = |part: &Part| !acting.contains(part) && !causes.needed_here.contains(part);
+    causes.idle = parts.into_iter().filter(is_idle).collect();
     causes.untested = untested;
     causes.changes = trials.changes(&acting);
     causes
@@ -95,99 +98,11 @@ impl Trials<'_, '_> {
         (only(tested), only(untested))
     }
 
-    /// Whether the violation occurs without these parts.
-    fn is_there(&mut self, out: &Parts) -> bool {
-        let outcome = self.reruns.outcome_without(self.plan, out, &self.struck);
-        outcome.kinds.contains(&self.kind)
-    }
-
     /// For each of several sets, whether the violation occurs without it.
     fn that_are_there(&mut self, outs: &[Parts]) -> Vec<bool> {
         let plans: Vec<Plan> = outs.iter().map(|out| self.plan_without(out)).collect();
         let outcomes = self.reruns.pinned_outcomes(&plans, &self.struck);
         outcomes.iter().map(|outcome| outcome.kinds.contains(&self.kind)).collect()
-    }
-
-    fn necessary(&mut self, parts: &[Part]) -> Vec<Part> {
-        let outs: Vec<Parts> = parts.iter().map(|part| [*part].into()).collect();
-        let there = self.that_are_there(&outs);
-        parts.iter().zip(there).filter(|(_, there)| !there).map(|(part, _)| *part).collect()
-    }
-
-    /// The faults with which the violation occurs without any other fault, among those that are
-    /// necessary or in a sufficient set of several faults; none if the violation needs no fault.
-    fn alone(&mut self, parts: &[Part], necessary: &[Part], sufficient: &[Vec<Part>]) -> Vec<Part> {
-        let is_fault = |part: &&Part| part.fault().is_some();
-        let all: Parts = parts.iter().filter(is_fault).copied().collect();
-        let several = |set: &&Vec<Part>| set.iter().filter(is_fault).count() > 1;
-        let together = sufficient.iter().filter(several).flatten();
-        let acting = necessary.iter().chain(together).filter(is_fault);
-        let acting: Parts = acting.copied().collect();
-        let needs_none = sufficient.iter().any(|set| !set.iter().any(|part| is_fault(&part)));
-        if needs_none || acting.len() < 2 {
-            return Vec::new();
-        }
-        let without_others = |part: &Part| all.iter().filter(|it| *it != part).copied().collect();
-        let outs: Vec<Parts> = acting.iter().map(without_others).collect();
-        let there = self.that_are_there(&outs);
-        acting.into_iter().zip(there).filter(|(_, there)| *there).map(|(part, _)| part).collect()
-    }
-
-    /// The minimal sets that suffice, and whether there may be others: all sets of up to
-    /// [`MAX_TOGETHER`] parts besides the necessary ones are tried, and larger ones are searched.
-    fn sufficient(&mut self, parts: &[Part], necessary: &[Part]) -> (Vec<Vec<Part>>, bool) {
-        let all: Parts = parts.iter().copied().collect();
-        let needed: Parts = necessary.iter().copied().collect();
-        let free: Parts = all.difference(&needed).copied().collect();
-        let list: Vec<Part> = free.iter().copied().collect();
-        let mut found: Vec<Parts> = Vec::new();
-        // Small sets first, so that a set which contains a sufficient one is not tried.
-        for size in 0..=MAX_TOGETHER.min(free.len()) {
-            let is_new = |set: &Parts| !found.iter().any(|smaller| smaller.is_subset(set));
-            let sets: Vec<Parts> = subsets(&list, size).into_iter().filter(is_new).collect();
-            let outs: Vec<Parts> =
-                sets.iter().map(|set| free.difference(set).copied().collect()).collect();
-            let there = self.that_are_there(&outs);
-            found.extend(
-                sets.into_iter().zip(there).filter(|(_, there)| *there).map(|(set, _)| set),
-            );
-        }
-        let may_be_more = free.len() > MAX_TOGETHER && self.larger(&free, &mut found);
-        let whole = |set: Parts| set.union(&needed).copied().collect();
-        (found.into_iter().map(whole).collect(), may_be_more)
-    }
-
-    /// Adds minimal sets of more parts, and returns whether there may be others. Any other set
-    /// lacks at least one part of each known one. So a choice of one such part from each known set
-    /// is removed: if the violation still occurs, what is left contains another set.
-    fn larger(&mut self, free: &Parts, found: &mut Vec<Parts>) -> bool {
-        let mut gone: Vec<Parts> = Vec::new();
-        let most = found.len() + MAX_LARGER_SETS;
-        while let Some(out) = one_of_each(found, &gone, &Parts::new()) {
-            if found.len() >= most || gone.len() >= MAX_CHOICES {
-                return true;
-            }
-            if self.is_there(&out) {
-                let left = free.difference(&out).copied().collect();
-                found.push(self.one_by_one(free, left));
-            } else {
-                gone.push(out);
-            }
-        }
-        false
-    }
-
-    /// Removes more parts one at a time until none can be removed.
-    fn one_by_one(&mut self, free: &Parts, mut left: Parts) -> Parts {
-        loop {
-            let fewer = left.iter().find_map(|part| {
-                let mut fewer = left.clone();
-                fewer.remove(part);
-                self.is_there(&free.difference(&fewer).copied().collect()).then_some(fewer)
-            });
-            let Some(fewer) = fewer else { return left };
-            left = fewer;
-        }
     }
 
     /// What is violated after each single change. A change that needs a later heal counts only if
@@ -219,22 +134,6 @@ impl Trials<'_, '_> {
     fn healed_as(&self, other: &Plan) -> Plan {
         Plan { heal_at: other.heal_at, until: other.until, ..self.plan.clone() }
     }
-}
-
-/// A choice of parts with at least one part of each of `sets`. It contains no choice of `gone`,
-/// without which the violation does not occur.
-fn one_of_each(sets: &[Parts], gone: &[Parts], chosen: &Parts) -> Option<Parts> {
-    if gone.iter().any(|gone| gone.is_subset(chosen)) {
-        return None;
-    }
-    let Some(next) = sets.iter().find(|set| set.is_disjoint(chosen)) else {
-        return Some(chosen.clone());
-    };
-    next.iter().find_map(|part| {
-        let mut more = chosen.clone();
-        more.insert(*part);
-        one_of_each(sets, gone, &more)
-    })
 }
 
 /// The possible changes of a part.

@@ -319,12 +319,14 @@ impl Search<'_, '_> {
         BrokenAssumption { stays: left.kinds, keeps, ..broken }
     }
 
-    /// A breach by clock steps, without the steps that made no difference to these kinds: the kinds
-    /// stay without that step, and go without the others. Steps that add up to one figure stay.
+    /// A breach by clock steps, or by settings and work that leave no time, without those that made
+    /// no difference to these kinds: the kinds stay without that one, and go without the others.
+    /// Steps that add up to one figure stay.
     fn without_idle_parts(&mut self, breach: &Breach, kinds: &[Kind]) -> Breach {
         let mut left = breach.clone();
-        let is_by_steps = [Bounded::NodeClockStep, Bounded::ClientClockStep].contains(&left.what);
-        for part in breach.parts.iter().filter(|_| is_by_steps) {
+        let has_several = [Bounded::NodeClockStep, Bounded::ClientClockStep, Bounded::Work];
+        let has_several = has_several.contains(&left.what);
+        for part in breach.parts.iter().filter(|_| has_several) {
             let others: Parts = left.parts.iter().copied().filter(|other| other != part).collect();
             if others.is_empty() || kinds.is_empty() {
                 break;
@@ -337,6 +339,10 @@ impl Search<'_, '_> {
             if stays && !has(self, &others).contains(&true) {
                 left.parts = others.into_iter().collect();
             }
+        }
+        // The lock permits so much work once its settings leave any time.
+        if let (Bounded::Work, [Part::Work(bound)]) = (left.what, &left.parts[..]) {
+            left.bound = *bound;
         }
         left
     }

@@ -12,7 +12,7 @@ use crate::explain::experiment::{Experiments, Threshold};
 use crate::explain::explanation::explain;
 use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
 use crate::explain::mechanism::by_kind::mechanism;
-use crate::explain::mechanism::how::How;
+use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::witness::{Witness, violations};
 use crate::explore::budget::{Budget, Spending};
 use crate::explore::cause::causes;
@@ -32,6 +32,9 @@ use crate::run::Lab;
 use crate::scenario::Scenario;
 use crate::scenario::expectation::{self, Fulfilled};
 use crate::scenario::written::{self, Question, WrittenViolation};
+
+/// The maximum number of violations of one kind of which the mechanism is looked for.
+const MAX_WAYS: usize = 16;
 
 /// Runs the plan of a scenario and a seed, and explains it.
 pub fn scenario(lab: &Lab, scenario: &Scenario, seed: u64) -> Finding {
@@ -118,7 +121,9 @@ pub fn explained(
     let spending = Spending::of(budget);
     spending.begin("what made the difference");
     let mut reruns = Reruns::new(lab);
-    let causes = causes(&mut reruns, plan, &finding.history, kind);
+    let shown = finding.class.as_ref().filter(|class| class.in_model.contains(&kind));
+    let spared = shown.map_or(&[][..], |class| &class.without);
+    let causes = causes(&mut reruns, plan, &finding.history, (kind, spared));
     let struck = strikes(&finding.history);
     let own = finding.signature.as_ref().filter(|_| !causes.idle.is_empty());
     let other_effects = own.and_then(|own| {
@@ -145,7 +150,11 @@ pub fn explained(
     // The runs beside a threshold have no experiments either: their mechanism compares with this
     // one.
     let untried = how(&finding);
-    finding.experiments = Some(Experiments { causes: causes.clone(), ..Experiments::default() });
+    let experiments = Experiments { causes: causes.clone(), ..Experiments::default() };
+    finding.experiments = Some(experiments.clone());
+    let (headline, without_idle) = typical(&mut reruns, &finding, kind, &causes.idle);
+    let experiments = Experiments { headline, without_idle, ..experiments };
+    finding.experiments = Some(experiments.clone());
     let how = how(&finding);
     for threshold in &mut thresholds {
         let found = instead(lab, (plan, &struck), threshold, (kind, &[untried, how]));
@@ -163,10 +172,51 @@ pub fn explained(
     let runs = runs + fresh + on_fresh.map_or(0, |fresh| fresh.runs);
     let undone = spending.undone();
     let other_effects = other_effects.unwrap_or_default();
-    let experiments =
-        Experiments { causes, other_effects, thresholds, steady, remedies, on_fresh, runs, undone };
-    finding.experiments = Some(experiments);
+    finding.experiments = Some(Experiments {
+        other_effects,
+        thresholds,
+        steady,
+        remedies,
+        on_fresh,
+        runs,
+        undone,
+        ..experiments
+    });
     finding
+}
+
+/// The first violation of this kind that comes about as without these parts, which make no
+/// difference to the kind. If none does, also how one comes about without them.
+fn typical(
+    reruns: &mut Reruns,
+    finding: &Finding,
+    kind: Kind,
+    idle: &[Part],
+) -> (usize, Option<String>) {
+    let struck = strikes(&finding.history);
+    let out = idle.iter().copied().collect();
+    let plan = reruns.plan_without(&finding.plan, &out, &struck);
+    if idle.is_empty() || !reruns.outcome(&plan).kinds.contains(&kind) {
+        return (0, None);
+    }
+    let (lab, experiments) = (reruns.lab(), finding.experiments.clone());
+    reruns.count += 1;
+    let less = without_calm(lab, &plan, attempt(lab, &plan), None);
+    let less = Finding { experiments, ..less };
+    let others: Vec<Mechanism> = ways(&less, kind).map(|(_, way)| way).collect();
+    let is_typical = |way: &Mechanism| others.iter().any(|other| other.how == way.how);
+    match ways(finding, kind).find(|(_, way)| is_typical(way)) {
+        Some((index, _)) => (index, None),
+        None => (0, others.first().map(|way| way.sentence.clone())),
+    }
+}
+
+/// The first violations of a kind, each by its place, and how each came about, if that is known.
+fn ways(finding: &Finding, kind: Kind) -> impl Iterator<Item = (usize, Mechanism)> {
+    let all = violations(&finding.judgement.verdict).iter().enumerate();
+    let of_kind = all.filter(move |(_, violation)| violation.kind == kind).take(MAX_WAYS);
+    let way = |(index, _)| Some((index, mechanism(&Witness::at(finding, index))?));
+    of_kind.filter_map(way).filter(|(_, way)| way.how != How::Unclear)
 }
 
 /// For a plan that holds: the value of each fault's figure from which it no longer holds, up to 256
@@ -441,7 +491,8 @@ pub fn as_scenario(lab: &Lab, finding: &Finding) -> Option<String> {
     let kinds = kinds.iter().map(|kind| kind.word()).collect();
     let violated = Some(WrittenViolation { kinds, class });
     let question = Question { ask: &ask, note: &note, violated };
-    let text = written::text(&lab.locks, &finding.plan, &question)?;
+    let named = Plan { name: finding.scenario.clone(), ..finding.plan.clone() };
+    let text = written::text(&lab.locks, &named, &question)?;
     let scenario = Scenario::parse_with(&lab.locks, "scenario", &text).ok()?;
     let again = judged(lab, &scenario, finding.seed);
     (met(&scenario, &again) == Fulfilled::Yes).then_some(text)

@@ -5,6 +5,7 @@
 //! - [`class`]: whether a violation is in-model or out-of-model
 //! - [`leeway`]: which settings leave no time for work
 //! - [`cause`]: what made the difference, by trial
+//! - [`sufficient`]: which sets of parts suffice, without the runs
 //! - [`other_effect`]: what else a fault does than the violation in the headline
 //! - [`knob`]: the figures of a plan that can be made larger or smaller
 //! - [`threshold`]: the value of a figure at which the verdict changes
@@ -23,5 +24,6 @@ pub mod leeway;
 pub mod other_effect;
 pub mod remedy;
 pub mod rerun;
+pub mod sufficient;
 pub mod threshold;
 pub mod trial;

@@ -168,7 +168,7 @@ static REMEDIES: [Remedy; 22] = [
         apply: |plan, _| changed(plan, |plan| plan.workload.check_validity = true),
     },
     Remedy {
-        name: "a lease that is longer than the hold",
+        name: "a longer lease",
         heals: &[
             How::StoodStill,
             How::Overworked,

@@ -89,9 +89,16 @@ impl<'a> Reruns<'a> {
 
     /// The outcome of a plan without these parts: see [`Reruns::pinned_outcomes`].
     pub fn outcome_without(&mut self, plan: &Plan, out: &Parts, struck: &Strikes) -> &RunOutcome {
+        let plan = self.plan_without(plan, out, struck);
+        self.outcome(&plan)
+    }
+
+    /// The plan without these parts, in which a fault whose event no longer occurs strikes at its
+    /// time in the plan's own run.
+    pub fn plan_without(&mut self, plan: &Plan, out: &Parts, struck: &Strikes) -> Plan {
         let plan = without(plan, out, struck);
         let pinned = pinned(&plan, struck, &self.outcome(&plan).struck);
-        self.outcome(&pinned.unwrap_or(plan))
+        pinned.unwrap_or(plan)
     }
 
     /// The outcomes of several changes of a plan. A fault whose event no longer occurs strikes at

@@ -8,6 +8,8 @@ use crate::explore::examine;
 use crate::hunt::distinct::{Distinct, distinct};
 use crate::hunt::left_out::left_out;
 use crate::hunt::search::{Hunt, HuntProgress, Scouted, Until};
+use crate::plan::Plan;
+use crate::scenario::tables::TOPOLOGIES;
 
 /// The result of a hunt.
 pub struct Catch {
@@ -26,6 +28,11 @@ pub struct Catch {
     pub left_out: Vec<&'static str>,
     /// The scenario that describes the first finding, as the text of a file, if possible.
     pub scenario: Option<String>,
+    /// What its files are named after: the lock and the topology. Those of a finding also bear the
+    /// hash of its plan.
+    pub name: String,
+    /// Whether the user stopped it before its end.
+    pub is_stopped: bool,
 }
 
 impl Catch {
@@ -33,6 +40,12 @@ impl Catch {
     pub fn violated(&self) -> u64 {
         self.scouted.groups.iter().map(|(_, sightings)| sightings.count).sum()
     }
+}
+
+/// What the files of the hunts with this base plan are named after.
+pub fn name(base: &Plan) -> String {
+    let topology = TOPOLOGIES.iter().find(|(_, kind)| *kind == base.topology.kind);
+    format!("{}-{}", base.name, topology.map_or("", |(word, _)| word))
 }
 
 /// Shrinks what a hunt has found, and explains the first finding within the budget. `progress`
@@ -46,6 +59,10 @@ pub fn catch(
 ) -> Catch {
     let lab = &hunt.lab;
     let mut findings = distinct(hunt, &scouted.groups, &|| progress(HuntProgress::Shrunk));
+    let name = name(&hunt.base);
+    for Distinct { finding, .. } in &mut findings {
+        finding.scenario = format!("{name}-{}", finding.plan_hash);
+    }
     if !findings.is_empty() {
         let first = findings.remove(0);
         let finding = examine::explained(lab, budget, &[], first.finding);
@@ -55,5 +72,6 @@ pub fn catch(
     let scenario = first.and_then(|first| examine::as_scenario(lab, &first.finding));
     let (seeds, within) = (hunt.seeds.clone(), hunt.alphabet.within);
     let left_out = if findings.is_empty() { left_out(hunt) } else { Vec::new() };
-    Catch { seeds, until, within, scouted, findings, left_out, scenario }
+    let is_stopped = false;
+    Catch { seeds, until, within, scouted, findings, left_out, scenario, name, is_stopped }
 }

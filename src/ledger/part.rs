@@ -59,6 +59,18 @@ impl Part {
         }
     }
 
+    /// Whether a plan without this part lacks the other one, too: all clocks include each clock.
+    pub fn includes(self, other: Part) -> bool {
+        use Part::{Clocks, Latency, Link, Links, Offset, Offsets, Rate, Timeout, Work};
+        match (self, other) {
+            (Clocks, Rate(_)) | (Offsets, Offset(_)) | (Links, Link(_)) | (Work(_), Work(_)) => {
+                true
+            }
+            (Work(0), Timeout(_) | Latency) => true,
+            _ => self == other,
+        }
+    }
+
     /// Whether this is, or includes, the wrong initial time of a host's wall clock.
     pub fn has_offset_of(self, plan: &Plan, host: &str) -> bool {
         match self {
@@ -125,6 +137,12 @@ fn is_off(plan: &Plan) -> bool {
     plan.clocks.values().any(|clock| clock.wall_offset != 0)
 }
 
+/// Whether messages vary by more than those between machines of one site always do: that is no
+/// cause, though another time of one message may tip a close race.
+fn varies(latency: Latency) -> bool {
+    latency.constant().is_none() && latency.of(u64::MAX) > MAX_OF_ONE_SITE
+}
+
 /// The maximum median latency of links that are not slow, ns: machines of one site.
 const MAX_OF_ONE_SITE: Nanos = 10 * MILLISECOND;
 
@@ -141,7 +159,7 @@ pub fn every_part_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
     let loses = |fault: &Fault| fault.verb.kills();
     let is_there = [
         (Part::Offsets, is_off(plan)),
-        (Part::Jitter(links.latency.median()), links.latency.constant().is_none()),
+        (Part::Jitter(links.latency.median()), varies(links.latency)),
         (Part::Links, !links.named.is_empty()),
         (Part::Latency, links.latency.median() > MAX_OF_ONE_SITE),
         // Only a start reads what a disk kept.
@@ -330,4 +348,48 @@ fn take_out(whole: &Plan, plan: &mut Plan, part: Part) {
 /// Whether a fault is anchored to a fault among these parts.
 fn waits_for(fault: &Fault, out: &BTreeSet<Part>) -> bool {
     fault.anchor.other_fault().is_some_and(|id| out.contains(&Part::Fault(id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use lockstorm_platform::network::Latency;
+    use lockstorm_platform::time::MILLISECOND;
+
+    use super::{Part, every_part_of};
+    use crate::plan::TopologyKind;
+    use crate::plan::base_plan::base_plan;
+    use crate::run::Lab;
+
+    #[test]
+    fn messages_that_vary_as_they_always_do_are_no_cause() {
+        let mut plan = base_plan("token-lua", TopologyKind::Single);
+        let mut varies = |latency| {
+            plan.links.latency = latency;
+            let parts = every_part_of(&plan, &Lab::default().promise(&plan));
+            parts.iter().any(|part| matches!(part, Part::Jitter(_)))
+        };
+        assert!(!varies(Latency::Uniform { min: MILLISECOND, max: 5 * MILLISECOND }));
+        assert!(!varies(Latency::Constant(20 * MILLISECOND)));
+        assert!(varies(Latency::Uniform { min: MILLISECOND, max: 11 * MILLISECOND }));
+        assert!(varies(Latency::LongTail { median: MILLISECOND }));
+    }
+
+    #[test]
+    fn a_part_includes_what_goes_with_it() {
+        use Part::{Clocks, Fault, Latency, Link, Links, Offset, Offsets, Rate, Timeout, Work};
+        for (whole, part, is_of) in [
+            (Clocks, Rate(1), true),
+            (Offsets, Offset(0), true),
+            (Links, Link(2), true),
+            (Work(0), Timeout(7), true),
+            (Work(0), Latency, true),
+            (Work(5), Work(7), true),
+            (Work(5), Timeout(7), false),
+            (Rate(1), Clocks, false),
+            (Fault(1), Fault(1), true),
+            (Fault(1), Fault(2), false),
+        ] {
+            assert_eq!(whole.includes(part), is_of, "{whole:?}, {part:?}");
+        }
+    }
 }

@@ -2,9 +2,10 @@
 //! the remedies.
 
 use crate::check::verdict::Kind;
-use crate::explain::cause::{amount, change_words, outcome_words, range_words, threshold_words};
+use crate::explain::cause::{change_words, outcome_words};
 use crate::explain::experiment::{Changed, Fresh, Remedied, ServiceLevel, Steady, Threshold};
 use crate::explain::finding::Finding;
+use crate::explain::threshold::{amount, range_words, threshold_words};
 use crate::quantity::{length, thousandths};
 use crate::report::content::Table;
 use crate::scenario::default_heal;

@@ -7,11 +7,12 @@ use crate::check::verdict::Kind;
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::explain::naming;
-use crate::hunt::catch::Catch;
+use crate::hunt::catch::{self, Catch};
 use crate::hunt::distinct::Distinct;
 use crate::hunt::search::Until;
 use crate::hunt::sound::Sound;
-use crate::quantity::{count, list};
+use crate::plan::Plan;
+use crate::quantity::{self, count};
 use crate::report::page::{self, Page};
 use crate::report::{mark, text};
 
@@ -79,6 +80,9 @@ fn nothing(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
         )];
     }
     let explored = &catch.scouted.novelty;
+    if catch.is_stopped {
+        return vec![format!("unknown: no violation so far in {tested}; {seeds}")];
+    }
     let lines = [format!("no violation in {tested}; {seeds}"), format!("explored: {explored}")];
     lines.into_iter().chain(assumed(catch)).collect()
 }
@@ -87,34 +91,33 @@ fn nothing(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
 fn assumed(catch: &Catch) -> Option<String> {
     let faults: Vec<String> = catch.left_out.iter().map(|word| (*word).to_owned()).collect();
     let it = if faults.len() == 1 { "it does" } else { "they do" };
-    let faults = (!faults.is_empty()).then(|| list(&faults))?;
+    let faults = (!faults.is_empty()).then(|| quantity::list(&faults))?;
     Some(format!("not tested: {faults}, since the lock assumes that {it} not happen"))
 }
 
-/// The other findings, and where the files are; nothing if there is no finding.
+/// The other findings, and where the files are.
 pub fn kept(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
-    let Some((first, others)) = catch.findings.split_first() else { return Vec::new() };
+    let path = |name: String| audience.folder.join(name);
+    let list = format!("list: {}", path(list_name(&catch.name)).display());
+    let Some((first, others)) = catch.findings.split_first() else { return vec![list] };
     let (finding, groups) = (&first.finding, catch.findings.len());
     let again =
         |finding: &Finding, path: PathBuf| format!("again: {}", (audience.again)(finding, &path));
-    let path = |name: String| audience.folder.join(name);
     let mut lines = vec![format!("report: {}", path(finding.scenario.clone() + ".md").display())];
     if catch.scenario.is_some() {
-        lines.push(format!("scenario: {}", path(scenario_name(&finding.scenario)).display()));
+        lines.push(format!("scenario: {}", path(scenario_name(finding)).display()));
     }
-    lines.push(again(finding, path(format!("{}.plan.json", finding.scenario))));
+    lines.push(again(finding, path(plan_name(finding))));
     for (nth, other) in (2..).zip(others) {
         lines.push(headline(other, nth, groups));
         lines.push(format!("  {}", shrunk(other)));
         lines.extend(text::how(&explain(&other.finding)));
-        lines.push(format!(
-            "  {}",
-            again(&other.finding, path(plan_name(&other.finding.scenario, nth)))
-        ));
+        lines.push(format!("  {}", again(&other.finding, path(plan_name(&other.finding)))));
     }
     if !others.is_empty() {
         lines.push(audience.others.to_owned());
     }
+    lines.push(list);
     lines.push(format!("explored: {}", catch.scouted.novelty));
     lines
 }
@@ -126,47 +129,67 @@ pub fn last(catch: &Catch) -> Option<String> {
     Some(format!("seed {seed} of the strategy '{strategy}', plan {plan}"))
 }
 
-/// The report of the first finding with its scenario, and the plans of the others.
-pub fn pages(catch: &Catch) -> Vec<Page> {
-    let Some((first, others)) = catch.findings.split_first() else { return Vec::new() };
-    let mut pages = page::of_finding(&first.finding);
+/// The list of the findings, the report of the first one with its scenario, and the plans of the
+/// others.
+pub fn pages(catch: &Catch, audience: &Audience<'_>) -> Vec<Page> {
+    let mut pages = vec![list(catch, audience)];
+    let Some((first, others)) = catch.findings.split_first() else { return pages };
+    pages.extend(page::of_finding(&first.finding));
     pages.extend(catch.scenario.iter().map(|text| {
-        let name = scenario_name(&first.finding.scenario);
+        let name = scenario_name(&first.finding);
         Page { name, text: mark::noted(text) }
     }));
-    pages.extend((2..).zip(others).map(|(nth, other)| {
-        let name = plan_name(&other.finding.scenario, nth);
-        Page { name, text: other.finding.plan.to_json() }
+    pages.extend(others.iter().map(|Distinct { finding, .. }| {
+        let name = plan_name(finding);
+        Page { name, text: finding.plan.to_json() }
     }));
     pages
 }
 
-/// The names of the pages about the first finding of a hunt with a base plan of this name.
-pub fn names(plan: &str) -> impl Iterator<Item = String> {
-    page::names(plan).chain([scenario_name(plan)])
+/// What the last hunt of a lock on a topology has found: the only page that another hunt replaces.
+fn list(catch: &Catch, audience: &Audience<'_>) -> Page {
+    let (name, tested) = (&catch.name, &catch.scouted.tally);
+    let mut text = format!("# {name}: the last hunt\n\n");
+    if catch.findings.is_empty() {
+        text += &(nothing(catch, audience).join("\n\n") + "\n");
+    } else {
+        text += &format!("{tested}; {}\n\n", seeds(catch));
+    }
+    let groups = catch.findings.len();
+    for (nth, found) in (1..).zip(&catch.findings) {
+        let (finding, what) = (&found.finding, headline(found, nth, groups));
+        let plan = plan_name(finding);
+        let report = format!("{}.md", finding.scenario);
+        let report = if nth == 1 { format!(", [report]({report})") } else { String::new() };
+        text += &format!("- {what}; {}: [plan]({plan}){report}\n", shrunk(found));
+    }
+    Page { name: list_name(&catch.name), text: mark::marked(&text) }
 }
 
-/// The names of plans that only an earlier hunt wrote, which had more findings: they would look
-/// like those of this one.
-pub fn outdated(catch: &Catch) -> impl Iterator<Item = String> {
-    let first = catch.findings.first().map(|first| first.finding.scenario.clone());
-    let next = catch.findings.len() + 1;
-    first.into_iter().flat_map(move |plan| (next..).map(move |nth| plan_name(&plan, nth)))
+/// The names of the pages that hunts with this base plan replace.
+pub fn names(base: &Plan) -> impl Iterator<Item = String> {
+    [list_name(&catch::name(base))].into_iter()
 }
 
-fn scenario_name(plan: &str) -> String {
-    format!("{plan}.toml")
+fn list_name(hunt: &str) -> String {
+    format!("{hunt}.md")
 }
 
-/// The name of the plan of a finding that is not the first of its hunt.
-fn plan_name(plan: &str, nth: usize) -> String {
-    format!("{plan}-{nth}.plan.json")
+fn scenario_name(finding: &Finding) -> String {
+    format!("{}.toml", finding.scenario)
+}
+
+fn plan_name(finding: &Finding) -> String {
+    format!("{}.plan.json", finding.scenario)
 }
 
 /// The seeds that were tried.
 fn seeds(catch: &Catch) -> String {
     let (first, last) = (catch.seeds.start(), catch.seeds.end());
     match catch.scouted.next {
+        Some(next) if catch.is_stopped => {
+            format!("seeds {first}..{}, where it was stopped", next - 1)
+        }
         Some(next) => format!("seeds {first}..{}, where the budget ended", next - 1),
         None if *last == u64::MAX => format!("seeds from {first} on"),
         None => format!("seeds {first}..{last}"),

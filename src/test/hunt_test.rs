@@ -11,7 +11,7 @@ use crate::check::own::Check;
 use crate::edge::campaign::{self, ShardRun};
 use crate::edge::ending::Exit;
 use crate::edge::terminal::complain;
-use crate::edge::{clock, environment, hunt_result, merged, progress, watchdog};
+use crate::edge::{clock, environment, hunt_result, merged, progress, stop, watchdog};
 use crate::explain::finding::Finding;
 use crate::hunt::campaign::shard::Choice;
 use crate::hunt::campaign::{Campaign, Settings};
@@ -303,13 +303,14 @@ impl HuntTest {
 
     fn all(self) -> Result<Exit, Refusal> {
         let explaining = clock::budget(self.explaining());
-        let search = self.budget.map(clock::silent);
+        let (budget, search) = (self.budget, clock::search(self.budget));
         let hunt = self.hunt(1)?;
-        let progress = progress::hunting(search.is_none().then(|| hunt.plans()));
-        let scouted = scout(&hunt, Until::End, search, &progress);
+        stop::listen();
+        let progress = progress::hunting(budget.is_none().then(|| hunt.plans()));
+        let scouted = scout(&hunt, Until::End, Some(search), &progress);
         let catch = catch(&hunt, Until::End, scouted, explaining, &progress);
         progress::clear();
-        hunt_result::show(&catch, &author())
+        hunt_result::show(catch, &author())
     }
 
     fn part(self, shard: &str, folder: &Path) -> Result<Exit, Refusal> {

@@ -24,7 +24,7 @@ use lockstorm::plan::base_plan::{base_plan, base_plan_of};
 use lockstorm::report::page;
 use lockstorm::run::Lab;
 use lockstorm::test::hunt;
-use lockstorm_platform::fault::{Anchor, Fault, Target, Verb};
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 /// One client with three callers, whose host the fault strikes after 4 s for 6 s.
@@ -84,6 +84,18 @@ fn a_pause_of_the_host_halts_all_its_callers() {
     let within = |at: &Nanos| (4 * SECOND..10 * SECOND).contains(at);
     assert!(!times(&run.history).iter().any(within));
     assert_eq!(callers(&run.history, 10 * SECOND), BTreeSet::from(ALL), "all of them go on");
+}
+
+#[test]
+fn a_mechanism_says_that_the_host_was_paused_and_whose_lease_ran_out() {
+    let mut plan = plan(Some(Verb::Pause));
+    plan.workload.clients = 2;
+    let event = Pattern::Outcome { who: "c1".to_owned(), what: "acquired".to_owned() };
+    plan.faults[0].anchor = Anchor::After { event, nth: 1, plus: 100 * MILLISECOND };
+    plan.faults[0].length = Some(3_300 * MILLISECOND);
+    let finding = examine::unexplained_plan(&Lab::default(), &plan);
+    let how = explain(&finding).mechanism.expect("it is violated").sentence;
+    assert_eq!(how, "c1 was paused for 3.3 s, and c1.1's lease ran out.");
 }
 
 #[test]

@@ -166,7 +166,8 @@ fn hunted(hunt: &Hunt, seed: u64) -> Option<(String, Mechanism, Option<String>)>
         let is_checked = seed.is_multiple_of(IDLE_OF);
         is_checked.then(|| {
             let explained = examine::explained(&hunt.lab, Some(NO_TIME), &[], finding);
-            idle(&explained, &how).or_else(|| acts_not(&explained, &how))
+            let doubt = idle(&explained, &how).or_else(|| acts_not(&explained, &how));
+            doubt.or_else(|| spared(&explained))
         })?
     });
     Some((format!("{lock} {topology:?} seed {seed}: {kind:?}"), how, doubt))
@@ -187,6 +188,16 @@ fn idle(finding: &Finding, how: &Mechanism) -> Option<String> {
     });
     let idle = named.find(|part| causes.idle.contains(part))?;
     Some(format!("{} by {idle:?}, which made no difference", how.sentence))
+}
+
+/// Why the causes contradict the class, if they do: a part is necessary without which the class has
+/// found the violation.
+fn spared(finding: &Finding) -> Option<String> {
+    let (causes, class) = (&finding.experiments.as_ref()?.causes, finding.class.as_ref()?);
+    let kind = Witness::of(finding).primary?.kind;
+    let mut without = class.without.iter().filter(|_| class.in_model.contains(&kind));
+    let part = without.find(|part| causes.necessary.iter().any(|other| part.includes(*other)))?;
+    Some(format!("{part:?} is necessary, and {kind:?} occurs without {:?}", class.without))
 }
 
 /// Why a mechanism contradicts the causes, if it does: no part that made the difference could have

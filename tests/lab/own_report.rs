@@ -47,8 +47,9 @@ const CHILD: &str = "LOCKSTORM_REPORTS";
 /// The name of a hunt, the hunt, and the exit code that it ends with.
 type Row = (&'static str, fn() -> ExitCode, u8);
 
-const HUNTS: [Row; 13] = [
+const HUNTS: [Row; 14] = [
     ("all", || on_one_node(FOREIGN).seeds(1..=20).report(), 1),
+    ("nothing", || delayed(FOREIGN).seeds(1..=1).report(), 0),
     ("budget", || calm().budget(Duration::ZERO).report(), 0),
     ("unknown", || calm().seeds(1..=1).report(), 2),
     ("alone", || calm().clients(1).seeds(1..=10).report(), 2),
@@ -68,6 +69,10 @@ const CAMPAIGN: &str = "campaign-of-keeps";
 
 fn on_one_node(lock: Algorithm) -> HuntTest {
     hunt_own(lock, TopologyKind::Single)
+}
+
+fn delayed(lock: Algorithm) -> HuntTest {
+    on_one_node(lock).within_assumptions().faults(["delay"])
 }
 
 fn calm() -> HuntTest {
@@ -118,26 +123,40 @@ fn a_report_has_all_findings_and_says_how_to_run_them_again() {
     assert!(headlines[0].starts_with(&format!("group 1 of {groups}: ")), "{all}");
     assert!(headlines[0].contains("(in-model)"), "{all}");
     assert!(headlines.iter().any(|line| line.contains("token-lua holds in this plan")), "{all}");
-    let again = "again: lockstorm::test::replay(\"target/lockstorm/hunt-foreign";
+    let stem = |nth: usize| format!("target/lockstorm/{}", catch.findings[nth].finding.scenario);
+    let again = |nth| {
+        let plan = stem(nth);
+        format!("again: lockstorm::test::replay(\"{plan}.plan.json\").lock(...).holds()")
+    };
     for text in [
         "found after 20 plans",
         &format!("violated plans in {groups} groups; seeds 1..20"),
         "The story",
-        "report: target/lockstorm/hunt-foreign.md",
-        "scenario: target/lockstorm/hunt-foreign.toml",
-        &format!("{again}.plan.json\").lock(...).holds()"),
-        &format!("{again}-{groups}.plan.json\").lock(...).holds()"),
+        &format!("report: {}.md", stem(0)),
+        &format!("scenario: {}.toml", stem(0)),
+        &again(0),
+        &again(groups - 1),
+        "list: target/lockstorm/hunt-foreign-single.md",
         "explored: ",
     ] {
         assert!(all.contains(text), "no '{text}' in:\n{all}");
     }
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("target/lockstorm");
-    for name in ["hunt-foreign.md", "hunt-foreign.svg", "hunt-foreign.toml"] {
-        assert!(folder.join(name).exists(), "{name}");
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for ending in ["md", "svg", "toml"] {
+        assert!(folder.join(format!("{}.{ending}", stem(0))).exists(), "{ending}");
     }
-    let plan = folder.join(format!("hunt-foreign-{groups}.plan.json"));
+    let plan = folder.join(stem(groups - 1) + ".plan.json");
     let again = std::panic::catch_unwind(|| replay(plan).lock(FOREIGN).holds());
     assert!(again.is_err(), "the plan of the last group shows it again");
+
+    assert_ne!(stem(0), stem(groups - 1), "one finding replaces another");
+    let list = || std::fs::read_to_string(folder.join("target/lockstorm/hunt-foreign-single.md"));
+    let has_plans = |list: String| list.contains("[plan](");
+    assert!(list().is_ok_and(has_plans));
+    let none = printed("nothing");
+    assert!(none.contains("list: target/lockstorm/hunt-foreign-single.md"), "{none}");
+    assert!(!list().is_ok_and(has_plans), "the list of an earlier hunt looks current");
+    assert!(folder.join(stem(0) + ".md").exists(), "the report of an earlier hunt is gone");
 
     let ended = printed("budget");
     assert!(ended.contains("no violation in 64 plans"), "{ended}");

@@ -99,8 +99,10 @@ fn a_killed_shard_goes_on_and_the_campaign_finds_the_same() {
         lines.map(|line| line.replace("whole/", "merged/")).collect::<Vec<_>>()
     };
     assert_eq!(found(&merged), found(&whole));
-    let plan = fs::read_to_string(path(&folder, "merged/hunt-check-then-set.plan.json"));
-    assert!(plan.is_ok(), "the plan is saved");
+    let list = fs::read_to_string(path(&folder, "merged/hunt-check-then-set-single.md")).unwrap();
+    let (_, plan) = list.split_once("[plan](").expect("a plan");
+    let (plan, _) = plan.split_once(')').expect("a link");
+    assert!(path(&folder, &format!("merged/{plan}")).exists(), "the plan is saved");
     // Each plan of a group's example is saved under its hash.
     let plans = fs::read_dir(path(&folder, "hard/plans")).expect("plans");
     for plan in plans.map(|plan| plan.expect("a file").path()) {

@@ -1,9 +1,11 @@
 //! The command as a whole: its output, its refusals, its exit codes. Each test starts the real
 //! program in a folder of its own.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use lockstorm::scenario::Scenario;
 
@@ -43,8 +45,9 @@ fn lockstorm(folder: &Path, arguments: &[&str]) -> Output {
     command.current_dir(folder).args(arguments).output().unwrap()
 }
 
-/// The program exits with this code and writes these texts to the matching stream.
-fn check(folder: &Folder, arguments: &[&str], code: i32, texts: &[&str]) {
+/// The program exits with this code and writes these texts to the matching stream; returns what it
+/// wrote there.
+fn check(folder: &Folder, arguments: &[&str], code: i32, texts: &[&str]) -> String {
     let output = folder.run(arguments);
     let stream = if code == 3 { &output.stderr } else { &output.stdout };
     let said = String::from_utf8_lossy(stream);
@@ -53,6 +56,7 @@ fn check(folder: &Folder, arguments: &[&str], code: i32, texts: &[&str]) {
         assert!(said.contains(text), "{arguments:?} does not say '{text}':\n{said}");
     }
     assert!(!said.contains('\u{1b}'), "no colours and no bars in a pipe: {said:?}");
+    said.into_owned()
 }
 
 #[test]
@@ -178,20 +182,111 @@ fn lists_name_every_word() {
     check(&folder, &["list", "scenarios"], 0, &["whole", "Is every word of a scenario read?"]);
 }
 
+/// The saved plans that a hunt names, in its order.
+fn saved(said: &str) -> Vec<String> {
+    let lines =
+        said.lines().filter_map(|line| line.trim().strip_prefix("again: lockstorm replay "));
+    lines.filter_map(|line| Some(line.split_once(" --trace ")?.0.to_owned())).collect()
+}
+
 #[test]
 fn a_hunt_saves_what_it_finds_and_replay_runs_it_again() {
     let folder = Folder::new("hunts");
     let hunt = ["hunt", "--lock", "none", "--topology", "single", "--seeds", "1..5"];
-    check(&folder, &hunt, 1, &["found after", "double-grant", "again: lockstorm replay", "seed "]);
-    let plan = "reports/hunt-none.plan.json";
+    let said = check(&folder, &hunt, 1, &["found after", "double-grant", "seed "]);
+    let [plan, ..] = &saved(&said)[..] else { panic!("no plan is saved:\n{said}") };
+    assert!(plan.starts_with("reports/hunt-none-single-"), "{plan}");
     check(&folder, &["replay", plan], 1, &["the same as that of a second run", "double-grant"]);
     let wrong = ["replay", plan, "--trace", "00000000000000000000000000000000"];
     let output = folder.run(&wrong);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("differs from the requested one"));
-    for ending in [".md", ".svg", ".json"] {
-        assert!(folder.0.join(format!("reports/hunt-none{ending}")).exists());
+    let stem = plan.strip_suffix(".plan.json").expect("a plan");
+    for ending in [".md", ".svg", ".json", ".toml"] {
+        assert!(folder.0.join(format!("{stem}{ending}")).exists(), "{ending}");
     }
+    // The scenario has a name of its own, so that its report replaces no other one.
+    let stem = stem.strip_prefix("reports/").expect("the folder");
+    check(&folder, &["run", &format!("reports/{stem}.toml")], 0, &[stem, "1 as expected"]);
+}
+
+/// Every file of a folder with its text, but for some.
+fn files(folder: &Path, but: &[&str]) -> BTreeMap<String, String> {
+    let all = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+    let all = all.map(|path| (name(&path), fs::read_to_string(&path).unwrap()));
+    all.filter(|(name, _)| !but.contains(&name.as_str())).collect()
+}
+
+/// Files of a finding bear the hash of its plan; the list is that of the last hunt.
+#[test]
+fn no_hunt_replaces_what_another_one_found() {
+    let folder = Folder::new("two-hunts");
+    let reports = folder.0.join("reports");
+    let list = "hunt-px-constant-single.md";
+    let read = |list: &str| fs::read_to_string(reports.join(list)).unwrap();
+    let hunt = |topology, more: &[&str], code, text| {
+        let hunt = ["hunt", "--lock", "px-constant", "--topology", topology];
+        saved(&check(&folder, &[&hunt[..], more].concat(), code, &[text]))
+    };
+    let calm = ["--within-assumptions", "--faults", "delay", "--seeds", "1..1"];
+    assert_eq!(hunt("single", &calm, 0, "no violation in 1 plan"), [""; 0]);
+    assert!(!reports.exists(), "a folder for nothing");
+    let six = ["--seeds", "1..6", "--budget", "1s"];
+    let first = hunt("single", &six, 1, "list: reports/hunt-px-constant-single.md");
+    let linked = |list: &str, plan: &String| {
+        read(list).contains(&format!("[plan]({})", plan.strip_prefix("reports/").unwrap()))
+    };
+    assert!(!first.is_empty() && first.iter().all(|plan| linked(list, plan)), "{first:?}");
+    let before = files(&reports, &[list]);
+    let other = hunt("replicated", &six, 1, "group 1 of");
+    let second = hunt("single", &[&six[..], &["--hold", "100ms"]].concat(), 1, "group 1 of");
+    let now = files(&reports, &[list]);
+    assert!(before.iter().all(|(name, text)| now.get(name) == Some(text)), "a file is replaced");
+    assert!(second.iter().all(|plan| linked(list, plan) && !first.contains(plan)), "{second:?}");
+    assert!(!first.iter().any(|plan| linked(list, plan)), "the list of an earlier hunt stays");
+    assert!(other.iter().all(|plan| linked("hunt-px-constant-replicated.md", plan)));
+    assert_eq!(hunt("single", &calm, 0, "list: reports/hunt-px-constant-single.md"), [""; 0]);
+    let now_clean = read(list).contains("no violation in 1 plan") && !read(list).contains("[plan]");
+    assert!(now_clean, "{}", read(list));
+    assert_eq!(files(&reports, &[list]), now);
+}
+
+/// A hunt that has begun; its first line has been read.
+fn begun(folder: &Folder, lock: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockstorm"));
+    let hunt = ["hunt", "--topology", "single", "--within-assumptions", "--seeds", "1..9999999"];
+    let command = command.current_dir(&folder.0).args(hunt).args(["--lock", lock]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    out.read_line(&mut String::new()).unwrap();
+    (child, out)
+}
+
+fn interrupt(child: &Child) {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+#[test]
+fn a_hunt_that_is_stopped_reports_what_it_has() {
+    let rows =
+        [("check-then-set", 1, "violated plans in "), ("token-lua", 2, "no violation so far")];
+    for (lock, code, text) in rows {
+        let folder = Folder::new(&format!("stopped-{lock}"));
+        let (mut child, mut out) = begun(&folder, lock);
+        interrupt(&child);
+        let mut said = String::new();
+        out.read_to_string(&mut said).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{said}");
+        assert!(said.contains(text) && said.contains("where it was stopped"), "{said}");
+        assert_eq!(saved(&said).iter().filter(|plan| !folder.0.join(plan).exists()).count(), 0);
+    }
+    let folder = Folder::new("stopped-twice");
+    let (mut child, _out) = begun(&folder, "check-then-set");
+    interrupt(&child);
+    interrupt(&child);
+    assert_eq!(child.wait().unwrap().code(), Some(130), "the second one ends the process");
 }
 
 #[test]
@@ -203,12 +298,11 @@ fn a_hunt_goes_on_after_the_first_violation() {
     check(&folder, &all, 1, &ended);
     let all = [&hunt[..], &["--seeds", "1..20"]].concat();
     let texts = ["group 1 of ", "(in-model)", "group 2 of ", "token-lua holds in this plan"];
-    check(&folder, &all, 1, &texts);
-    let plan = "reports/hunt-px-constant-2.plan.json";
+    let said = check(&folder, &all, 1, &texts);
+    let plan = &saved(&said)[1];
     check(&folder, &["replay", plan], 1, &["the same as that of a second run"]);
     let first = [&all[..], &["--first"]].concat();
     check(&folder, &first, 1, &["found after ", "foreign-release", "shrunk in "]);
-    assert!(!folder.0.join(plan).exists(), "the plan of an earlier hunt stays");
     let endless = [&hunt[..], &["--seeds", "0..18446744073709551615"]].concat();
     check(&folder, &endless, 3, &["18446744073709551616 plans", "--budget 10m"]);
     check(&folder, &[&hunt[..], &["--budget", "0s"]].concat(), 3, &["a budget of 0 runs no plan"]);
@@ -272,11 +366,11 @@ fn a_run_ends_with_what_it_found() {
 #[test]
 fn only_what_lockstorm_wrote_is_replaced() {
     let race = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/none-counter-race.toml");
-    let (mine, plan) = ("# My project\n", "{ \"format\": 1 }\n");
+    let mine = "# My project\n";
     let folder = Folder::new("reports")
         .with("scenarios/race.toml", fs::read_to_string(race).unwrap())
         .with("README.md", mine)
-        .with("reports/hunt-none.plan.json", plan)
+        .with("reports/hunt-none-single.md", mine)
         .with("reports/README.md", "");
     let refused = |arguments: &[&str], texts: &[&str]| {
         let texts = [texts, &["name another folder with --report, or move the file away"]].concat();
@@ -288,15 +382,16 @@ fn only_what_lockstorm_wrote_is_replaced() {
     refused(&run, &["README.md would be replaced: lockstorm did not write it"]);
     refused(&[], &["reports/README.md would be replaced"]);
     let hunt = ["hunt", "--lock", "none", "--topology", "single", "--seeds", "1..5"];
-    refused(&hunt, &["reports/hunt-none.plan.json would be replaced"]);
+    refused(&hunt, &["reports/hunt-none-single.md would be replaced"]);
     fs::write(folder.0.join("none-counter-race.svg"), "<svg/>").unwrap();
     refused(&run, &["none-counter-race.svg would be replaced", "nor another file there"]);
     // The files in such a folder were written by lockstorm, and are replaced.
     for _ in 0..2 {
         check(&folder, &["run", "scenarios", "--report", "own"], 0, &["1 as expected"]);
     }
-    check(&folder, &[&hunt[..], &["--report", "own"]].concat(), 1, &["report: own/hunt-none.md"]);
-    check(&folder, &[&hunt[..], &["--report", "own"]].concat(), 1, &["report: own/hunt-none.md"]);
+    let own = [&hunt[..], &["--report", "own"]].concat();
+    check(&folder, &own, 1, &["report: own/hunt-none-single-"]);
+    check(&folder, &own, 1, &["list: own/hunt-none-single.md"]);
     let index = fs::read_to_string(folder.0.join("own/README.md")).unwrap();
     assert!(index.contains("[none-counter-race](none-counter-race.md)"), "{index}");
     assert!(!folder.0.join("own/INDEX.md").exists(), "one page links every report");
@@ -374,7 +469,8 @@ fn a_second_engine_is_chosen_by_its_name() {
     assert!(!folder.0.join("reports").exists(), "the reports are those of the event engine");
     check(&folder, &["run", "scenarios", "--engine", "clock"], 3, &["'clock'", "both"]);
     let hunt = ["hunt", "--lock", "none", "--topology", "single", "--seeds", "1..1"];
-    check(&folder, &[&hunt[..], &["--engine", "turmoil"]].concat(), 1, &["double-grant"]);
-    let replay = ["replay", "reports/hunt-none.plan.json", "--engine", "turmoil"];
+    let hunt = [&hunt[..], &["--engine", "turmoil"]].concat();
+    let said = check(&folder, &hunt, 1, &["double-grant"]);
+    let replay = ["replay", &saved(&said)[0], "--engine", "turmoil"];
     check(&folder, &replay, 1, &["the same as that of a second run"]);
 }

@@ -366,57 +366,49 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
 /// A release that deleted the key of an older acquire of its caller, and returned as if the key of
 /// its own acquire had been there.
 fn of_older(witness: &Witness<'_>, release: &Op) -> Option<Mechanism> {
-    let OpKind::Release { grant } = release.kind else { return None };
-    let history = witness.history();
-    let own = op(history, grant)?;
-    let (index, key, older) = witness.lives.iter().find_map(|life| {
-        let (index, owner) = (life.end?, op(history, life.owner?)?);
-        let key = &history.keys[index];
-        let is_older = owner.caller == release.caller
-            && owner.id != grant
-            && !witness.reading.are_one(owner.id, grant);
-        (key.by == Some(release.id) && is_older).then_some((index, key, owner))
+    let OpKind::Release { .. } = release.kind else { return None };
+    let (index, older) = witness.lives.iter().find_map(|life| {
+        let (index, owner) = (life.end?, another(witness, life, release)?);
+        (witness.history().keys[index].by == Some(release.id)).then_some((index, owner))
     })?;
+    taken_for_own(witness, release, index, older)
+}
+
+/// An extend that was kept by the key of another acquire of its caller.
+fn of_newer(witness: &Witness<'_>, extend: &Op) -> Option<Mechanism> {
+    let OpKind::Extend { .. } = extend.kind else { return None };
+    let mut keys = witness.history().keys.iter().enumerate();
+    let (index, key) =
+        keys.find(|(_, key)| key.by == Some(extend.id) && key.change == KeyChange::Extended)?;
+    let is_there = |life: &&StoryLife| life.node == key.node && life.born < index;
+    let life = witness.lives.iter().filter(is_there).max_by_key(|life| life.born)?;
+    taken_for_own(witness, extend, index, another(witness, life, extend)?)
+}
+
+/// The acquire that owns a key, if it is another one of the caller of an operation.
+fn another<'a>(witness: &Witness<'a>, life: &StoryLife, by: &Op) -> Option<&'a Op> {
+    let (grant, owner) = (by.grant()?, op(witness.history(), life.owner?)?);
+    let is_other = owner.caller == by.caller && !witness.reading.are_one(owner.id, grant);
+    is_other.then_some(owner)
+}
+
+/// The mechanism of an operation that changed the key of another acquire of its caller.
+fn taken_for_own(witness: &Witness<'_>, by: &Op, index: usize, other: &Op) -> Option<Mechanism> {
+    let own = op(witness.history(), by.grant()?)?;
+    let key = &witness.history().keys[index];
     let text = format!(
-        "{}'s release at {} deleted the key of its acquire at {} on {}, as if it were that of its \
-         acquire at {}.",
-        release.caller,
-        moment(release.call.at),
-        moment(older.call.at),
+        "{}'s {} at {} {} the key of its acquire at {} on {}, as if it were that of its acquire \
+         at {}.",
+        by.caller,
+        by.kind.noun(),
+        moment(by.call.at),
+        if key.change == KeyChange::Extended { "extended" } else { "deleted" },
+        moment(other.call.at),
         key.node,
         moment(own.call.at)
     );
-    let evidence = [older.id, own.id, release.id].map(Evidence::Op);
+    let evidence = [other.id, own.id, by.id].map(Evidence::Op);
     let evidence = evidence.into_iter().chain([Evidence::Key(index)]).collect();
-    Some(Mechanism::new(How::SameOwner, text, evidence))
-}
-
-/// An extend that was kept by the key of another acquire of its caller, as if it were that of its
-/// own.
-fn of_newer(witness: &Witness<'_>, extend: &Op) -> Option<Mechanism> {
-    let OpKind::Extend { grant, .. } = extend.kind else { return None };
-    let history = witness.history();
-    let is_other =
-        |owner: &&Op| owner.caller == extend.caller && !witness.reading.are_one(owner.id, grant);
-    let (index, key) = history
-        .keys
-        .iter()
-        .enumerate()
-        .find(|(_, key)| key.by == Some(extend.id) && key.change == KeyChange::Extended)?;
-    let is_there = |life: &&StoryLife| life.node == key.node && life.born < index;
-    let life = witness.lives.iter().filter(is_there).max_by_key(|life| life.born)?;
-    let other = op(history, life.owner?).filter(is_other)?;
-    let text = format!(
-        "{}'s {} at {} extended the key of its acquire at {} on {}, as if it were that of its \
-         acquire at {}.",
-        extend.caller,
-        extend.kind.noun(),
-        moment(extend.call.at),
-        moment(other.call.at),
-        key.node,
-        moment(op(history, grant)?.call.at)
-    );
-    let evidence = vec![Evidence::Op(other.id), Evidence::Op(extend.id), Evidence::Key(index)];
     Some(Mechanism::new(How::SameOwner, text, evidence))
 }
 

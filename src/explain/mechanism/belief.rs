@@ -233,7 +233,8 @@ fn still(
     let longest = halts.iter().rev().max_by_key(|halt| halt.to.at.saturating_sub(halt.from.at))?;
     let mut fault_intervals = witness.history().fault_intervals.iter();
     let index = fault_intervals.position(|interval| std::ptr::eq(interval, longest.interval))?;
-    let who = &hold.grant.caller;
+    let (process, who) = (&hold.grant.process, &hold.grant.caller);
+    let whose = if process == who { "its".to_owned() } else { format!("{who}'s") };
     let suspends = |halt: &Halt| halt.interval.verb == Verb::Suspend;
     let was = match (halts.iter().any(suspends), halts.iter().all(suspends)) {
         (_, true) => "suspended",
@@ -241,7 +242,7 @@ fn still(
         (false, false) => "paused",
     };
     let what = if first.from.at < term.lease { "lease" } else { "key" };
-    let text = format!("{who} was {was} for {}, and its {what} ran out.", length(lasted));
+    let text = format!("{process} was {was} for {}, and {whose} {what} ran out.", length(lasted));
     Some(Mechanism::new(
         How::StoodStill,
         text,
@@ -463,8 +464,7 @@ fn renewal(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Me
 /// Whether the first request of a renewal came to its node only after a moment, that of the end of
 /// the lease.
 fn came_late(witness: &Witness<'_>, renewal: &Op, over: Moment) -> Option<String> {
-    let mut requests = witness.history().requests.iter();
-    let first = requests.find(|request| request.op == renewal.id)?;
+    let (_, first) = witness.history().first_request(renewal.id)?;
     let came = first.at(Leg::Applied).filter(|came| Moment::from(*came) > over)?;
     Some(format!("came to {} only at {}, after its lease had run out", first.to, moment(came.at)))
 }

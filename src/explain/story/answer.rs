@@ -112,8 +112,7 @@ fn refused(witness: &Witness<'_>, op: &Op) -> Vec<Beat> {
 /// not learn that the lock is lost.
 fn too_late(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
     let OpKind::Extend { background, .. } = op.kind else { return None };
-    let mut requests = witness.history().requests.iter().enumerate();
-    let (index, first) = requests.find(|(_, request)| request.op == op.id)?;
+    let (index, first) = witness.history().first_request(op.id)?;
     let (sent, came) = (first.at(Leg::Sent)?, first.at(Leg::Applied)?);
     if sent >= begun || came <= begun {
         return None;

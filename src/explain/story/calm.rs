@@ -302,10 +302,15 @@ fn overrun(witness: &Witness<'_>) -> Option<Beat> {
     }
     let mut halts = witness.reading.halts(&hold.grant.process);
     let paused = halts.any(|halt| halt.from.at < hold.until.at && over < halt.to.at);
+    let is_process = hold.grant.process == hold.grant.caller;
     let text = format!(
         "{}{} outlives its lease by {}, until {}; nobody else is let in.",
         hold.grant.caller,
-        if paused { ", which was paused," } else { "" },
+        match (paused, is_process) {
+            (true, true) => ", which was paused,",
+            (true, false) => ", whose process was paused,",
+            (false, _) => "",
+        },
         length(bare(&hold)?),
         moment(hold.until.at),
     );

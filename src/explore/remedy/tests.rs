@@ -183,7 +183,7 @@ fn a_longer_lease_is_for_a_clock_at_a_wrong_rate_and_not_for_one_that_is_set() {
     let struck = Strikes::new();
     let lease_of = |plan: &Plan, acting: &[Part], lease| {
         let run = ViolatedRun { how: How::NodeClock, acting, lease, ..of(&struck, 0) };
-        let mut for_it = REMEDIES.iter().filter(|remedy| remedy.name.starts_with("a lease"));
+        let mut for_it = REMEDIES.iter().filter(|remedy| remedy.name.contains(" lease"));
         for_it.find_map(|remedy| {
             let applies = remedy.heals.contains(&How::NodeClock);
             applies.then(|| (remedy.apply)(plan, &run))??.lock.ttl

@@ -182,7 +182,12 @@ impl Scheduler {
             First::Is(first) => first,
             First::At(name) => number(name)?.unwrap_or(0),
         };
-        let step = self.step.map_or(Ok(None), number)?.unwrap_or(1).max(1);
+        let step = self.step.map_or(Ok(None), number)?.unwrap_or(1);
+        if step == 0 {
+            let what =
+                format!("{} is 0: jobs have a distance of 1 or more", self.step.unwrap_or(""));
+            return Err(Refusal::new(what, "unset it, or write --shard 1/10"));
+        }
         let place = own.checked_sub(first).filter(|ahead| ahead.is_multiple_of(step));
         let index = place.and_then(|ahead| (ahead / step).checked_add(1));
         let shard = index.map(|index| Shard { index, count });
@@ -264,7 +269,9 @@ mod tests {
         for (count, set, shard) in rows {
             assert_eq!(found(count, set), Ok(shard.to_owned()), "{set:?}");
         }
-        let rows: [(Option<u32>, &[&str], &str); 8] = [
+        let still = [&slurm("SLURM_ARRAY_TASK_ID=5")[..], &["SLURM_ARRAY_TASK_STEP=0"]].concat();
+        let rows: [(Option<u32>, &[&str], &str); 9] = [
+            (None, &still, "SLURM_ARRAY_TASK_STEP is 0: jobs have a distance of 1 or more"),
             (None, &[], "the environment names no shard"),
             (None, &["CI_NODE_TOTAL=1"], "the environment names no shard"),
             (None, &kubernetes, "write --shard auto/10 for ten"),

@@ -288,6 +288,23 @@ fn clocks_that_are_set_apart_are_taken_out_like_a_fault() {
     assert_eq!(class.broken[0].initial, [Part::Clocks]);
 }
 
+/// The time-out is too short for most first replies as well, and makes no difference.
+#[test]
+fn work_that_is_too_long_by_itself_is_named_and_not_the_time_out() {
+    let mut plan = plan("redlock", TopologyKind::Independent);
+    plan.lock.ttl = Some(200 * MS);
+    plan.lock.timeout = Some(10 * MS);
+    plan.workload.hold = 300 * MS;
+    let (trial, class) = run(&plan);
+    assert!(kinds(&trial).contains(&Kind::StaleHolder), "{:?}", kinds(&trial));
+    let explained = explained(&plan, trial, class).join(" ");
+    assert!(
+        explained.contains("without extending its grant: a caller works for 300 ms; take this"),
+        "{explained}"
+    );
+    assert!(!explained.contains("time-out"), "{explained}");
+}
+
 /// Work that takes too long is not the lock's fault, however long its requests may take.
 #[test]
 fn work_that_outlasts_a_lease_of_long_time_outs_is_out_of_the_model() {
@@ -299,7 +316,7 @@ fn work_that_outlasts_a_lease_of_long_time_outs_is_out_of_the_model() {
     assert_eq!(class.in_model, []);
     let explained = explained(&plan, trial, class).join(" ");
     assert!(
-        explained.contains("a caller works for 5 s, and time-outs and messages leave none; with"),
+        explained.contains("a caller works for 5 s; take this away, and nothing is violated"),
         "{explained}"
     );
 }

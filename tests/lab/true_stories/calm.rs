@@ -38,6 +38,10 @@ pub const TEMPLATES: &[Template] = &[
         "{who}, which was paused, outlives its lease by {length}, until {moment}; nobody else is let in.",
         |f, t| outlives(f, t, true),
     ),
+    (
+        "{who}, whose process was paused, outlives its lease by {length}, until {moment}; nobody else is let in.",
+        |f, t| outlives(f, t, true),
+    ),
     ("{who} outlives its lease by {length}, until {moment}; nobody else is let in.", |f, t| {
         outlives(f, t, false)
     }),
