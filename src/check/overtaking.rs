@@ -44,10 +44,11 @@ fn overtaking(case: &Case, places: &[QueuePlace], grant: &Op) -> Option<Violatio
         let waits = |place: &&QueuePlace| {
             place.node == entry.node
                 && place.from < since
-                && place.stands(case, entry.from)
                 && case.caller(place.waiter.id) != case.caller(grant.id)
                 && place.waiter.ret.is_none_or(|ret| entry.from < Moment::from(ret))
                 && place.standing(case, entry.from) == Standing::Waits
+                // Last, because it may read all requests.
+                && place.stands(case, entry.from)
         };
         let first = places.iter().find(waits)?;
         let key = &case.history.keys[entry.born];

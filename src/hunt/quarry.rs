@@ -191,7 +191,8 @@ impl Quarry {
         // worker.
         let _ = lab.promise(&base);
         let hunt = Hunt { strategies, ..Hunt::new(lab, base, alphabet, seeds) };
-        match left_out(&hunt).first().filter(|_| is_given) {
+        let unmet = if is_given { left_out(&hunt) } else { Vec::new() };
+        match unmet.first() {
             Some(word) => Err(assumed_away(word, wording)),
             None => Ok(hunt),
         }
