@@ -61,8 +61,10 @@ pub fn run(hunt: &Hunt, part: &ShardRun<'_>) -> Result<Exit, Refusal> {
     let settings = Settings::of(hunt, build);
     let (segments, Shard { index, count: shards }) = (settings.segments(), shard);
     if u64::from(shards) > segments {
-        let what = format!("{shards} shards have only {segments} segments of seeds to share");
-        let instead = format!("take at most {segments} shards, or more --seeds");
+        let have = count(segments, "segment");
+        let what = format!("{shards} shards have only {have} of seeds to share");
+        let most = count(segments, "shard");
+        let instead = format!("take at most {most}, or more seeds");
         return Err(Refusal::new(what, instead));
     }
     let path = part.folder.join(format!("shard-{index:05}-of-{shards:05}.jsonl"));

@@ -4,6 +4,7 @@
 //! A line is appended by one write and synced before the next segment begins. So a killed process,
 //! a machine that loses power, and a full disk lose at most the last line.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -54,7 +55,7 @@ pub fn read(path: &Path) -> Result<Log, Refusal> {
     let text = String::from_utf8_lossy(&bytes);
     if !log::is_log(&text) {
         let what = format!("{shown} is not the log of a shard");
-        return Err(Refusal::new(what, "name a file that hunt --shard or merge wrote"));
+        return Err(Refusal::new(what, "name the log of a shard, or what merge wrote"));
     }
     log::read(&text)
         .map_err(|refusal| Refusal::new(format!("{shown}: {}", refusal.what), refusal.instead))
@@ -62,7 +63,7 @@ pub fn read(path: &Path) -> Result<Log, Refusal> {
 
 /// The logs that these paths name: files, and those in folders by name.
 pub fn logs(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, Refusal> {
-    let mut logs = Vec::new();
+    let mut logs: Vec<PathBuf> = Vec::new();
     for input in inputs {
         if !input.is_dir() {
             logs.push(input.clone());
@@ -77,11 +78,14 @@ pub fn logs(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, Refusal> {
             paths.filter(|path| path.extension().is_some_and(|end| end == ENDING)).collect();
         if found.is_empty() {
             let what = format!("there is no log in {}", input.display());
-            return Err(Refusal::new(what, "name the --campaign folder of a hunt --shard"));
+            return Err(Refusal::new(what, "name the folder in which shards write their logs"));
         }
         found.sort();
         logs.extend(found);
     }
+    // A log that is named twice is one log. What cannot be found is refused where it is read.
+    let mut seen = BTreeSet::new();
+    logs.retain(|log| seen.insert(fs::canonicalize(log).unwrap_or_else(|_| log.clone())));
     Ok(logs)
 }
 

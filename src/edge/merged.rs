@@ -81,7 +81,8 @@ pub fn refuse_other_build(settings: &Settings) -> Result<(), Refusal> {
         settings.version, settings.build
     );
     let instead = "merge with the program that hunted: another one draws other plans from the \
-                   same seeds. --into joins logs of any build, and plans/ has saved plans";
+                   same seeds. 'lockstorm merge --into' joins logs of any build, and plans/ has \
+                   saved plans";
     Err(Refusal::new(what, instead))
 }
 

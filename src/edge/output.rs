@@ -80,5 +80,5 @@ fn may_be_written(path: &Path) -> io::Result<bool> {
 
 fn unwritable(path: &Path, error: &io::Error) -> Refusal {
     let what = format!("{} cannot be written: {error}", path.display());
-    Refusal::new(what, "make room, or name another folder with --report (of a shard: --campaign)")
+    Refusal::new(what, "make room, or have it written to another folder")
 }

@@ -239,8 +239,12 @@ const PANICS_IN_RELEASES: Algorithm = Algorithm::lease("panics-in-releases", |se
 /// for it.
 #[test]
 fn a_lock_that_ends_its_process_ends_all_its_callers() {
-    for (lock, what) in [(PANICS_IN_ACQUIRES, "acquire"), (PANICS_IN_RELEASES, "release")] {
-        let finding = used_by(1, 2, lock);
+    let mut with_another_holder = 0;
+    let locks = [(PANICS_IN_ACQUIRES, "acquire"), (PANICS_IN_RELEASES, "release")];
+    for (seed, (lock, what)) in (1..=8).flat_map(|seed| locks.map(|lock| (seed, lock))) {
+        let mut plan = base_plan_of(&lock, TopologyKind::Single);
+        (plan.seed, plan.workload.clients, plan.workload.callers) = (seed, 1, 3);
+        let finding = examine::unexplained_plan(&Lab::default().with_lock(lock), &plan);
         let history = &finding.history;
         let [breach] = &history.breaches[..] else { panic!("{:?}", history.breaches) };
         let late = |op: &&Op| {
@@ -254,7 +258,13 @@ fn a_lock_that_ends_its_process_ends_all_its_callers() {
         let verdict = explain(&finding).verdict;
         let title = format!("The lock of {} broke its contract", broken.caller);
         assert!(verdict.starts_with(&title), "{verdict}");
+        let released = |grant| history.ops.iter().any(|op| op.kind == OpKind::Release { grant });
+        let granted = |op: &&Op| matches!(op.outcome, Outcome::Granted { .. });
+        let holds = |op: &&Op| granted(op) && !released(op.id);
+        with_another_holder +=
+            u32::from(of_clients(history).filter(holds).any(|op| op.caller != broken.caller));
     }
+    assert!(with_another_holder >= 4, "{with_another_holder}");
 }
 
 #[test]

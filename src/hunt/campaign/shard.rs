@@ -45,11 +45,12 @@ impl Choice {
         }
         let (index, count) = text.split_once('/').ok_or_else(refused)?;
         let count: u32 = count.parse().map_err(|_| refused())?;
+        if count == 0 {
+            let what = format!("{text}: there are no shards");
+            return Err(Refusal::new(what, format!("write '{index}/10' for ten of them")));
+        }
         if index == "auto" {
-            return match count {
-                0 => Err(Refusal::new("there are 0 shards", "write 'auto/1', or more")),
-                count => Ok(Choice::Auto(Some(count))),
-            };
+            return Ok(Choice::Auto(Some(count)));
         }
         let index: u32 = index.parse().map_err(|_| refused())?;
         let shard = Shard { index, count };
@@ -63,9 +64,11 @@ fn is_one_of(shard: Shard, from: &str) -> Result<Shard, Refusal> {
         return Ok(shard);
     }
     let what = format!("{from}: there is no shard {index} of {count}");
-    let count = count.max(1);
     Err(Refusal::new(what, format!("shards count from 1: write '1/{count}' to '{count}/{count}'")))
 }
+
+/// What is always possible, on the command line and in code.
+const WRITE_IT: &str = "write '1/10' as the shard";
 
 /// The variables of one scheduler.
 struct Scheduler {
@@ -142,14 +145,14 @@ pub fn from_environment(count: Option<u32>, variable: Variable<'_>) -> Result<Sh
     let Some((first, shard)) = found.first() else {
         let known: Vec<String> = SCHEDULERS.iter().map(|known| known.index.to_owned()).collect();
         let what = format!("the environment names no shard: none of {} is set", list(&known));
-        return Err(Refusal::new(what, "write --shard 1/10"));
+        return Err(Refusal::new(what, WRITE_IT));
     };
     match found.iter().find(|(_, other)| other != shard) {
         None => Ok(*shard),
         Some((scheduler, other)) => {
             let (one, two) = (first.name, scheduler.name);
             let what = format!("the environment is shard {shard} of {one}, and {other} of {two}");
-            Err(Refusal::new(what, format!("write --shard {shard}, or --shard {other}")))
+            Err(Refusal::new(what, format!("write '{shard}' or '{other}' as the shard")))
         }
     }
 }
@@ -160,7 +163,7 @@ impl Scheduler {
             let Some(text) = variable(name) else { return Ok(None) };
             let parsed = text.parse().map_err(|_| {
                 let what = format!("{name} is '{text}', which is not a number");
-                Refusal::new(what, "write --shard 1/10")
+                Refusal::new(what, WRITE_IT)
             });
             parsed.map(Some)
         };
@@ -169,13 +172,13 @@ impl Scheduler {
         let count = match (count, typed) {
             (Some(set), Some(typed)) if set != typed => {
                 let name = self.count.unwrap_or_default();
-                let what = format!("--shard auto/{typed}, and {name} is {set}");
-                return Err(Refusal::new(what, "write --shard auto"));
+                let what = format!("the shard is 'auto/{typed}', and {name} is {set}");
+                return Err(Refusal::new(what, "write 'auto' as the shard"));
             }
             (Some(count), _) | (None, Some(count)) => count,
             (None, None) => {
                 let what = format!("{} is set, and the number of shards is not", self.index);
-                return Err(Refusal::new(what, "write --shard auto/10 for ten of them"));
+                return Err(Refusal::new(what, "write 'auto/10' as the shard, for ten of them"));
             }
         };
         let first = match self.first {
@@ -186,7 +189,7 @@ impl Scheduler {
         if step == 0 {
             let what =
                 format!("{} is 0: jobs have a distance of 1 or more", self.step.unwrap_or(""));
-            return Err(Refusal::new(what, "unset it, or write --shard 1/10"));
+            return Err(Refusal::new(what, "unset it, or write '1/10' as the shard"));
         }
         let place = own.checked_sub(first).filter(|ahead| ahead.is_multiple_of(step));
         let index = place.and_then(|ahead| (ahead / step).checked_add(1));
@@ -196,7 +199,7 @@ impl Scheduler {
             let steps = if step > 1 { format!(" in steps of {step}") } else { String::new() };
             let name = self.index;
             let what = format!("{name} is {own}, and the {count} jobs count from {first}{steps}");
-            Refusal::new(what, "number the jobs without gaps, or write --shard 1/10")
+            Refusal::new(what, "number the jobs without gaps, or write '1/10' as the shard")
         })
     }
 }
@@ -220,11 +223,11 @@ mod tests {
         for (text, refusal) in [
             ("11/10", out),
             ("0/10", "no shard 0 of 10"),
-            ("1/0", "no shard 1 of 0"),
+            ("1/0", "1/0: there are no shards (write '1/10' for ten of them)"),
             ("3", "'3' is not a shard"),
             ("a/b", "'a/b' is not"),
             ("-1/3", "is not a shard"),
-            ("auto/0", "there are 0 shards"),
+            ("auto/0", "there are no shards (write 'auto/10'"),
         ] {
             let refused = read(text).expect_err("it is refused");
             assert!(refused.contains(refusal), "{text}: {refused}");
@@ -274,10 +277,10 @@ mod tests {
             (None, &still, "SLURM_ARRAY_TASK_STEP is 0: jobs have a distance of 1 or more"),
             (None, &[], "the environment names no shard"),
             (None, &["CI_NODE_TOTAL=1"], "the environment names no shard"),
-            (None, &kubernetes, "write --shard auto/10 for ten"),
+            (None, &kubernetes, "write 'auto/10' as the shard, for ten"),
             (None, &slurm("SLURM_ARRAY_TASK_ID=9"), "is 9, and the 4 jobs count from 5"),
             (None, &slurm("SLURM_ARRAY_TASK_ID=4"), "is 4, and the 4 jobs count from 5"),
-            (Some(11), &aws, "--shard auto/11, and AWS_BATCH_JOB_ARRAY_SIZE is 10"),
+            (Some(11), &aws, "the shard is 'auto/11', and AWS_BATCH_JOB_ARRAY_SIZE is 10"),
             (None, &["CI_NODE_INDEX=one", "CI_NODE_TOTAL=2"], "is 'one', which is not a number"),
             (None, &[&gitlab[..], &aws[..]].concat(), "shard 10/10 of an AWS Batch array job, and"),
         ];

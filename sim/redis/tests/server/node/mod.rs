@@ -239,6 +239,18 @@ fn the_operators_eviction_and_flush_are_named_as_such() {
 }
 
 #[test]
+fn a_node_that_stands_still_gets_the_operators_command_once() {
+    let pause = fault(Verb::Pause, "n1", 500 * MS, Some(5 * SECOND));
+    let flush = Fault { id: 2, ..fault(Verb::Flush, "n1", 700 * MS, None) };
+    let script = "1 SET a 1\n@8000\n1 EXISTS a";
+    let (log, remains) = run(&[NodeConfig::default()], &[script], vec![pause, flush]);
+    assert!(log.ends_with("1 EXISTS a: 0\n"), "{log}");
+    let is_order = |event: &Event| matches!(event, Event::Ordered { .. });
+    let orders = remains.trace.entries().iter().filter(|entry| is_order(&entry.event));
+    assert_eq!(orders.count(), 1);
+}
+
+#[test]
 fn a_replica_hides_what_has_expired_by_its_own_clock_and_deletes_nothing() {
     let mut ahead = fault(Verb::ClockStep { by: 10_000_000_000 }, "n2", 2500 * MS, None);
     ahead.id = 3;
