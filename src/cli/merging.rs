@@ -9,7 +9,7 @@ use crate::edge::ending::Exit;
 use crate::edge::terminal::say;
 use crate::edge::{campaign_file, clock, merged};
 use crate::hunt::campaign::{Campaign, log};
-use crate::hunt::search::Hunt;
+use crate::hunt::seeded::Hunt;
 use crate::lock::catalogue;
 use crate::refusal::Refusal;
 use crate::run::Lab;

@@ -15,7 +15,7 @@ use crate::hunt::campaign::log::{Log, Record};
 use crate::hunt::campaign::shard::{Choice, Shard, array_variable, from_environment};
 use crate::hunt::campaign::{Campaign, Segment, Settings, canary};
 use crate::hunt::group::{Example, GroupKey};
-use crate::hunt::search::{Hunt, draw};
+use crate::hunt::seeded::{Hunt, draw};
 use crate::quantity::count;
 use crate::refusal::Refusal;
 use crate::report::page::Page;

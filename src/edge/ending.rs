@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::hunt::search::Tally;
+use crate::hunt::tally::Tally;
 use crate::scenario::expectation::Fulfilled;
 
 /// The result of a command, as an exit code.

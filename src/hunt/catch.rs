@@ -7,7 +7,8 @@ use crate::explore::budget::Budget;
 use crate::explore::examine;
 use crate::hunt::distinct::{Distinct, distinct};
 use crate::hunt::left_out::left_out;
-use crate::hunt::search::{Hunt, HuntProgress, Scouted, Until};
+use crate::hunt::search::{HuntProgress, Scouted, Until};
+use crate::hunt::seeded::Hunt;
 use crate::plan::Plan;
 use crate::scenario::tables::TOPOLOGIES;
 

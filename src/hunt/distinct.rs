@@ -16,7 +16,8 @@ use crate::explain::finding::{Class, Finding};
 use crate::explore::class::classify;
 use crate::explore::trial::attempt;
 use crate::hunt::group::{Example, GroupKey, Groups, Sightings, leading};
-use crate::hunt::search::{Hunt, HuntFound, draw, pursue};
+use crate::hunt::pursuit::{HuntFound, pursue};
+use crate::hunt::seeded::{Hunt, draw};
 use crate::hunt::sound::{Sound, beside};
 use crate::hunt::strategy::Strategy;
 

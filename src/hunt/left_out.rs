@@ -4,7 +4,7 @@
 use lockstorm_platform::fault::verbs;
 
 use crate::hunt::drawing::{Alphabet, default_verbs, rows};
-use crate::hunt::search::{Hunt, draw};
+use crate::hunt::seeded::{Hunt, draw};
 use crate::hunt::strategy::Strategy;
 
 /// The number of plans that are drawn to see whether one of them can have a fault.

@@ -11,7 +11,7 @@ use crate::hunt::drawing::{Alphabet, beyond};
 use crate::hunt::habits::least_timeout;
 use crate::hunt::left_out::left_out;
 use crate::hunt::parameter::Parameter;
-use crate::hunt::search::Hunt;
+use crate::hunt::seeded::Hunt;
 use crate::hunt::strategy::{Strategies, Strategy, priorities};
 use crate::hunt::wording::Wording;
 use crate::plan::base_plan::base_plan_of;

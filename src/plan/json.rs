@@ -86,9 +86,8 @@ fn no_head(name: &str, text: &str, error: &serde_json::Error) -> Refusal {
     let is_report = text.trim_start().starts_with('{') && text.contains("\"written_by\"");
     match name.rsplit_once('.') {
         Some((_, "toml")) => refusal.help(format!("'lockstorm run {name}' runs a scenario")),
-        Some((_, "jsonl")) => {
-            refusal.help(format!("if it is the log of a shard, 'lockstorm merge {name}' reports it"))
-        }
+        Some((_, "jsonl")) => refusal
+            .help(format!("if it is the log of a shard, 'lockstorm merge {name}' reports it")),
         Some((stem, "json")) if is_report => {
             refusal.help(format!("it is a report; its plan is '{stem}.plan.json', beside it"))
         }

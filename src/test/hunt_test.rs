@@ -17,9 +17,12 @@ use crate::hunt::campaign::shard::Choice;
 use crate::hunt::campaign::{Campaign, Settings};
 use crate::hunt::catch::catch;
 use crate::hunt::parameter::Parameter;
+use crate::hunt::pursuit::{self, HuntReport};
 use crate::hunt::quarry::{Quarry, seeds_of};
-use crate::hunt::search::{self, Hunt, HuntReport, Tally, Until, scout};
+use crate::hunt::search::{Until, scout};
+use crate::hunt::seeded::Hunt;
 use crate::hunt::strategy::Strategies;
+use crate::hunt::tally::Tally;
 use crate::hunt::wording::Wording;
 use crate::lock::algorithm::Algorithm;
 use crate::plan::extend::Extend;
@@ -338,7 +341,7 @@ impl HuntTest {
     fn first(self) -> (Lab, HuntReport) {
         let search = self.budget.map(clock::silent);
         let hunt = self.hunt(1).unwrap_or_else(|refusal| panic!("{}", refusal.render(false)));
-        let report = search::hunt(&hunt, search);
+        let report = pursuit::hunt(&hunt, search);
         (hunt.lab, report)
     }
 

@@ -11,7 +11,7 @@ use lockstorm::explore::examine;
 use lockstorm::history::{History, Op, OpKind, Outcome};
 use lockstorm::hunt::drawing::Alphabet;
 use lockstorm::hunt::parameter::Parameter;
-use lockstorm::hunt::search::{Hunt, draw};
+use lockstorm::hunt::seeded::{Hunt, draw};
 use lockstorm::hunt::strategy::Strategy;
 use lockstorm::lock::algorithm::token_lua::TokenLua;
 use lockstorm::lock::catalogue::find;

@@ -1,7 +1,7 @@
 //! What the default hunt draws: bugs have been missed because no plan could show them.
 
 use lockstorm::hunt::drawing::Alphabet;
-use lockstorm::hunt::search::{Hunt, draw};
+use lockstorm::hunt::seeded::{Hunt, draw};
 use lockstorm::hunt::strategy::Strategy;
 use lockstorm::lock::algorithm::Algorithm;
 use lockstorm::lock::algorithm::token_lua::TokenLua;

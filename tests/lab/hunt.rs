@@ -14,7 +14,7 @@ use lockstorm::explore::examine;
 use lockstorm::explore::trial::{Trial, attempt};
 use lockstorm::hunt::drawing::{Alphabet, plans};
 use lockstorm::hunt::parameter::Parameter;
-use lockstorm::hunt::search::{Hunt, draw};
+use lockstorm::hunt::seeded::{Hunt, draw};
 use lockstorm::hunt::shrink::{Small, shrink};
 use lockstorm::hunt::smaller::Variation;
 use lockstorm::hunt::strategy::Strategy;
@@ -160,7 +160,7 @@ fn what_is_shrunk_shows_the_same_and_gets_no_larger() {
         let base = base("token-lua", TopologyKind::Single, |_| {});
         let seeds = from..=from + 200;
         let hunt = Hunt::new(Lab::default(), base, alphabet, seeds);
-        let report = lockstorm::hunt::search::hunt(&hunt, None);
+        let report = lockstorm::hunt::pursuit::hunt(&hunt, None);
         let found = report.found.expect("a violation");
         assert!(found.plan.faults.len() <= found.drawn.faults.len());
         let (trial, _, small) = classified(&found.plan);
@@ -275,7 +275,7 @@ fn is_minimal(nth: usize) -> bool {
     let from = 1 + 100 * (nth / SHRUNK.len()) as u64;
     let (base, alphabet) = (base(lock, kind, |_| {}), alphabet(lock));
     let hunt = Hunt::new(lab.clone(), base, alphabet, from..=from + 200);
-    let Some(found) = lockstorm::hunt::search::hunt(&hunt, None).found else { return false };
+    let Some(found) = lockstorm::hunt::pursuit::hunt(&hunt, None).found else { return false };
     assert!(found.is_minimal, "{lock} from {from}");
     let same = |plan: &Plan| {
         let trial = attempt(&lab, plan);

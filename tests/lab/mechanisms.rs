@@ -13,7 +13,7 @@ use lockstorm::explain::mechanism::how::{How, Mechanism};
 use lockstorm::explain::witness::Witness;
 use lockstorm::explore::examine;
 use lockstorm::hunt::drawing::Alphabet;
-use lockstorm::hunt::search::{Hunt, draw};
+use lockstorm::hunt::seeded::{Hunt, draw};
 use lockstorm::hunt::strategy::Strategy;
 use lockstorm::ledger::part::Part;
 use lockstorm::lock::catalogue::ALGORITHMS;

@@ -9,7 +9,7 @@ use lockstorm::check::verdict::{Kind, Verdict};
 use lockstorm::explore::trial::attempt;
 use lockstorm::history::{History, Key, OpId, OpKind, Outcome};
 use lockstorm::hunt::drawing::Alphabet;
-use lockstorm::hunt::search::{Hunt, draw};
+use lockstorm::hunt::seeded::{Hunt, draw};
 use lockstorm::hunt::strategy::Strategy;
 use lockstorm::lock::algorithm::Algorithm;
 use lockstorm::lock::client::{Client, answer, milliseconds};

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use lockstorm::explore::trial::attempt;
 use lockstorm::hunt::drawing::Alphabet;
-use lockstorm::hunt::search::{BATCH, Hunt, Until, draw, scout};
+use lockstorm::hunt::search::{BATCH, Until, scout};
+use lockstorm::hunt::seeded::{Hunt, draw};
 use lockstorm::lock::catalogue::ALGORITHMS;
 use lockstorm::plan::TopologyKind;
 use lockstorm::plan::base_plan::base_plan;

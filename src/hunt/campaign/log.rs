@@ -106,7 +106,7 @@ mod tests {
     use crate::hunt::campaign::shard::Shard;
     use crate::hunt::campaign::{Campaign, Segment, Settings};
     use crate::hunt::quarry::Quarry;
-    use crate::hunt::search::Hunt;
+    use crate::hunt::seeded::Hunt;
     use crate::plan::TopologyKind;
     use crate::plan::base_plan::base_plan;
     use crate::run::Lab;

@@ -5,7 +5,7 @@
 use lockstorm::check::signature::Signature;
 use lockstorm::explore::class::classify;
 use lockstorm::explore::trial::attempt;
-use lockstorm::hunt::search::draw;
+use lockstorm::hunt::seeded::draw;
 use lockstorm::hunt::strategy::Strategy;
 use lockstorm::ledger::part::{Part, Strikes, without};
 use lockstorm::plan::{Persistence, Plan, TopologyKind};

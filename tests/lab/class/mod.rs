@@ -27,7 +27,7 @@ use lockstorm::explore::class::classify;
 use lockstorm::explore::trial::{Trial, attempt};
 use lockstorm::history::History;
 use lockstorm::hunt::drawing::Alphabet;
-use lockstorm::hunt::search::{Hunt, draw};
+use lockstorm::hunt::seeded::{Hunt, draw};
 use lockstorm::hunt::strategy::Strategy;
 use lockstorm::ledger::breach::Breach;
 use lockstorm::plan::base_plan::base_plan;

@@ -5,7 +5,7 @@ use lockstorm::explain::finding::Finding;
 use lockstorm::explore::examine;
 use lockstorm::explore::trial::attempt;
 use lockstorm::hunt::drawing::Alphabet;
-use lockstorm::hunt::search::{Hunt, draw};
+use lockstorm::hunt::seeded::{Hunt, draw};
 use lockstorm::hunt::strategy::Strategy;
 use lockstorm::lock::catalogue::ALGORITHMS;
 use lockstorm::plan::base_plan::base_plan;
