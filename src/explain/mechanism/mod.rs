@@ -4,6 +4,7 @@
 //! - [`theft`]: why a command could change another caller's key
 //! - [`ending`]: how a key that blocked others ended
 //! - [`clock`]: the fault behind a clock that went wrong
+//! - [`renewal`]: what the last renewal came to
 //! - [`belief`]: why the holder continued without a key
 //! - [`overlap`]: two holders at once
 //! - [`takeover`]: which node was promoted in place of another
@@ -22,6 +23,7 @@ mod fence;
 pub mod how;
 mod overlap;
 pub(in crate::explain) mod queue;
+mod renewal;
 mod stuck;
 mod takeover;
 mod theft;
