@@ -6,6 +6,7 @@
 //! - [`clock`]: the fault behind a clock that went wrong
 //! - [`renewal`]: what the last renewal came to
 //! - [`belief`]: why the holder continued without a key
+//! - [`quorum`]: two quorums without a common node
 //! - [`overlap`]: two holders at once
 //! - [`takeover`]: which node was promoted in place of another
 //! - [`fence`]: a fence that is not larger than the previous one
@@ -23,6 +24,7 @@ mod fence;
 pub mod how;
 mod overlap;
 pub(in crate::explain) mod queue;
+mod quorum;
 mod renewal;
 mod stuck;
 mod takeover;
