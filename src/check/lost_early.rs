@@ -4,8 +4,8 @@
 //! The holder relies on its lease, by its grants' deadlines on its own clock; the keys expire by
 //! the clocks of their nodes. Re-entries keep the same keys, so a tenure is judged as one. A loss
 //! counts from the first moment, within the coverage and since each of its grants was called, at
-//! which enough keys are gone for another caller to reach its quorum. A key that was gone before
-//! the grant returned is lost at that return. A breach in the ledger that can end a key, or shift a
+//! which enough keys are gone for another caller to reach its quorum, and the holder's own quorum is
+//! not complete. A key that was gone before the grant returned is lost at that return. A breach in the ledger that can end a key, or shift a
 //! deadline, excuses the loss: the environment exceeded what the lock tolerates.
 //!
 //! A key that the owner ended with an acquire or an extend, or shortened with the last change of
@@ -133,7 +133,7 @@ fn explained_by_clocks(case: &Case, leaders: &Leaders, tenure: &Tenure, loss: &V
     };
     let own = case.lives.lives.iter().filter(|key| is_of(case, key.by, tenure));
     let groups: BTreeSet<&str> = own.filter(lives_on).map(|key| leaders.group(key.node)).collect();
-    groups.len() > spare(case)
+    groups.len() >= enough(case)
 }
 
 /// Expiry times of keys have a resolution of milliseconds.
@@ -300,7 +300,7 @@ fn lost_at(
         // A key that one command removes and sets again was never gone.
         let alive = lives.filter(|(key, end)| key.from.at <= at.at && at < *end);
         let alive: BTreeSet<&str> = alive.map(|(key, _)| key.node).collect();
-        kept(leaders, &alive, *at) <= spare(case)
+        kept(leaders, &alive, *at) < enough(case)
     })
 }
 
@@ -315,9 +315,12 @@ fn kept(leaders: &Leaders, alive: &BTreeSet<&str>, at: Moment) -> usize {
     groups.iter().filter(keeps).count()
 }
 
-/// How many of the queried nodes need not grant.
-fn spare(case: &Case) -> usize {
-    case.terms.site.queried.saturating_sub(case.terms.site.quorum) as usize
+/// On how many nodes a holder needs its key: on so many that the others are no quorum. Where two
+/// quorums need no node in common, it never denied another caller one, and has lost nothing while
+/// its own is complete.
+fn enough(case: &Case) -> usize {
+    let (queried, quorum) = (case.terms.site.queried, case.terms.site.quorum);
+    (queried.saturating_sub(quorum) + 1).min(quorum) as usize
 }
 
 /// Whether an operation whose effect is no loss ended the key: one of its tenure that is no release

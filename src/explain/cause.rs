@@ -19,6 +19,7 @@ use crate::plan::extend::Extend;
 use crate::plan::{Persistence, Plan};
 use crate::quantity::{figure, length, list, row, signed};
 use crate::scenario::tables::PERSISTENCES;
+use crate::workload::reentry;
 
 /// What is necessary, what suffices, and what made no difference: one sentence each.
 pub fn sentences(finding: &Finding) -> Vec<String> {
@@ -278,9 +279,18 @@ fn work_words(plan: &Plan) -> String {
 }
 
 /// So much work under one grant. A caller that extends its grant stops in time before the lease
-/// ends, whatever its extends return.
+/// ends, whatever its extends return. The work of one that re-enters includes the time that a
+/// re-entry may wait, which is no setting.
 pub fn worked(plan: &Plan, works: Nanos) -> String {
-    match plan.workload.extend {
+    let (workload, again) = (&plan.workload, reentry(&plan.workload, plan.lock.ttl));
+    let is_sum = workload.reenter && works == workload.hold.saturating_add(again);
+    match workload.extend {
+        Extend::Never if is_sum => format!(
+            "{} ({}, and a re-entry that may wait for {})",
+            length(works),
+            length(workload.hold),
+            length(again)
+        ),
         Extend::Never => length(works),
         _ => format!("up to {} without a successful extend", length(works)),
     }

@@ -21,6 +21,7 @@ mod selection;
 pub mod story;
 pub mod threshold;
 mod trial;
+mod votes;
 pub mod witness;
 
 #[cfg(test)]

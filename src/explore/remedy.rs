@@ -18,7 +18,7 @@ use crate::explain::mechanism::how::How;
 use crate::explore::budget::Spending;
 use crate::explore::knob::fault;
 use crate::explore::remedy::changes::{
-    changed, delayed_restart, fence, fenced, longer_lease, longer_timeout, min_replicas,
+    changed, delayed_restart, fence, fenced, longer_lease, longer_timeout, majority, min_replicas,
     more_votes, own_token, slewed, token_of_acquire, wait_for_replicas, with_lease, with_lock,
 };
 use crate::explore::remedy::diff::diff;
@@ -75,7 +75,7 @@ impl ViolatedRun<'_> {
             && self.mechanisms(plan) == [self.how]
     }
 
-    /// Its mechanism, and those that the parts which made the difference imply.
+    /// Its mechanism, and those that its quorum and the parts which made the difference imply.
     fn mechanisms(&self, plan: &Plan) -> Vec<How> {
         let nodes = plan.nodes();
         let is_of_node =
@@ -96,7 +96,10 @@ impl ViolatedRun<'_> {
             part if steps_node(part) => Some(How::NodeClock),
             _ => None,
         };
-        [self.how].into_iter().chain(self.acting.iter().filter_map(of_part)).collect()
+        // Whatever else happened, below a majority two quorums need no node in common.
+        let apart = majority(plan, self.lock).map(|_| How::TwoMajorities);
+        let of_parts = self.acting.iter().filter_map(of_part);
+        [self.how].into_iter().chain(apart).chain(of_parts).collect()
     }
 }
 
@@ -144,7 +147,7 @@ const FENCED: &[How] = &[
 /// The remedy that itself makes callers extend. Other remedies may add that to their own change.
 const EXTENDS: &str = "extends while the work lasts";
 
-static REMEDIES: [Remedy; 22] = [
+static REMEDIES: [Remedy; 23] = [
     Remedy {
         name: "a fence that the resource checks on every access",
         heals: FENCED,
@@ -236,6 +239,11 @@ static REMEDIES: [Remedy; 22] = [
             is_watched
                 .then(|| changed(plan, |p| p.lock.discovery = DiscoveryShape::SwitchMaster))?
         },
+    },
+    Remedy {
+        name: "a quorum of the majority",
+        heals: &[How::TwoMajorities],
+        apply: |plan, violated| majority(plan, violated.lock),
     },
     Remedy {
         name: "a larger quorum",

@@ -2,13 +2,14 @@
 
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
-use lockstorm_platform::trace::{KeyChange, Leg};
+use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::StoryHold;
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::clock::{KnownDeadline, deadlines, disturbed, known, ops};
 use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::mechanism::renewal::{lied, renewal};
 use crate::explain::mechanism::takeover::{became_master, took_over};
 use crate::explain::trial;
 use crate::explain::witness::Witness;
@@ -44,7 +45,7 @@ pub fn belief(
     let found = match is_covered {
         true => lied(witness, hold, (Moment::default(), at))
             .or_else(|| unreplicated(witness, hold, at))
-            .or_else(|| lost_track(witness, hold, at)),
+            .or_else(|| lost_track(witness, hold, (gone, at))),
         false => acting()
             .or_else(|| renewal(witness, hold, ended(term.as_ref(), at)))
             .or_else(|| waiting(witness, hold, term.as_ref()?))
@@ -68,31 +69,6 @@ pub fn belief(
         // No other mechanism is proven, so halts are named even if trials found no effect of them.
         (false, _) => stood(halts().collect()).unwrap_or_else(Mechanism::unclear),
     })
-}
-
-/// Whether the last renewal between two moments returned as kept but extended nothing.
-pub fn lied(
-    witness: &Witness<'_>,
-    hold: &StoryHold<'_>,
-    (from, to): (Moment, Moment),
-) -> Option<Mechanism> {
-    let is_kept = |op: &&Op| {
-        matches!(op.outcome, Outcome::Kept { .. })
-            && from <= op.call.into()
-            && op.ret.is_some_and(|ret| Moment::from(ret) <= to)
-    };
-    let mut kept = ops(witness, hold).into_iter().filter(is_kept);
-    let last = kept.rfind(|op| matches!(op.kind, OpKind::Extend { .. }))?;
-    let lock_key = witness.reading.lock_key;
-    if witness.history().keys.iter().any(|key| key.by == Some(last.id) && key.key == lock_key) {
-        return None;
-    }
-    let who = &hold.grant.caller;
-    let text = format!(
-        "{who} learned at {} that its lease is extended, and the lock's key was not.",
-        last.ret.map_or_else(String::new, |ret| moment(ret.at))
-    );
-    Some(Mechanism::new(How::RenewalLied, text, vec![Evidence::Op(last.id)]))
 }
 
 /// Whether the holder's last renewal never reached the promoted node on which its key expired.
@@ -136,13 +112,17 @@ fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Opti
 /// Whether a start restored an earlier expiry of the key, or the holder's clock is to blame. If
 /// trials found that no start made a difference, the clock is examined first, and up to the end of
 /// the overlap: without the start the overlap would have begun later.
-fn lost_track(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
+fn lost_track(
+    witness: &Witness<'_>,
+    hold: &StoryHold<'_>,
+    (gone, at): (Moment, Moment),
+) -> Option<Mechanism> {
     if !trial::is_forgetting_idle(witness.finding) {
-        return forgotten(witness, hold, at).or_else(|| clock(witness, hold, at));
+        return forgotten(witness, hold, at).or_else(|| clock(witness, hold, (gone, at)));
     }
     let last = witness.overlap().map_or(at, |(_, to)| at.max(to.min(hold.until).into()));
-    clock(witness, hold, at)
-        .or_else(|| clock(witness, hold, last))
+    clock(witness, hold, (gone, at))
+        .or_else(|| clock(witness, hold, (gone, last)))
         .or_else(|| forgotten(witness, hold, at))
 }
 
@@ -187,9 +167,13 @@ fn forgotten(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<
 
 /// Whether the holder's clock is to blame: at its true rate and without steps, it would have
 /// reached every deadline by that moment.
-fn clock(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
+fn clock(
+    witness: &Witness<'_>,
+    hold: &StoryHold<'_>,
+    (gone, at): (Moment, Moment),
+) -> Option<Mechanism> {
     let process = &hold.grant.process;
-    let known = known(witness, hold, at)?;
+    let known = known(witness, hold, (gone, at))?;
     let first = known.iter().map(|known| known.call).min()?;
     if known.iter().any(|known| known.over() > at.at) {
         return None;
@@ -252,7 +236,9 @@ fn still(
 
 /// The last lease that a holder knew of at a moment, and what the holder did under it.
 struct Term<'a> {
-    /// When the acquire or the extend that gave it returned.
+    /// When the acquire or the extend that gave it was called.
+    call: Moment,
+    /// When that returned.
     from: Moment,
     /// When the holder's clock reached its end.
     lease: Nanos,
@@ -281,8 +267,9 @@ impl<'a> Term<'a> {
         (gone, at): (Moment, Moment),
     ) -> Option<Term<'a>> {
         let process = &hold.grant.process;
-        let last =
-            deadlines(witness, hold, at).into_iter().filter(|reply| reply.deadline.is_some());
+        let last = deadlines(witness, hold, (gone, at))
+            .into_iter()
+            .filter(|reply| reply.deadline.is_some());
         let KnownDeadline { ret: from, call, deadline } = last.max_by_key(|reply| reply.call)?;
         let (clock, deadline) = deadline?;
         let lease = witness.reading.clocks.reaches(process, clock, call, deadline)?.at;
@@ -318,6 +305,7 @@ impl<'a> Term<'a> {
                 let end = line.map(|line| line.reaches(line.at(from.at) + overwork.actual));
                 end.flatten().map_or(overwork.actual, |end| end.saturating_sub(from.at))
             }),
+            call,
             from,
             lease,
             over: if is_extended { lease } else { lease.max(gone.at) },
@@ -350,10 +338,12 @@ impl<'a> Term<'a> {
         self.busy_until(self.worked()) >= self.over
     }
 
-    /// When work of this length ends, or the work that the plan demands if that is longer.
+    /// When work of this length ends, or the work that the plan demands if that is longer. It
+    /// begins when the lease would have arrived if no halt had kept its holder from the reply.
     fn busy_until(&self, busy: Nanos) -> Nanos {
         let planned = self.planned.min(self.until.at.saturating_sub(self.from.at));
-        self.from.at.saturating_add(busy.max(planned))
+        let kept = standing(&self.halts, (self.call, self.from));
+        self.from.at.saturating_sub(kept).saturating_add(busy.max(planned))
     }
 }
 
@@ -419,54 +409,6 @@ fn unsent(witness: &Witness<'_>, hold: &StoryHold<'_>, term: &Term<'_>) -> Optio
 /// changed nothing.
 fn ended(term: Option<&Term<'_>>, at: Moment) -> Moment {
     term.map_or(at, |term| Moment::passing(term.lease).min(at))
-}
-
-/// Whether the last renewal that was called before a moment failed.
-fn renewal(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
-    let mut extends = ops(witness, hold)
-        .into_iter()
-        .filter(|op| matches!(op.kind, OpKind::Extend { .. }) && Moment::from(op.call) < at);
-    let last = extends.next_back()?;
-    if matches!(last.outcome, Outcome::Kept { .. }) {
-        return None;
-    }
-    let mut requests = witness.history().requests.iter().enumerate();
-    let refused = requests.rfind(|(_, request)| request.op == last.id && request.declined);
-    let who = &hold.grant.caller;
-    let is_background = matches!(last.kind, OpKind::Extend { background: true, .. });
-    let extend = if is_background { "renewal" } else { "extend" };
-    if let Some((index, request)) = refused {
-        let what = request.answer.as_deref().unwrap_or("an error");
-        let text = format!(
-            "{} answered the {} of {who}'s {extend} at {} with {what}, and its lease ran out.",
-            request.to,
-            request.command,
-            moment(last.call.at)
-        );
-        let evidence = vec![Evidence::Op(last.id), Evidence::Request(index)];
-        let how = if what == "NOSCRIPT" { How::ScriptUnknown } else { How::RenewalFailed };
-        return Some(Mechanism::new(how, text, evidence));
-    }
-    let what = match last.outcome {
-        Outcome::Lost if let Some(what) = came_late(witness, last, at) => {
-            let text = format!("{who}'s {extend} at {} {what}.", moment(last.call.at));
-            return Some(Mechanism::new(How::RenewalFailed, text, vec![Evidence::Op(last.id)]));
-        }
-        Outcome::Lost => "was refused".to_owned(),
-        Outcome::Unknown | Outcome::Pending => witness.answers(last).in_words(),
-        _ => return None,
-    };
-    let text =
-        format!("{who}'s {extend} at {} {what}, and its lease ran out.", moment(last.call.at));
-    Some(Mechanism::new(How::RenewalFailed, text, vec![Evidence::Op(last.id)]))
-}
-
-/// Whether the first request of a renewal came to its node only after a moment, that of the end of
-/// the lease.
-fn came_late(witness: &Witness<'_>, renewal: &Op, over: Moment) -> Option<String> {
-    let (_, first) = witness.history().first_request(renewal.id)?;
-    let came = first.at(Leg::Applied).filter(|came| Moment::from(*came) > over)?;
-    Some(format!("came to {} only at {}, after its lease had run out", first.to, moment(came.at)))
 }
 
 /// Whether the accesses took so much longer than undisturbed ones that the lease ran out. The

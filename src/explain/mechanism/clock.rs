@@ -1,11 +1,12 @@
 //! The deadlines that a holder knew, and the fault behind a clock that went wrong.
 
 use lockstorm_platform::time::{Clock, Line, Nanos};
+use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::StoryHold;
 use crate::explain::witness::Witness;
-use crate::history::{FaultInterval, Op, Outcome};
+use crate::history::{FaultInterval, Op, OpId, Outcome};
 use crate::reading::moment::Moment;
 
 /// What disturbed the clocks of a host between two moments.
@@ -37,10 +38,25 @@ pub struct KnownDeadline {
     pub deadline: Option<(Clock, Nanos)>,
 }
 
-/// The grants and renewals that the holder of a tenure knew of at a moment.
-pub fn deadlines(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Vec<KnownDeadline> {
-    let grants = witness.reading.together(hold.grant.id);
-    let mut all = ops(witness, hold);
+/// The grants and renewals that the holder of a tenure knew of at a moment, and that concern a key
+/// which was gone by `gone`: a nested grant that set its key later has another one.
+pub fn deadlines(
+    witness: &Witness<'_>,
+    hold: &StoryHold<'_>,
+    (gone, at): (Moment, Moment),
+) -> Vec<KnownDeadline> {
+    let mut grants = witness.reading.together(hold.grant.id);
+    let is_of_key = |grant: OpId| {
+        let (keys, lock_key) = (&witness.history().keys, witness.reading.lock_key);
+        let mut set = keys.iter().filter(|key| {
+            key.by == Some(grant) && key.key == lock_key && key.change == KeyChange::Set
+        });
+        let is_own = gone == Moment::default() || grant == hold.grant.id;
+        is_own || !set.any(|key| Moment::from(key.at) >= gone)
+    };
+    grants.retain(|grant| is_of_key(*grant));
+    let ops = grants.iter().flat_map(|grant| witness.reading.ops_of(*grant));
+    let mut all: Vec<&Op> = ops.collect();
     all.extend(grants.into_iter().filter_map(|grant| witness.reading.op(grant)));
     let deadlines = all.into_iter().filter_map(|op| match op.outcome {
         Outcome::Granted { deadline, .. } | Outcome::Kept { deadline } => {
@@ -73,11 +89,15 @@ impl Known {
     }
 }
 
-/// The deadlines that the holder of a tenure knew of at a moment. `None` if a grant or a renewal
-/// named no deadline.
-pub fn known(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Vec<Known>> {
+/// The deadlines that the holder of a tenure knew of at a moment, for a key that was gone by
+/// `gone`. `None` if a grant or a renewal named no deadline.
+pub fn known(
+    witness: &Witness<'_>,
+    hold: &StoryHold<'_>,
+    (gone, at): (Moment, Moment),
+) -> Option<Vec<Known>> {
     let process = &hold.grant.process;
-    let known = deadlines(witness, hold, at).into_iter().map(|deadlines| {
+    let known = deadlines(witness, hold, (gone, at)).into_iter().map(|deadlines| {
         let (clock, deadline) = deadlines.deadline?;
         let line = witness.reading.clocks.line(process, clock, deadlines.call)?;
         Some(Known { call: deadlines.call, line, deadline })

@@ -7,9 +7,9 @@ use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
-use crate::explain::mechanism::belief::lied;
 use crate::explain::mechanism::clock::{Known, disturbed, known};
 use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::mechanism::renewal::lied;
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::trial::is_clock_idle;
 use crate::explain::witness::Witness;
@@ -266,7 +266,7 @@ fn outlived(
     };
     let line = witness.reading.clocks.line(node, Clock::Wall, gone);
     let is_due = |known: &Known| known.over() <= gone.at || known.is_over_beside(line, gone);
-    let is_due = || known(witness, hold, gone).is_some_and(|all| all.iter().all(is_due));
+    let is_due = || known(witness, hold, (gone, gone)).is_some_and(|all| all.iter().all(is_due));
     let is_over = |at: Nanos| match hold.covered.iter().rfind(|(from, _)| *from <= at) {
         Some((_, to)) => *to <= at && *to < hold.until.at,
         None => hold.lease.is_some_and(|lease| lease <= at),

@@ -95,7 +95,7 @@ pub enum How {
     /// more.
     TooMany,
     /// The two grants come from disjoint sets of nodes: no node that granted the second had ever
-    /// granted the first.
+    /// granted the first, or the first still had its key on a quorum of other nodes.
     TwoMajorities,
     /// The owner was checked before the command, not by it: the operation read the key in one
     /// request and changed it in another.

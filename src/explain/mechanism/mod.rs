@@ -4,7 +4,9 @@
 //! - [`theft`]: why a command could change another caller's key
 //! - [`ending`]: how a key that blocked others ended
 //! - [`clock`]: the fault behind a clock that went wrong
+//! - [`renewal`]: what the last renewal came to
 //! - [`belief`]: why the holder continued without a key
+//! - [`quorum`]: two quorums without a common node
 //! - [`overlap`]: two holders at once
 //! - [`takeover`]: which node was promoted in place of another
 //! - [`fence`]: a fence that is not larger than the previous one
@@ -22,6 +24,8 @@ mod fence;
 pub mod how;
 mod overlap;
 pub(in crate::explain) mod queue;
+mod quorum;
+mod renewal;
 mod stuck;
 mod takeover;
 mod theft;

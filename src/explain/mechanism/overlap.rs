@@ -9,10 +9,13 @@ use crate::check::verdict::{Kind, Violation};
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::StoryHold;
 use crate::explain::life::StoryLife;
-use crate::explain::mechanism::belief::{belief, lied};
+use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::mechanism::quorum::two_quorums;
+use crate::explain::mechanism::renewal::lied;
 use crate::explain::mechanism::takeover::{became_master, took_over};
+use crate::explain::votes::{is_of_earlier_try, votes};
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, Outcome};
 use crate::plan::TopologyKind;
@@ -242,6 +245,9 @@ fn opened(
     {
         return Some(shared);
     }
+    if let Some(found) = two_quorums(witness, first, second, &set) {
+        return Some(found);
+    }
     match decisive(witness, first, &set) {
         Some((gone, KeyEnding::Taken(mechanism))) => {
             // A renewal since then should have reported the loss, so a false reply comes first.
@@ -278,8 +284,9 @@ fn decisive(
     freed.pop()?
 }
 
-/// The keys that the acquire of a tenure set or found as its own on the nodes that it queried: the
-/// first on each node, without those that it deleted to try again.
+/// The keys that the acquire of a tenure set or found as its own on the nodes that it queried: its
+/// votes if it needed a quorum, otherwise the first on each node, without those that it deleted to
+/// try again.
 fn set_by<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<(usize, &'a Key)> {
     let history = witness.history();
     let reached = |key: &Key| {
@@ -290,20 +297,26 @@ fn set_by<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<(usize, &'a Ke
     let mut nodes = BTreeSet::new();
     let grants =
         |key: &Key| matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
+    let votes = votes(witness, hold.grant.id);
     let given_back = |index: usize| {
         let mut lives = witness.lives.iter();
         lives.any(|life| life.born == index && witness.is_given_back(life))
     };
+    let counts = |index: usize| match &votes {
+        Some(votes) => votes.contains(&index),
+        None => !given_back(index),
+    };
     keys.filter(|(_, key)| key.by == Some(hold.grant.id) && key.key == witness.reading.lock_key)
         .filter(|(_, key)| grants(key) && reached(key))
-        .filter(|(index, _)| !given_back(*index))
+        .filter(|(index, _)| counts(*index))
         .filter(|(_, key)| nodes.insert(&key.node))
         .collect()
 }
 
 /// The last life of a tenure's key on a node before another key was set there: a key that its
 /// grant set, or found as its own. A key that a nested grant set and gave back does not count: it
-/// kept nobody out for the outer grant, unless it had replaced the key of that grant.
+/// kept nobody out for the outer grant, unless it had replaced the key of that grant. Nor does one
+/// that an earlier try left, if the grant needed a quorum.
 fn life_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, key: &Key) -> Option<&'b StoryLife> {
     let history = witness.history();
     let entered = |index: usize| {
@@ -316,8 +329,9 @@ fn life_of<'b>(witness: &'b Witness<'_>, hold: &StoryHold<'_>, key: &Key) -> Opt
     };
     let is_own = |(index, life): &(usize, &StoryLife)| {
         let is_set = || life.owner.is_some_and(|owner| witness.is_of(hold, owner));
-        let is_there = life.node == key.node && life.from < key.at && !witness.is_given_back(life);
-        is_there && (is_set() || entered(*index))
+        let is_there = life.node == key.node && life.from < key.at;
+        let counts = || !witness.is_given_back(life) && !is_of_earlier_try(witness, life);
+        is_there && (is_set() || entered(*index)) && counts()
     };
     let own = || witness.lives.iter().enumerate().filter(is_own).map(|(_, life)| life);
     let took_place = |life: &StoryLife| {

@@ -8,6 +8,7 @@ use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, op};
 use crate::explain::life::StoryLife;
 use crate::explain::story::{Beat, Weight};
+use crate::explain::votes::votes;
 use crate::explain::witness::{Answers, Witness};
 use crate::history::{Key, Op, OpId, Outcome};
 use crate::quantity::{list, moment, span};
@@ -118,17 +119,20 @@ pub fn early_key(witness: &Witness<'_>, owner: &Op, life: &StoryLife) -> Beat {
     Beat::new(Weight::Crux, life.from, text, evidence)
 }
 
-/// The nodes on which an acquire's own requests set the key before it returned. Nodes that received
-/// the key by replication are left out.
+/// The nodes on which an acquire's own requests set the key before it returned: those of its votes
+/// if it needed a quorum. Nodes that received the key by replication are left out.
 fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>, Vec<Evidence>) {
     let set =
         witness.history().keys.iter().enumerate().filter(|(_, key)| {
             key.by == Some(grant) && key.change == KeyChange::Set && key.at < until
         });
     let (mut nodes, mut evidence) = (Vec::<String>::new(), Vec::new());
+    let votes = votes(witness, grant);
+    let counts = |index: usize| votes.as_ref().is_none_or(|votes| votes.contains(&index));
     for (index, key) in set {
         let is_lock = key.key == witness.reading.lock_key;
         if is_lock
+            && counts(index)
             && !nodes.iter().any(|node| *node == key.node)
             && set_by_request(witness, grant, key)
         {

@@ -172,14 +172,22 @@ pub fn min_replicas(plan: &Plan) -> Option<Plan> {
     has_replicas.then(|| changed(plan, |plan| plan.topology.min_replicas = Some(least)))?
 }
 
-/// One vote more than a majority, or than the plan requires. `None` if there are fewer nodes than
-/// votes, or if the lock counts none.
+/// The majority as the quorum. `None` if the plan requires as many votes, or if the lock counts
+/// none.
+pub fn majority(plan: &Plan, lock: &Algorithm) -> Option<Plan> {
+    let (majority, own) = (plan.topology.masters() / 2 + 1, plan.lock.quorum?);
+    let is_less = lock.nodes == Nodes::Quorum && own < majority;
+    is_less.then(|| changed(plan, |plan| plan.lock.quorum = Some(majority)))?
+}
+
+/// One vote more than the plan requires, which is a majority or more. `None` if there are fewer
+/// nodes than votes, or if the lock counts none.
 pub fn more_votes(plan: &Plan, lock: &Algorithm) -> Option<Plan> {
-    let is_quorum = lock.nodes == Nodes::Quorum;
     let nodes = plan.topology.masters();
-    let quorum = plan.lock.quorum.unwrap_or(nodes / 2 + 1).max(nodes / 2) + 1;
-    let fits = is_quorum && quorum <= nodes;
-    fits.then(|| changed(plan, |plan| plan.lock.quorum = Some(quorum)))?
+    let majority = nodes / 2 + 1;
+    let own = plan.lock.quorum.unwrap_or(majority);
+    let fits = lock.nodes == Nodes::Quorum && (majority..nodes).contains(&own);
+    fits.then(|| changed(plan, |plan| plan.lock.quorum = Some(own + 1)))?
 }
 
 /// A lock with its own token, in place of a lock of the catalogue whose deleting command compares

@@ -5,8 +5,8 @@ use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use super::changes::{
-    delayed_restart, fenced, longer_lease, longer_timeout, min_replicas, more_votes, own_token,
-    slewed, token_of_acquire,
+    delayed_restart, fenced, longer_lease, longer_timeout, majority, min_replicas, more_votes,
+    own_token, slewed, token_of_acquire,
 };
 use super::{REMEDIES, ViolatedRun, diff};
 use crate::explain::experiment::{Threshold, Unit};
@@ -76,6 +76,25 @@ fn a_quorum_grows_up_to_all_nodes() {
     let chosen = Algorithm { nodes: Nodes::Chosen, ..MINE };
     let plan = base_plan_of(&chosen, TopologyKind::Independent);
     assert_eq!(more_votes(&plan, &chosen), None, "each key is on one node");
+}
+
+#[test]
+fn below_a_majority_the_majority_is_tried_whatever_happened() {
+    let quorum = |quorum: u32| {
+        let mut plan = redlock(Vec::new());
+        plan.lock.quorum = Some(quorum);
+        plan
+    };
+    let lock = &redlock::ALGORITHM;
+    let with = majority(&quorum(2), lock).expect("2 of 5 is no majority");
+    assert_eq!(with.lock.quorum, Some(3));
+    assert_eq!(more_votes(&quorum(2), lock), None, "the majority comes first");
+    assert_eq!(majority(&quorum(3), lock), None);
+    assert_eq!(majority(&redlock(Vec::new()), lock), None);
+    let struck = Strikes::new();
+    let violated = of(&struck, SECOND);
+    assert_eq!(violated.mechanisms(&quorum(2)), [How::StoodStill, How::TwoMajorities]);
+    assert_eq!(violated.mechanisms(&quorum(3)), [How::StoodStill]);
 }
 
 #[test]

@@ -59,6 +59,7 @@ pub fn lost_early(table: &Table) -> Vec<(u32, usize)> {
 /// When too few of a tenure's keys were left for the first time since a grant was called, while it
 /// was covered, and whose end that was. Before the grant returns, only the keys left then count.
 fn decisive(table: &Table, lives: &[Life], gone: &[Point], grant: &Op) -> Option<(Point, usize)> {
+    let quorum = table.terms.site.quorum as usize;
     let spare = table.terms.site.queried.saturating_sub(table.terms.site.quorum) as usize;
     let began = table.began(grant.id);
     let returned = stamp(grant.ret?);
@@ -89,7 +90,9 @@ fn decisive(table: &Table, lives: &[Life], gone: &[Point], grant: &Op) -> Option
             is_callers(&lives[*other]) && born.0 <= at.0 && at < gone[*other]
         });
         let nodes = left.map(|life| &table.history.keys[lives[life].born].node);
-        nodes.collect::<BTreeSet<_>>().len() <= spare
+        let nodes = nodes.collect::<BTreeSet<_>>().len();
+        // Below a majority, a whole quorum of its own never kept another caller from one.
+        nodes <= spare && nodes < quorum
     };
     let mut moments = moments.into_iter().map(|(at, _, life)| (at, life));
     moments.find(|(at, _)| few(*at) && table.keeps(began, *at))

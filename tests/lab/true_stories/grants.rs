@@ -1,6 +1,9 @@
 //! Predicates of sentences about grants: their nodes, their lengths, and simultaneous holders.
 
-use lockstorm::history::{Op, OpKind, Outcome};
+use std::collections::BTreeSet;
+
+use lockstorm::history::{Op, OpKind, Outcome, Request};
+use lockstorm::plan::TopologyKind;
 use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
@@ -130,25 +133,41 @@ fn granted(facts: &Facts, hold: &Held, mut rest: &str) -> Truth {
     term(facts, hold, rest.strip_prefix(&fence).ok_or("it has another fence")?)
 }
 
-/// The named nodes are those that executed this acquire's own request and created the key by it.
+/// The named nodes are those that executed this acquire's own request and created the key by it. If
+/// a quorum of independent nodes replied to its last requests so, only these granted it.
 fn nodes(facts: &Facts, hold: &Held, named: &[String]) -> Truth {
-    let mut own: Vec<String> = Vec::new();
+    let mut own: BTreeSet<String> = BTreeSet::new();
+    let mut votes: BTreeSet<String> = BTreeSet::new();
     for key in &facts.history.keys {
         let is_set = matches!(key.change, KeyChange::Set);
         let is_own = key.by == Some(hold.op.id) && key.key == facts.lock() && key.at < hold.from;
-        let applied = facts.history.requests.iter().any(|request| {
-            let here = request.op == hold.op.id && request.to == key.node && !request.declined;
+        let here = |request: &&Request| {
+            request.op == hold.op.id && request.to == key.node && !request.declined
+        };
+        let requests: Vec<&Request> = facts.history.requests.iter().filter(here).collect();
+        let applied = requests.iter().any(|request| {
             let applied = |(leg, at): &(Leg, Instant)| *leg == Leg::Applied && *at >= key.at;
-            here && request.legs[0].1 < key.at && request.legs.iter().any(applied)
+            request.legs[0].1 < key.at && request.legs.iter().any(applied)
         });
-        if is_set && is_own && applied && !own.iter().any(|node| *node == key.node) {
-            own.push(key.node.to_string());
+        if !(is_set && is_own && applied) {
+            continue;
+        }
+        own.insert(key.node.to_string());
+        let sets =
+            |request: &&&Request| request.at(Leg::Applied).map(|at| at.at) == Some(key.at.at);
+        let Some(setter) = requests.iter().find(sets) else { continue };
+        let is_same = |other: &&&Request| other.command == setter.command;
+        let is_last =
+            requests.iter().rfind(is_same).is_some_and(|last| std::ptr::eq(*last, *setter));
+        if is_last && setter.at(Leg::Delivered).is_some_and(|reply| reply <= hold.from) {
+            votes.insert(key.node.to_string());
         }
     }
-    let (mut own, mut named) = (own, named.to_vec());
-    own.sort();
-    named.sort();
-    ensure(own == named, &format!("its own requests set the key on {own:?}"))
+    let (plan, named) = (&facts.finding.plan, named.iter().cloned().collect::<BTreeSet<_>>());
+    let quorum = plan.lock.quorum.unwrap_or(plan.topology.masters() / 2 + 1) as usize;
+    let counts = plan.topology.kind == TopologyKind::Independent && votes.len() >= quorum;
+    let granted = if counts { votes } else { own };
+    ensure(granted == named, &format!("its own requests set the key on {granted:?}"))
 }
 
 /// How long a grant is valid, by the actual run of its caller's clock.
