@@ -4,11 +4,12 @@ use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
+use crate::explain::answers::Answers;
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, op};
 use crate::explain::life::StoryLife;
 use crate::explain::story::{Beat, Weight};
-use crate::explain::witness::{Answers, Witness};
+use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, Outcome};
 use crate::quantity::{list, moment, span};
 use crate::reading::hold::HoldEnd;
