@@ -19,6 +19,7 @@ pub(crate) mod life;
 pub mod mechanism;
 pub mod naming;
 mod selection;
+mod share;
 pub mod story;
 pub mod threshold;
 mod trial;

@@ -5,6 +5,7 @@
 //! - [`ending`]: how a key that blocked others ended
 //! - [`clock`]: the fault behind a clock that went wrong
 //! - [`belief`]: why the holder continued without a key
+//! - [`several`]: one holder too many of a lock that several may hold
 //! - [`overlap`]: two holders at once
 //! - [`takeover`]: which node was promoted in place of another
 //! - [`fence`]: a fence that is not larger than the previous one
@@ -22,6 +23,7 @@ mod fence;
 pub mod how;
 mod overlap;
 pub(in crate::explain) mod queue;
+mod several;
 mod stuck;
 mod takeover;
 mod theft;
