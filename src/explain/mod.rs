@@ -4,6 +4,7 @@
 //! assumption, and a story. Every sentence is rendered from events of the history, and names them.
 //! Explain runs nothing: the finding contains the reruns.
 
+pub(crate) mod answers;
 pub mod argument;
 pub mod assumption;
 pub mod cause;
@@ -18,6 +19,7 @@ pub(crate) mod life;
 pub mod mechanism;
 pub mod naming;
 mod selection;
+mod share;
 pub mod story;
 pub mod threshold;
 mod trial;

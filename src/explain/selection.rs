@@ -13,7 +13,7 @@ use crate::explain::evidence::Evidence;
 use crate::explain::story::{Beat, Story, StoryLine, Weight};
 use crate::explain::story::{
     access, answer, calm, contract, deadlock, grant, liveness, lost, own, queue, renewal, role,
-    strike, theft, torn,
+    shared, strike, theft, torn,
 };
 use crate::explain::witness::Witness;
 
@@ -81,6 +81,7 @@ fn violated(witness: &Witness<'_>) -> Vec<Beat> {
     beats.extend(grant::beats(witness));
     beats.extend(strike::beats(witness));
     beats.extend(theft::beats(witness));
+    beats.extend(shared::beats(witness));
     beats.extend(lost::beats(witness));
     beats.extend(torn::beats(witness));
     beats.extend(renewal::beats(witness));

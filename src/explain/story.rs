@@ -16,6 +16,7 @@ pub(crate) mod own;
 pub(crate) mod queue;
 pub(crate) mod renewal;
 pub(crate) mod role;
+pub(crate) mod shared;
 pub(crate) mod strike;
 pub(crate) mod theft;
 pub(crate) mod torn;

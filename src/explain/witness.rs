@@ -6,12 +6,12 @@ use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::{Cause, Kind, Verdict, Violation};
+use crate::explain::answers::Answers;
 use crate::explain::finding::Finding;
 use crate::explain::hold::{StoryHold, holds, op, tenures};
 use crate::explain::life::{StoryLife, lives};
 use crate::history::{FaultInterval, History, Key, Op, OpId, OpKind, Outcome, PROBE, Request};
 use crate::plan::TopologyKind;
-use crate::quantity::list;
 use crate::reading::history::Reading;
 use crate::reading::hold::HoldEnd;
 use crate::reading::key_life::KeyLife;
@@ -222,10 +222,12 @@ impl<'a> Witness<'a> {
             self.of_kind(Kind::Leak).flat_map(|leak| leak.keys.iter().copied()).collect();
         // If no node replies to the probe, a key is not what keeps it out.
         let is_reached = !self.is_unreached();
+        let asked = self.asked_by_probe();
         let stuck = self.of_kind(Kind::Stuck).next().filter(|_| is_reached).map(|stuck| stuck.to);
         let lives = self.lives.iter().filter(move |life| {
             let is_early = self.is_there(life, self.healed()) || self.put_back(life).is_some();
-            let outlasts = |at| is_early && self.is_there(life, at);
+            let is_asked = asked.is_empty() || asked.contains(life.node.as_str());
+            let outlasts = |at| is_asked && is_early && self.is_there(life, at);
             named.contains(&life.born)
                 || life.owner.is_some() && !self.is_copy(life) && stuck.is_some_and(outlasts)
         });
@@ -246,11 +248,19 @@ impl<'a> Witness<'a> {
 
     /// Whether the probe sent requests and got no reply to any.
     fn is_unreached(&self) -> bool {
-        let is_by_probe = |request: &&Request| {
-            op(self.history(), request.op).is_some_and(|op| op.process == PROBE)
-        };
-        let mut requests = self.history().requests.iter().filter(is_by_probe).peekable();
+        let mut requests = self.requests_of_probe().peekable();
         requests.peek().is_some() && !requests.any(|request| request.is_answered())
+    }
+
+    /// The nodes to which the probe sent requests: the key of another node does not keep it out.
+    fn asked_by_probe(&self) -> BTreeSet<&'a str> {
+        self.requests_of_probe().map(|request| request.to.as_str()).collect()
+    }
+
+    fn requests_of_probe(&self) -> impl Iterator<Item = &'a Request> {
+        let history = self.history();
+        let is_by_probe = |id| op(history, id).is_some_and(|op| op.process == PROBE);
+        history.requests.iter().filter(move |request| is_by_probe(request.op))
     }
 
     /// Whether the node of a key follows another from the heal on, and so lets nobody in.
@@ -453,33 +463,6 @@ impl<'a> Witness<'a> {
                 broken.any(|assumption| assumption.faults.contains(&interval.fault))
             }
             None => false,
-        }
-    }
-}
-
-/// Which requests of an operation got a reply.
-pub enum Answers<'a> {
-    /// Every request.
-    All,
-    /// No request.
-    None,
-    /// No request was sent, because no connection was established.
-    Unsent,
-    /// Each node replied, but not to every request: the command of the last one without a reply.
-    NotTo(&'a str),
-    /// These nodes replied to no request.
-    NotOf(Vec<String>),
-}
-
-impl Answers<'_> {
-    /// How an operation without an outcome was answered: "was not answered by n1 and n2".
-    pub fn in_words(&self) -> String {
-        match self {
-            Answers::All => "had an unknown outcome".to_owned(),
-            Answers::None => "was not answered".to_owned(),
-            Answers::Unsent => "found no connection".to_owned(),
-            Answers::NotTo(command) => format!("had no answer to its {command}"),
-            Answers::NotOf(nodes) => format!("was not answered by {}", list(nodes)),
         }
     }
 }

@@ -5,6 +5,7 @@
 use lockstorm::check::verdict::Kind;
 use lockstorm::explain::evidence::Evidence;
 use lockstorm::explain::explanation::explain;
+use lockstorm::explain::mechanism::how::How;
 use lockstorm::history::{History, Op, OpKind, Outcome};
 use lockstorm::own::{
     Acquired, Algorithm, Answer, Client, Extended, Grant, HuntTest, LEASE, Lock, Released, Setting,
@@ -71,17 +72,63 @@ if redis.call("PTTL", KEYS[1]) < tonumber(ARGV[2]) then
 end
 return 1"#;
 
-struct ReadersWriter {
-    client: Client,
-    setting: Setting,
+/// Counts a reader in the key, which a writer sets for itself. KEYS: lock. ARGV: token, ms.
+const COUNT: &str = r#"
+if string.sub(redis.call("GET", KEYS[1]) or "", 1, 1) == "w" then
+    return 0
+end
+redis.call("INCR", KEYS[1])
+return redis.call("PEXPIRE", KEYS[1], ARGV[2])"#;
+
+/// The same; the key expires with the lease of the first reader.
+const COUNT_ONCE: &str = r#"
+if string.sub(redis.call("GET", KEYS[1]) or "", 1, 1) == "w" then
+    return 0
+end
+if redis.call("INCR", KEYS[1]) == 1 then
+    redis.call("PEXPIRE", KEYS[1], ARGV[2])
+end
+return 1"#;
+
+const WRITE_COUNTED: &str = r#"
+if redis.call("SET", KEYS[1], "w" .. ARGV[1], "NX", "PX", ARGV[2]) then
+    return 1
+end
+return 0"#;
+
+/// Counts a reader down, and does not know whether it was counted up.
+const COUNT_DOWN: &str = r#"
+local value = redis.call("GET", KEYS[1])
+if not value or string.sub(value, 1, 1) == "w" and value ~= "w" .. ARGV[1] then
+    return 0
+end
+if string.sub(value, 1, 1) == "w" or redis.call("DECR", KEYS[1]) <= 0 then
+    redis.call("DEL", KEYS[1])
+end
+return 1"#;
+
+/// What a lock of readers and a writer sends.
+#[derive(Clone, Copy)]
+struct Shape {
+    read: &'static str,
     write: &'static str,
     leave: &'static str,
 }
 
+const FIELDS: Shape = Shape { read: READ, write: WRITE, leave: LEAVE };
+
+const COUNTED: Shape = Shape { read: COUNT, write: WRITE_COUNTED, leave: COUNT_DOWN };
+
+struct ReadersWriter {
+    client: Client,
+    setting: Setting,
+    shape: Shape,
+}
+
 impl ReadersWriter {
-    fn boxed(setting: Setting, write: &'static str, leave: &'static str) -> Box<dyn Lock> {
+    fn boxed(setting: Setting, shape: Shape) -> Box<dyn Lock> {
         let client = Client::of(&setting, &setting.nodes[0]);
-        Box::new(ReadersWriter { client, setting, write, leave })
+        Box::new(ReadersWriter { client, setting, shape })
     }
 
     async fn run(&mut self, script: &'static str, token: &str) -> Answer {
@@ -106,11 +153,11 @@ impl ReadersWriter {
 #[async_trait(?Send)]
 impl Lock for ReadersWriter {
     async fn acquire(&mut self) -> Acquired {
-        self.enter(self.write).await
+        self.enter(self.shape.write).await
     }
 
     async fn acquire_shared(&mut self) -> Acquired {
-        self.enter(READ).await
+        self.enter(self.shape.read).await
     }
 
     async fn extend(&mut self, grant: &Grant) -> Extended {
@@ -122,7 +169,7 @@ impl Lock for ReadersWriter {
     }
 
     async fn release(&mut self, grant: &Grant) -> Released {
-        answer::released(&self.run(self.leave, &grant.token).await)
+        answer::released(&self.run(self.shape.leave, &grant.token).await)
     }
 }
 
@@ -131,7 +178,7 @@ const fn shared(name: &'static str, build: fn(Setting) -> Box<dyn Lock>) -> Algo
 }
 
 const CORRECT: Algorithm =
-    shared("readers-writer", |setting| ReadersWriter::boxed(setting, WRITE, LEAVE));
+    shared("readers-writer", |setting| ReadersWriter::boxed(setting, FIELDS));
 
 fn hunt(lock: Algorithm) -> HuntTest {
     hunt_own(lock, TopologyKind::Single).clients(4).within_assumptions()
@@ -179,8 +226,9 @@ fn callers_use_both_modes() {
 
 #[test]
 fn a_writer_that_ignores_readers_is_found() {
-    let lock =
-        shared("writes-anyway", |setting| ReadersWriter::boxed(setting, WRITE_ANYWAY, LEAVE));
+    let lock = shared("writes-anyway", |setting| {
+        ReadersWriter::boxed(setting, Shape { write: WRITE_ANYWAY, ..FIELDS })
+    });
     let finding = hunt(lock).seeds(1..=200).finds();
     assert!(is_in_model(&finding) && kinds(&finding).contains(&Kind::DoubleGrant));
     let (_, how) = how(&finding);
@@ -202,9 +250,48 @@ fn a_writer_that_ignores_readers_is_found() {
 
 #[test]
 fn a_reader_that_removes_the_whole_key_is_found() {
-    let lock =
-        shared("leaves-nobody", |setting| ReadersWriter::boxed(setting, WRITE, LEAVE_NOBODY));
+    let lock = shared("leaves-nobody", |setting| {
+        ReadersWriter::boxed(setting, Shape { leave: LEAVE_NOBODY, ..FIELDS })
+    });
     let finding = hunt(lock).seeds(1..=200).finds();
     let found = kinds(&finding);
     assert!(is_in_model(&finding) && found.contains(&Kind::ForeignRelease), "{found:?}");
+}
+
+/// The readers are counted in one key, which belongs to none of them.
+#[test]
+fn a_key_of_readers_that_a_release_without_a_part_counts_down_is_told() {
+    let lock = shared("counted", |setting| ReadersWriter::boxed(setting, COUNTED));
+    let finding = hunt(lock).seeds(1..=200).finds();
+    assert!(is_in_model(&finding) && kinds(&finding).contains(&Kind::DoubleGrant));
+    let (how, sentence) = how(&finding);
+    assert_eq!(how, How::BlindCommand, "{sentence}");
+    assert!(sentence.ends_with(" had no part in that key."), "{sentence}");
+    let story: Vec<String> =
+        explain(&finding).story.lines.into_iter().map(|line| line.text).collect();
+    let is_told = |part: &str| story.iter().any(|line| line.contains(part));
+    assert!(is_told("'s release takes effect on the key on n1 by which c"), "{story:#?}");
+}
+
+/// Only the first reader gives the key an expiry.
+#[test]
+fn a_key_of_readers_that_expires_for_all_of_them_is_told() {
+    let lock = shared("counted-once", |setting| {
+        ReadersWriter::boxed(setting, Shape { read: COUNT_ONCE, ..COUNTED })
+    });
+    let mut seeds = 1..=200;
+    let (finding, sentence) = loop {
+        let finding = hunt(lock).seeds(seeds.clone()).finds();
+        seeds = finding.seed + 1..=200;
+        let (how, sentence) = how(&finding);
+        if how == How::DeadlineTooLate {
+            break (finding, sentence);
+        }
+    };
+    assert!(sentence.ends_with(" counts on its lease for longer than its key lives."));
+    let story: Vec<String> =
+        explain(&finding).story.lines.into_iter().map(|line| line.text).collect();
+    let is_told = |part: &str| story.iter().any(|line| line.contains(part));
+    assert!(is_told(" in shared mode on n1, sharing c"), "{story:#?}");
+    assert!(is_told(" has the lock is gone: it has expired."), "{story:#?}");
 }

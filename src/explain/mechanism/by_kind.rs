@@ -20,12 +20,14 @@ pub fn mechanism(witness: &Witness<'_>) -> Option<Mechanism> {
         Kind::Leak | Kind::Stuck => {
             let waits = deadlock::mechanism(witness, violation);
             let left = waits.or_else(|| queue::left(witness, violation));
+            let left = left.or_else(|| queue::without_place(witness, violation));
             left.or_else(|| alone::left(witness, violation))
         }
         Kind::Overtaken => queue::overtaken(witness, violation),
         Kind::RenewalAfterRelease => alone::renewal(witness, violation),
         Kind::NeverSettles => {
             let waits = deadlock::mechanism(witness, violation);
+            let waits = waits.or_else(|| queue::without_place(witness, violation));
             waits.or_else(|| alone::unanswered(witness, violation))
         }
         Kind::LateLoss => alone::late(witness, violation),

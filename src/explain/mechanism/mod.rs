@@ -7,6 +7,7 @@
 //! - [`renewal`]: what the last renewal came to
 //! - [`belief`]: why the holder continued without a key
 //! - [`quorum`]: two quorums without a common node
+//! - [`several`]: one holder too many of a lock that several may hold
 //! - [`overlap`]: two holders at once
 //! - [`takeover`]: which node was promoted in place of another
 //! - [`fence`]: a fence that is not larger than the previous one
@@ -26,6 +27,7 @@ mod overlap;
 pub(in crate::explain) mod queue;
 mod quorum;
 mod renewal;
+mod several;
 mod stuck;
 mod takeover;
 mod theft;

@@ -14,6 +14,7 @@ use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::quorum::two_quorums;
 use crate::explain::mechanism::renewal::lied;
+use crate::explain::mechanism::several;
 use crate::explain::mechanism::takeover::{became_master, took_over};
 use crate::explain::votes::{is_of_earlier_try, votes};
 use crate::explain::witness::Witness;
@@ -29,7 +30,9 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
         return Some(found);
     }
     if witness.reading.can_overlap() {
-        return of_several(witness, violation);
+        return several::mechanism(witness, violation, |hold| {
+            set_by(witness, hold).first().copied()
+        });
     }
     let (first, second) = pair(witness, violation)?;
     between(witness, first, second)
@@ -60,114 +63,6 @@ fn part_of(grant: &Op, key: &str) -> Mechanism {
     let all = list(&grant.keys);
     let text = format!("{} was granted {all}, and never had {key} on any node.", grant.caller);
     Mechanism::new(How::PartOnly, text, vec![Evidence::Op(grant.id)])
-}
-
-/// How one caller more than allowed was granted the lock: a holder was past its lease, or else the
-/// key that the holders share was gone or admitted one too many.
-fn of_several(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
-    let covers = |hold: &StoryHold<'_>, at: Moment| {
-        witness.reading.tenure(hold.grant.id).is_some_and(|tenure| tenure.covers(at))
-    };
-    // Only holders within their leases count: in an earlier overlap one may be past its lease.
-    let is_one_too_many = |last: &&StoryHold<'_>| {
-        let at = Moment::from(last.from);
-        let there =
-            witness.tenures.iter().filter(|hold| hold.from <= last.from && covers(hold, at));
-        let there: Vec<_> = there.collect();
-        let is_exclusive = there.iter().any(|hold| !hold.grant.shared);
-        there.len() > witness.finding.promise.holders as usize && is_exclusive
-    };
-    let mut double = witness.tenures.iter().filter(|_| violation.kind == Kind::DoubleGrant);
-    let last = double.find(is_one_too_many).or_else(|| {
-        let last = last_in(witness)?;
-        witness.tenures.iter().find(|hold| witness.is_of(hold, last.id))
-    })?;
-    let at = match violation.kind {
-        Kind::DoubleGrant => last.from.into(),
-        _ => Moment::from(violation.from),
-    };
-    let mut named = witness.tenures.iter().filter(|hold| {
-        let mut ops = violation.ops.iter();
-        let is_other = hold.grant.id != last.grant.id && hold.from <= violation.to;
-        is_other && ops.any(|op| witness.is_of(hold, *op))
-    });
-    let is_past = |hold: &&StoryHold<'_>| {
-        violation.kind != Kind::DoubleGrant && hold.from.at <= at.at && !covers(hold, at)
-    };
-    if let Some(past) = named.clone().find(is_past) {
-        return Some(belief(witness, past, (Moment::default(), at)));
-    }
-    let (index, key) = *set_by(witness, last).first()?;
-    let mut before = witness.lives.iter().filter(|life| {
-        let is_there = life.node == key.node && life.from < key.at;
-        let by_member = witness.reading.by_member;
-        is_there && (!by_member || is_lost(witness, life, key, named.clone()))
-    });
-    let gone = match witness.reading.by_member || key.change == KeyChange::Set {
-        true => before.by_ref().max_by_key(|life| life.from),
-        false => None,
-    };
-    let Some(gone) = gone else {
-        let held: Vec<&StoryHold<'_>> =
-            named.filter(|hold| hold.from <= last.from && covers(hold, at)).collect();
-        return Some(too_many(last, &held, (index, key)));
-    };
-    let owner = gone.owner?;
-    // The member may have ended a moment after what it is a part of was changed.
-    let by = if witness.reading.by_member { key.at.max(gone.until) } else { key.at };
-    match ending(witness, gone, owner, by.into()) {
-        KeyEnding::Taken(mechanism) => Some(mechanism),
-        _ => {
-            let whose = named.find(|hold| witness.is_of(hold, owner))?;
-            Some(belief(witness, whose, (witness.gone(gone), at)))
-        }
-    }
-}
-
-/// Whether a member of one of these holders had ended when the next one was let in, and left its
-/// holder without any on that node: a caller that entered again has one for each entry. What lets
-/// somebody in may itself have removed the member.
-fn is_lost<'a>(
-    witness: &Witness<'_>,
-    life: &StoryLife,
-    key: &Key,
-    mut holders: impl Iterator<Item = &'a StoryHold<'a>>,
-) -> bool {
-    let keys = &witness.history().keys;
-    let removes = |end: usize| keys[end].by == key.by && keys[end].at.at == key.at.at;
-    let has_ended = |life: &StoryLife| life.until < key.at || life.end.is_some_and(removes);
-    let is_of = |holder: &StoryHold<'_>, life: &StoryLife| {
-        life.owner.is_some_and(|owner| witness.is_of(holder, owner))
-    };
-    let Some(holder) = holders.find(|holder| is_of(holder, life)) else { return false };
-    let mut others = witness.lives.iter().filter(|other| other.node == key.node);
-    has_ended(life)
-        && others.all(|other| !is_of(holder, other) || other.from >= key.at || has_ended(other))
-}
-
-/// A node let one caller more in than the lock allows, while these held it within their leases.
-fn too_many(
-    last: &StoryHold<'_>,
-    held: &[&StoryHold<'_>],
-    (index, key): (usize, &Key),
-) -> Mechanism {
-    let until = |hold: &&StoryHold<'_>| {
-        let mode = if hold.grant.shared { " in shared mode" } else { "" };
-        let end = hold
-            .lease
-            .map_or("without an end".to_owned(), |over| format!("until {}", moment(over)));
-        format!("{}{mode} {end}", hold.grant.caller)
-    };
-    let leases: Vec<String> = held.iter().map(until).collect();
-    let (who, holders) = (&last.grant.caller, held.len());
-    let (node, leases) = (&key.node, list(&leases));
-    let text = match last.grant.shared {
-        true => format!("{node} let {who} share the lock though {holders} held it: {leases}."),
-        false => format!("{node} let {who} in though {holders} held the lock already: {leases}."),
-    };
-    let mut evidence = vec![Evidence::Op(last.grant.id), Evidence::Key(index)];
-    evidence.extend(held.iter().map(|hold| Evidence::Op(hold.grant.id)));
-    Mechanism::new(How::TooMany, text, evidence)
 }
 
 /// How the grant of one tenure became possible while another lasted, or should have lasted.
@@ -359,16 +254,6 @@ fn shared(
     let evidence =
         vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id), Evidence::Key(index)];
     is_met.then(|| Mechanism::new(How::SameOwner, text, evidence))
-}
-
-/// The one of several holders whose acquire changed the key last before too many held the lock.
-fn last_in<'a>(witness: &Witness<'a>) -> Option<&'a Op> {
-    let (from, _) = witness.overlap()?;
-    let lock_key = witness.reading.lock_key;
-    let keys = witness.history().keys.iter().rev().filter(|key| key.key == lock_key);
-    let changes = keys.filter(|key| key.at <= from);
-    let mut by = changes.filter_map(|key| key.by);
-    by.find_map(|by| witness.actors.iter().copied().find(|actor| actor.id == by))
 }
 
 /// The mechanism if neither tenure has a key.

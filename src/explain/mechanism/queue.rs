@@ -1,6 +1,8 @@
 //! What went wrong in the queue of a lock's waiters: one that was overtaken, and a place at its
 //! head in which nobody waits any more.
 
+use lockstorm_platform::trace::KeyChange;
+
 use crate::check::verdict::{Kind, Violation};
 use crate::explain::evidence::Evidence;
 use crate::explain::mechanism::how::{How, Mechanism};
@@ -49,6 +51,51 @@ pub fn taken_away<'a>(
 ) -> Option<(&'a Op, Moment)> {
     let end = place.ended.filter(|_| !place.is_there(at))?;
     Some((witness.reading.op(end.by?)?, place.to))
+}
+
+/// What removed the place of a waiter that still waits, and never came to its turn after that.
+pub fn without_place(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let place = last_place(witness, violation)?;
+    let Op { id, caller, .. } = place.waiter;
+    let end = place.ended?;
+    let (node, at) = (place.node, moment(place.to.at));
+    let by = end.by.and_then(|by| witness.reading.op(by));
+    let (how, removes) = match (end.change, by) {
+        (_, Some(by)) => {
+            let hand = format!("{}'s {} at {}", by.caller, by.kind.noun(), moment(by.call.at));
+            let (how, whose) = match by.caller == *caller {
+                true => (How::DeletedByOwner, "its own place".to_owned()),
+                false => (How::DeletedByAnother, format!("{caller}'s place")),
+            };
+            (how, format!("{hand} removed {whose} from the queue on {node} at {at}"))
+        }
+        (KeyChange::LostAtRestart, _) => {
+            let text =
+                format!("{node} was started again at {at} without {caller}'s place in the queue");
+            (How::Forgotten, text)
+        }
+        (KeyChange::LostAtFailover, _) => {
+            let text = format!("{node} took over a queue without {caller}'s place at {at}");
+            (How::LostInResync, text)
+        }
+        (KeyChange::Expired, _) => {
+            (How::Removed, format!("The queue with {caller}'s place expired on {node} at {at}"))
+        }
+        _ => (How::Removed, format!("{node} removed {caller}'s place from the queue at {at}")),
+    };
+    let text = format!("{removes}, and {caller} still waits for its turn.");
+    let evidence = [Evidence::Op(*id)].into_iter().chain(by.map(|by| Evidence::Op(by.id)));
+    let evidence = evidence.chain([place.born, end.key].map(Evidence::Key)).collect();
+    Some(Mechanism::new(how, text, evidence))
+}
+
+/// The last place of an acquire that never returned, if it stands in the queue of no node any more.
+pub fn last_place<'a>(witness: &Witness<'a>, violation: &Violation) -> Option<QueuePlace<'a>> {
+    let is_pending =
+        |place: &QueuePlace| place.waiter.ret.is_none() && violation.ops.contains(&place.waiter.id);
+    let all = in_queue(witness).into_iter().filter(is_pending);
+    let last = all.max_by_key(|place| place.to)?;
+    last.ended.map(|_| last)
 }
 
 /// The place at the head of the queue that kept others out, if nobody waited in it any more.

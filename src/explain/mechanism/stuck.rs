@@ -80,7 +80,7 @@ fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
         }
         let gone = witness.gone(life);
         let stayed = died.at < gone && witness.is_there(life, healed);
-        (stayed && witness.kept_out_probe(life)).then_some((life, owner, gone))
+        (stayed && kept_out_too_long(witness, life, gone)).then_some((life, owner, gone))
     });
     let (life, owner, gone) = late.max_by_key(|(.., gone)| *gone)?;
     let until = until(witness, life, gone);
@@ -100,8 +100,8 @@ fn stayed_late(witness: &Witness<'_>) -> Option<Mechanism> {
         let release = witness.reading.releases(owner.id).last()?;
         let gone = witness.gone(life);
         let failed = !matches!(release.outcome, Outcome::Released);
-        let stayed = failed && witness.is_there(life, healed) && witness.kept_out_probe(life);
-        stayed.then_some((life, release, gone))
+        let stayed = failed && witness.is_there(life, healed);
+        (stayed && kept_out_too_long(witness, life, gone)).then_some((life, release, gone))
     });
     let (life, release, gone) = late.max_by_key(|(.., gone)| *gone)?;
     let until = until(witness, life, gone);
@@ -116,6 +116,18 @@ fn stayed_late(witness: &Witness<'_>) -> Option<Mechanism> {
     );
     let evidence = vec![Evidence::Op(release.id), Evidence::Key(life.born)];
     Some(Mechanism::new(How::ReleaseFailed, text, evidence))
+}
+
+/// Whether a key that is gone from a moment on is why the probe was let in too late: it kept the
+/// probe out until the probe's time was over, or until the try before the one that was granted.
+/// Otherwise something else kept the probe out afterwards, as a node that rejects writes.
+fn kept_out_too_long(witness: &Witness<'_>, life: &StoryLife, gone: Moment) -> bool {
+    let Some(stuck) = witness.of_kind(Kind::Stuck).next() else { return false };
+    let wait = witness.finding.plan.longest_ttl().saturating_add(PROBE_MARGIN);
+    let is_over = stuck.from.at.saturating_add(wait) <= gone.at;
+    let mut later = probe_acquires(witness.history()).filter(|op| gone <= op.call.into());
+    let is_last = stuck.from.at <= gone.at && later.all(|op| op.token().is_some());
+    witness.kept_out_probe(life) && (is_over || is_last)
 }
 
 /// Until when a key stayed, at most to the end of the run.

@@ -6,10 +6,11 @@ use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::Leg;
 
 use crate::check::verdict::Kind;
+use crate::explain::answers::Answers;
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::StoryHold;
 use crate::explain::story::{Beat, Weight};
-use crate::explain::witness::{Answers, Witness};
+use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use crate::quantity::{count, list, moment};
 use crate::reading::leaders;

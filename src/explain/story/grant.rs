@@ -4,12 +4,14 @@ use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
+use crate::explain::answers::Answers;
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, op};
 use crate::explain::life::StoryLife;
+use crate::explain::share;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::votes::votes;
-use crate::explain::witness::{Answers, Witness};
+use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, Outcome};
 use crate::quantity::{list, moment, span};
 use crate::reading::hold::HoldEnd;
@@ -50,7 +52,10 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
     let hold = witness.hold(grant.id)?;
     let (nodes, mut evidence) = nodes_of(witness, grant.id, hold.from);
     evidence.insert(0, Evidence::Op(grant.id));
-    let on = if nodes.is_empty() { String::new() } else { format!(" on {}", list(&nodes)) };
+    let on = match nodes.is_empty() {
+        true => shared_key(witness, grant, &mut evidence).unwrap_or_default(),
+        false => format!(" on {}", list(&nodes)),
+    };
     let beside = witness.holds.iter().find(|other| {
         other.grant.caller != grant.caller && other.from < hold.from && hold.from < other.until
     });
@@ -76,6 +81,19 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
     let text = format!("{} is granted {what}{mode}{on}{also}{term}.", grant.caller);
     let weight = if witness.is_actor(grant.id) { Weight::Crux } else { Weight::Cause };
     Some(Beat::new(weight, hold.from, text, evidence))
+}
+
+/// The node that let an acquire in by a key that another had set, and whose key that was.
+fn shared_key(witness: &Witness<'_>, grant: &Op, evidence: &mut Vec<Evidence>) -> Option<String> {
+    let (node, at) = share::decided(witness, grant)?;
+    let life = share::key_of(witness, grant, (node, at)).filter(|life| at < life.until)?;
+    let owner = op(witness.history(), life.owner?).filter(|owner| owner.id != grant.id)?;
+    evidence.push(Evidence::Key(life.born));
+    let whose = match owner.caller == grant.caller {
+        true => "its own older key".to_owned(),
+        false => format!("{}'s key", owner.caller),
+    };
+    Some(format!(" on {node}, sharing {whose}"))
 }
 
 fn violation_key(witness: &Witness<'_>) -> Option<String> {

@@ -5,7 +5,7 @@ use lockstorm_platform::time::Instant;
 use crate::check::availability::reason::Reason;
 use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
-use crate::explain::mechanism::queue::{blocking, in_queue, taken_away};
+use crate::explain::mechanism::queue::{blocking, in_queue, last_place, taken_away};
 use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, Outcome};
@@ -17,6 +17,10 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let Some(violation) = witness.primary else { return Vec::new() };
     if let Some((place, at)) = blocking(witness, violation) {
         return stands(witness, (&place, at), Weight::Crux);
+    }
+    if let Some(place) = last_place(witness, violation) {
+        let gone = removed(witness, &place, violation.to.into());
+        return [Some(joins(&place, Weight::Crux)), gone].into_iter().flatten().collect();
     }
     let is_named = |place: &QueuePlace| violation.ops.contains(&place.waiter.id);
     let before = |place: &QueuePlace| place.from <= Moment::from(violation.to);

@@ -301,7 +301,8 @@ impl<'a> Facts<'a> {
 
     /// Whether a change in place takes over a key of that creator, on which nobody relies.
     fn takes(&self, by: Option<OpId>, key: &Key) -> bool {
-        let Some(taker) = key.by.filter(|_| self.finding.promise.holders == 1) else {
+        let is_alone = || !self.history.ops.iter().any(|op| op.shared);
+        let Some(taker) = key.by.filter(|_| self.finding.promise.holders == 1 && is_alone()) else {
             return false;
         };
         let granted = |op: &Op| matches!(op.outcome, Outcome::Granted { .. });

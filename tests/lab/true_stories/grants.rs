@@ -9,6 +9,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::true_stories::facts::{Facts, Held, How, Truth, ensure};
 use crate::true_stories::pattern::{is_length, is_moment, list, moment};
+use crate::true_stories::shared::shares;
 use crate::true_stories::templates::{Sentence, Template};
 
 pub const TEMPLATES: &[Template] = &[
@@ -100,10 +101,18 @@ fn granted(facts: &Facts, hold: &Held, mut rest: &str) -> Truth {
     ensure(in_shared_mode.is_some() == hold.op.shared, "it is a grant in the other mode")?;
     rest = in_shared_mode.unwrap_or(rest);
     if let Some(tail) = rest.strip_prefix(" on ") {
-        let end = [", while ", ", beside ", " with fence ", "; ", ", without ", ", as "];
+        let end =
+            [", sharing ", ", while ", ", beside ", " with fence ", "; ", ", without ", ", as "];
         let end = end.iter().filter_map(|word| tail.find(word)).min().unwrap_or(tail.len());
         named = list(&tail[..end]);
         rest = &tail[end..];
+    }
+    if let Some(tail) = rest.strip_prefix(", sharing ") {
+        let own = tail.strip_prefix("its own older key").map(|rest| (&*hold.op.caller, rest));
+        let (whose, tail) = own.or(tail.split_once("'s key")).ok_or("no such words")?;
+        let [node] = &named[..] else { return Err("it is one key".into()) };
+        shares(facts, hold, node, whose)?;
+        (named, rest) = (Vec::new(), tail);
     }
     nodes(facts, hold, &named)?;
     if let Some(tail) = rest.strip_prefix(", while ").or(rest.strip_prefix(", beside ")) {

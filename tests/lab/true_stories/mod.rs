@@ -23,6 +23,7 @@ mod pattern;
 mod places;
 mod refused;
 mod roles;
+mod shared;
 mod templates;
 mod whole;
 

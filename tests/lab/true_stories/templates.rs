@@ -5,7 +5,7 @@ use lockstorm_platform::time::Instant;
 
 use crate::true_stories::facts::{Facts, Truth};
 use crate::true_stories::{
-    accesses, answers, calm, faults, grants, keys, liveness, orders, pattern, places, roles,
+    accesses, answers, calm, faults, grants, keys, liveness, orders, pattern, places, roles, shared,
 };
 
 /// A form, and its predicate.
@@ -31,6 +31,7 @@ pub fn all() -> impl Iterator<Item = &'static Template> {
         liveness::TEMPLATES,
         orders::TEMPLATES,
         places::TEMPLATES,
+        shared::TEMPLATES,
         roles::TEMPLATES,
     ];
     tables.into_iter().flatten()

@@ -1,0 +1,254 @@
+//! How one caller too many came to hold a lock that several callers may hold: some are in shared
+//! mode, or there are several permits.
+//!
+//! Either each holder has a member of the lock's key, or they share the key. A shared key may be
+//! that of another caller: see [`share`](crate::explain::share).
+
+use lockstorm_platform::time::Instant;
+use lockstorm_platform::trace::KeyChange;
+
+use crate::check::verdict::{Kind, Violation};
+use crate::explain::evidence::Evidence;
+use crate::explain::hold::{StoryHold, op};
+use crate::explain::life::StoryLife;
+use crate::explain::mechanism::belief::belief;
+use crate::explain::mechanism::ending::{KeyEnding, ending};
+use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::share;
+use crate::explain::witness::Witness;
+use crate::history::{Key, Op, OpKind};
+use crate::quantity::{list, moment};
+use crate::reading::moment::Moment;
+
+/// How one caller more than allowed was granted the lock: a holder was past its lease, or else what
+/// the holders had the lock by was gone, or admitted one too many. `set` has the first change by
+/// which a tenure got the lock, with its index.
+pub fn mechanism<'a>(
+    witness: &Witness<'a>,
+    violation: &Violation,
+    set: impl Fn(&StoryHold<'_>) -> Option<(usize, &'a Key)>,
+) -> Option<Mechanism> {
+    let last = newcomer(witness, violation)?;
+    let at = match violation.kind {
+        Kind::DoubleGrant => last.from.into(),
+        _ => Moment::from(violation.from),
+    };
+    let named = witness.tenures.iter().filter(|hold| {
+        let mut ops = violation.ops.iter();
+        let is_other = hold.grant.id != last.grant.id && hold.from <= violation.to;
+        is_other && ops.any(|op| witness.is_of(hold, *op))
+    });
+    let named: Vec<&StoryHold<'a>> = named.collect();
+    let is_past = |hold: &&&StoryHold<'_>| {
+        violation.kind != Kind::DoubleGrant && hold.from.at <= at.at && !covers(witness, hold, at)
+    };
+    if let Some(past) = named.iter().find(is_past) {
+        return Some(belief(witness, past, (Moment::default(), at)));
+    }
+    match witness.reading.by_member {
+        true => of_members(witness, (last, at), &named, set(last)?),
+        false => of_shared_key(witness, (last, at), &named, set(last)),
+    }
+}
+
+/// The holder that came last, when there were too many.
+fn newcomer<'b, 'a>(witness: &'b Witness<'a>, violation: &Violation) -> Option<&'b StoryHold<'a>> {
+    // Only holders within their leases count: in an earlier overlap one may be past its lease.
+    let is_one_too_many = |last: &&StoryHold<'_>| {
+        let at = Moment::from(last.from);
+        let there = witness
+            .tenures
+            .iter()
+            .filter(|hold| hold.from <= last.from && covers(witness, hold, at));
+        let there: Vec<_> = there.collect();
+        let is_exclusive = there.iter().any(|hold| !hold.grant.shared);
+        there.len() > witness.finding.promise.holders as usize && is_exclusive
+    };
+    let mut double = witness.tenures.iter().filter(|_| violation.kind == Kind::DoubleGrant);
+    double.find(is_one_too_many).or_else(|| {
+        let last = last_in(witness)?;
+        witness.tenures.iter().find(|hold| witness.is_of(hold, last.id))
+    })
+}
+
+fn covers(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> bool {
+    witness.reading.tenure(hold.grant.id).is_some_and(|tenure| tenure.covers(at))
+}
+
+/// The mechanism if each holder has a member of its own.
+fn of_members(
+    witness: &Witness<'_>,
+    (last, at): (&StoryHold<'_>, Moment),
+    named: &[&StoryHold<'_>],
+    (index, key): (usize, &Key),
+) -> Option<Mechanism> {
+    let before = witness.lives.iter().filter(|life| {
+        let is_there = life.node == key.node && life.from < key.at;
+        is_there && is_lost(witness, life, key, named.iter().copied())
+    });
+    let Some(gone) = before.max_by_key(|life| life.from) else {
+        let admission = Admission { node: &key.node, at: key.at, index: Some(index) };
+        return Some(too_many(witness, (last, at), named, &admission));
+    };
+    let owner = gone.owner?;
+    // The member may have ended a moment after what it is a part of was changed.
+    let by = key.at.max(gone.until);
+    match ending(witness, gone, owner, by.into()) {
+        KeyEnding::Taken(mechanism) => Some(mechanism),
+        _ => {
+            let whose = named.iter().find(|hold| witness.is_of(hold, owner))?;
+            Some(belief(witness, whose, (witness.gone(gone), at)))
+        }
+    }
+}
+
+/// Where and when the last holder was let in, and by which change if it changed the lock's key.
+struct Admission<'a> {
+    node: &'a str,
+    at: Instant,
+    index: Option<usize>,
+}
+
+/// The mechanism if the holders share a key: the one of a holder was gone when the last holder was
+/// let in, or a release had taken effect on it that had no part in it.
+fn of_shared_key(
+    witness: &Witness<'_>,
+    (last, at): (&StoryHold<'_>, Moment),
+    named: &[&StoryHold<'_>],
+    set: Option<(usize, &Key)>,
+) -> Option<Mechanism> {
+    let admission = match set {
+        Some((index, key)) => Admission { node: &key.node, at: key.at, index: Some(index) },
+        None => {
+            let (node, at) = share::decided(witness, last.grant)?;
+            Admission { node, at, index: None }
+        }
+    };
+    let place = (admission.node, admission.at);
+    let earlier = named.iter().filter(|hold| hold.from <= last.from && covers(witness, hold, at));
+    let by = earlier.filter_map(|hold| Some((*hold, share::key_of(witness, hold.grant, place)?)));
+    let by: Vec<(&StoryHold<'_>, &StoryLife)> = by.collect();
+    if let Some(found) =
+        by.iter().find_map(|(hold, life)| in_excess(witness, hold, life, &admission))
+    {
+        return Some(found);
+    }
+    let is_gone =
+        |(_, life): &&(&StoryHold<'_>, &StoryLife)| witness.gone(life) <= admission.at.into();
+    let gone = by.iter().filter(is_gone).max_by_key(|(_, life)| witness.gone(life));
+    let Some((hold, life)) = gone else {
+        return Some(too_many(witness, (last, at), named, &admission));
+    };
+    if let Some(found) = given_back(witness, hold, life) {
+        return Some(found);
+    }
+    match ending(witness, life, hold.grant.id, admission.at.into()) {
+        KeyEnding::Taken(mechanism) => Some(mechanism),
+        _ => Some(belief(witness, hold, (witness.gone(life), at))),
+    }
+}
+
+/// A release that took effect on the key by which a holder had the lock, and had no part in it.
+fn in_excess(
+    witness: &Witness<'_>,
+    hold: &StoryHold<'_>,
+    life: &StoryLife,
+    admission: &Admission<'_>,
+) -> Option<Mechanism> {
+    let (index, release, is_second) = share::excess(witness, life, admission.at)?;
+    let acquire = op(witness.history(), release.grant()?)?;
+    let (who, whose) = (&release.caller, &hold.grant.caller);
+    let why = match is_second {
+        true => "and had given that key back before".to_owned(),
+        false => format!("and its acquire at {} had no part in that key", moment(acquire.call.at)),
+    };
+    let text = format!(
+        "{who}'s release at {} took effect on the key on {} by which {whose} held the lock, {why}.",
+        moment(release.call.at),
+        life.node
+    );
+    let ops = [hold.grant.id, acquire.id, release.id].map(Evidence::Op).into_iter();
+    let keys = [life.born, index].map(Evidence::Key);
+    Some(Mechanism::new(How::BlindCommand, text, ops.chain(keys).collect()))
+}
+
+/// A release that deleted the key by which another holder had the lock, too.
+fn given_back(witness: &Witness<'_>, hold: &StoryHold<'_>, life: &StoryLife) -> Option<Mechanism> {
+    let end = life.end?;
+    let key = witness.history().keys.get(end)?;
+    let release = op(witness.history(), key.by?)?;
+    let is_own = release.grant().is_some_and(|grant| witness.is_of(hold, grant));
+    let deletes = key.change == KeyChange::Deleted
+        && matches!(release.kind, OpKind::Release { .. })
+        && !is_own;
+    let (who, whose) = (&release.caller, &hold.grant.caller);
+    let text = format!(
+        "{who}'s release at {} deleted the key on {} by which {whose} held the lock, too.",
+        moment(release.call.at),
+        life.node
+    );
+    let ops = [hold.grant.id, release.id].map(Evidence::Op).into_iter();
+    let evidence = ops.chain([life.born, end].map(Evidence::Key)).collect();
+    deletes.then(|| Mechanism::new(How::DeletedByAnother, text, evidence))
+}
+
+/// Whether a member of one of these holders had ended when the next one was let in, and left its
+/// holder without any on that node: a caller that entered again has one for each entry. What lets
+/// somebody in may itself have removed the member.
+fn is_lost<'a>(
+    witness: &Witness<'_>,
+    life: &StoryLife,
+    key: &Key,
+    mut holders: impl Iterator<Item = &'a StoryHold<'a>>,
+) -> bool {
+    let keys = &witness.history().keys;
+    let removes = |end: usize| keys[end].by == key.by && keys[end].at.at == key.at.at;
+    let has_ended = |life: &StoryLife| life.until < key.at || life.end.is_some_and(removes);
+    let is_of = |holder: &StoryHold<'_>, life: &StoryLife| {
+        life.owner.is_some_and(|owner| witness.is_of(holder, owner))
+    };
+    let Some(holder) = holders.find(|holder| is_of(holder, life)) else { return false };
+    let mut others = witness.lives.iter().filter(|other| other.node == key.node);
+    has_ended(life)
+        && others.all(|other| !is_of(holder, other) || other.from >= key.at || has_ended(other))
+}
+
+/// A node let one caller more in than the lock allows, while others held it within their leases.
+fn too_many(
+    witness: &Witness<'_>,
+    (last, at): (&StoryHold<'_>, Moment),
+    named: &[&StoryHold<'_>],
+    admission: &Admission<'_>,
+) -> Mechanism {
+    let named = named.iter().copied();
+    let held: Vec<&StoryHold<'_>> =
+        named.filter(|hold| hold.from <= last.from && covers(witness, hold, at)).collect();
+    let until = |hold: &&StoryHold<'_>| {
+        let mode = if hold.grant.shared { " in shared mode" } else { "" };
+        let end = hold
+            .lease
+            .map_or("without an end".to_owned(), |over| format!("until {}", moment(over)));
+        format!("{}{mode} {end}", hold.grant.caller)
+    };
+    let leases: Vec<String> = held.iter().map(until).collect();
+    let (who, holders) = (&last.grant.caller, held.len());
+    let (node, leases) = (admission.node, list(&leases));
+    let text = match last.grant.shared {
+        true => format!("{node} let {who} share the lock though {holders} held it: {leases}."),
+        false => format!("{node} let {who} in though {holders} held the lock already: {leases}."),
+    };
+    let mut evidence = vec![Evidence::Op(last.grant.id)];
+    evidence.extend(admission.index.map(Evidence::Key));
+    evidence.extend(held.iter().map(|hold| Evidence::Op(hold.grant.id)));
+    Mechanism::new(How::TooMany, text, evidence)
+}
+
+/// The one of several holders whose acquire changed the key last before too many held the lock.
+fn last_in<'a>(witness: &Witness<'a>) -> Option<&'a Op> {
+    let (from, _) = witness.overlap()?;
+    let lock_key = witness.reading.lock_key;
+    let keys = witness.history().keys.iter().rev().filter(|key| key.key == lock_key);
+    let changes = keys.filter(|key| key.at <= from);
+    let mut by = changes.filter_map(|key| key.by);
+    by.find_map(|by| witness.actors.iter().copied().find(|actor| actor.id == by))
+}
