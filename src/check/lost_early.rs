@@ -4,9 +4,10 @@
 //! The holder relies on its lease, by its grants' deadlines on its own clock; the keys expire by
 //! the clocks of their nodes. Re-entries keep the same keys, so a tenure is judged as one. A loss
 //! counts from the first moment, within the coverage and since each of its grants was called, at
-//! which enough keys are gone for another caller to reach its quorum, and the holder's own quorum is
-//! not complete. A key that was gone before the grant returned is lost at that return. A breach in the ledger that can end a key, or shift a
-//! deadline, excuses the loss: the environment exceeded what the lock tolerates.
+//! which enough keys are gone for another caller to reach its quorum, and the holder's own is not
+//! complete. A key that was gone before the grant returned is lost at that return. A breach in the
+//! ledger that can end a key, or shift a deadline, excuses the loss: the environment exceeded what
+//! the lock tolerates.
 //!
 //! A key that the owner ended with an acquire or an extend, or shortened with the last change of
 //! its expiry, is not lost unless the same operation promised more. A release within the tenure

@@ -266,8 +266,9 @@ pub struct HuntArguments {
     /// Seeds to try, inclusive; by default 1..1000, or with --budget as many as it permits
     #[arg(long, value_name = "A..B", value_parser = seed_range, allow_hyphen_values = true)]
     pub seeds: Option<RangeInclusive<u64>>,
-    /// Time limit of the search, which finishes its batch of 64 plans, and again of the
-    /// explanation of what is found (default 60s)
+    /// Time limit of the search, which finishes its batch of 64 plans; again of shrinking what is
+    /// found and comparing it with a correct lock; and again of the explanation (default 60s).
+    /// Each group is classified in any case; what else was not finished is reported
     #[arg(long, value_name = "LENGTH", value_parser = budget, allow_hyphen_values = true)]
     pub budget: Option<Nanos>,
     /// Stop at the first violation instead of searching on

@@ -49,11 +49,11 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
     say(&format!("lockstorm {}: {lock} on {topology}, {seeds}", env!("CARGO_PKG_VERSION")));
     let until = if arguments.first { Until::First } else { Until::End };
     let search = clock::search(arguments.budget);
-    let explaining = clock::budget(arguments.budget.unwrap_or(clock::EXPLAINING));
+    let limits = clock::limits(arguments.budget);
     let progress = progress::hunting(arguments.budget.is_none().then(|| hunt.plans()));
     let catch = act::side_by_side(arguments.jobs, || {
         let scouted = scout(&hunt, until, Some(search), &progress);
-        catch(&hunt, until, scouted, explaining, &progress)
+        catch(&hunt, until, scouted, limits, &progress)
     });
     progress::clear();
     hunt_result::show(catch, &reader(&arguments.report))
@@ -89,10 +89,10 @@ fn quarry(arguments: &HuntArguments, shards: u32) -> Result<Quarry, Refusal> {
 
 /// Who reads what the command line prints of a hunt.
 pub fn reader(folder: &Path) -> Audience<'_> {
+    let wording = Wording::Options;
     let again = &|finding: &Finding, path: &Path| {
         format!("lockstorm replay {} --trace {}", path.display(), finding.trace_hash)
     };
-    let (within, others) =
-        (Wording::Options.within(), "lockstorm explain PLAN explains each of them");
-    Audience { folder, is_whole: false, within, again, others }
+    let (within, others) = (wording.within(), "lockstorm explain PLAN explains each of them");
+    Audience { folder, is_whole: false, within, wording, again, others }
 }

@@ -7,6 +7,7 @@ use lockstorm_platform::time::{Nanos, SECOND};
 
 use crate::edge::{progress, stop};
 use crate::explore::budget::Budget;
+use crate::hunt::catch::TimeLimits;
 
 /// The time limit for explaining what a hunt finds, unless another is given, ns.
 pub const EXPLAINING: Nanos = 60 * SECOND;
@@ -18,12 +19,20 @@ pub fn budget(length: Nanos) -> Option<Budget> {
 
 /// The same for one of several parallel explanations: the terminal shows how many are done.
 pub fn silent(length: Nanos) -> Budget {
-    Budget { length: Duration::from_nanos(length), clock: passed, report: |_| {} }
+    let (length, is_stopped) = (Duration::from_nanos(length), stop::is_requested);
+    Budget { length, clock: passed, report: |_| {}, is_stopped }
 }
 
-/// The time limit of a search, if it has one. A user who stops the program ends it before.
+/// The time limit of a search, or of what comes to its plans afterwards, if it has one. A user who
+/// stops the program ends it before.
 pub fn search(length: Option<Nanos>) -> Budget {
     silent(length.unwrap_or(Nanos::MAX))
+}
+
+/// The time limits of what follows a search: for each the same as for the search. Without one,
+/// shrinking takes as long as it takes, and the explanation has a limit of its own.
+pub fn limits(length: Option<Nanos>) -> TimeLimits {
+    TimeLimits { shrinking: Some(search(length)), explaining: budget(length.unwrap_or(EXPLAINING)) }
 }
 
 /// The time since the first call; for ever once the user has stopped the program.

@@ -8,7 +8,7 @@ use crate::edge::terminal::{complain, say};
 use crate::edge::{campaign_file, hunt_result, output, progress};
 use crate::explore::budget::Budget;
 use crate::hunt::campaign::{Campaign, Settings, sample};
-use crate::hunt::catch::catch;
+use crate::hunt::catch::{TimeLimits, catch};
 use crate::hunt::novelty::Novelty;
 use crate::hunt::search::{Scouted, Until};
 use crate::hunt::seeded::Hunt;
@@ -64,7 +64,8 @@ pub fn report(
     }
     let (tally, groups) = (campaign.tally(), campaign.groups());
     let scouted = Scouted { tally, groups, novelty: Novelty::of(campaign.states()), next: None };
-    let catch = catch(hunt, Until::End, scouted, budget, &progress::hunting(None));
+    let limits = TimeLimits { shrinking: None, explaining: budget };
+    let catch = catch(hunt, Until::End, scouted, limits, &progress::hunting(None));
     progress::clear();
     let violated = catch.violated();
     hunt_result::show(catch, audience)?;

@@ -9,7 +9,7 @@ use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::check::signature::Signature;
 use crate::check::verdict::Kind;
-use crate::explain::experiment::{Causes, Changed, OtherEffect, PlanChange};
+use crate::explain::experiment::{Causes, Changed, Cut, OtherEffect, PlanChange};
 use crate::explain::finding::Finding;
 use crate::explain::threshold::healed;
 use crate::explain::witness::violations;
@@ -40,7 +40,8 @@ pub fn sentences(finding: &Finding) -> Vec<String> {
     sentences.extend(untested(plan, causes));
     if !experiments.undone.is_empty() {
         let undone = list(&experiments.undone);
-        sentences.push(format!("Not done, because the budget was used up: {undone}."));
+        let why = if experiments.is_stopped { Cut::Stopped } else { Cut::Budget }.words();
+        sentences.push(format!("Not done, because {why}: {undone}."));
     }
     sentences
 }

@@ -60,9 +60,31 @@ pub struct Experiments {
     pub remedies: Vec<Remedied>,
     /// The number of plans that were run for all of this.
     pub runs: u32,
-    /// What was skipped because the budget was used up, in words.
+    /// What was skipped because the budget was used up or the user stopped the hunt, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub undone: Vec<String>,
+    /// Whether the user stopped the hunt before the budget was used up.
+    #[serde(skip_serializing_if = "is_default")]
+    pub is_stopped: bool,
+}
+
+/// Why a piece of work was left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The budget was used up.
+    Budget,
+    /// The user stopped it.
+    Stopped,
+}
+
+impl Cut {
+    /// The reason, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Cut::Budget => "the budget was used up",
+            Cut::Stopped => "the hunt was stopped",
+        }
+    }
 }
 
 /// What made the difference to the headline violation.

@@ -1,6 +1,7 @@
 //! Holds for presentation: with their acquires, in trace positions and true times. The reading
 //! defines what holds are and what covers them.
 
+use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos};
 use lockstorm_platform::trace::Leg;
 
@@ -40,6 +41,24 @@ const LATE: Nanos = 100 * MILLISECOND;
 pub fn late_by(request: &Request) -> Option<Nanos> {
     let (sent, applied) = (request.at(Leg::Sent)?, request.at(Leg::Applied)?);
     Some(applied.at.saturating_sub(sent.at)).filter(|took| *took >= LATE)
+}
+
+/// When the link of a request was whole again, if the request was sent while a partition cut that
+/// link, and came afterwards: it was sent again then.
+pub fn sent_again(history: &History, request: &Request) -> Option<Instant> {
+    let (sent, applied) = (request.at(Leg::Sent)?, request.at(Leg::Applied)?);
+    let is_on = |target: &Target| match target {
+        Target::Host(_) => false,
+        Target::Links { from, to, both } => {
+            let has = |hosts: &[String], host: &str| hosts.iter().any(|own| own == host);
+            let (one, other) = (request.from.as_str(), request.to.as_str());
+            has(from, one) && has(to, other) || *both && has(to, one) && has(from, other)
+        }
+    };
+    let cuts = history.fault_intervals.iter().filter(|c| c.verb == Verb::Partition);
+    let cuts = cuts.filter(|cut| is_on(&cut.target) && cut.from <= sent);
+    let whole = cuts.filter_map(|cut| cut.to).filter(|whole| sent < *whole && *whole <= applied);
+    whole.max()
 }
 
 /// Every hold, in order of its beginning.

@@ -1,10 +1,12 @@
-//! The time budget for the explanation of one violation. The caller provides the clock: no world
-//! knows it. Whatever is skipped is reported.
+//! The time budget of a piece of work: a search, shrinking, the explanation of one violation. The
+//! caller provides the clock: no world knows it. Whatever is skipped is reported.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// How long the experiments of one explanation may take in real time.
+use crate::explain::experiment::Cut;
+
+/// How long a piece of work may take in real time.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// The length.
@@ -13,12 +15,15 @@ pub struct Budget {
     pub clock: fn() -> Duration,
     /// Receives the name of each piece of work that begins.
     pub report: fn(&str),
+    /// Whether the user has stopped the work: then the clock is past every end.
+    pub is_stopped: fn() -> bool,
 }
 
 /// A running budget, and what was skipped because it was used up.
 pub struct Spending {
     ends: Option<(Duration, fn() -> Duration)>,
     report: fn(&str),
+    is_stopped: fn() -> bool,
     undone: Mutex<Vec<String>>,
 }
 
@@ -29,6 +34,7 @@ impl Spending {
         Spending {
             ends: ends.zip(budget.map(|budget| budget.clock)),
             report: budget.map_or(|_| {}, |budget| budget.report),
+            is_stopped: budget.map_or(|| false, |budget| budget.is_stopped),
             undone: Mutex::default(),
         }
     }
@@ -53,6 +59,12 @@ impl Spending {
         self.ends.is_some_and(|(end, clock)| clock() >= end)
     }
 
+    /// Whether and why nothing more is to be done.
+    pub fn cut(&self) -> Option<Cut> {
+        let why = if (self.is_stopped)() { Cut::Stopped } else { Cut::Budget };
+        self.is_used_up().then_some(why)
+    }
+
     /// Records a piece of the work as skipped.
     pub fn skip(&self, name: &str) {
         self.undone.lock().expect("nobody panics with it").push(name.to_owned());
@@ -71,16 +83,24 @@ mod tests {
     use std::time::Duration;
 
     use super::{Budget, Spending};
+    use crate::explain::experiment::Cut;
 
     #[test]
     fn what_comes_after_the_end_is_left_out_and_named() {
-        let still =
-            Budget { length: Duration::from_secs(1), clock: || Duration::ZERO, report: |_| {} };
+        let still = Budget {
+            length: Duration::from_secs(1),
+            clock: || Duration::ZERO,
+            report: |_| {},
+            is_stopped: || false,
+        };
         let over = Budget { length: Duration::ZERO, ..still };
         for (budget, done) in [(None, true), (Some(still), true), (Some(over), false)] {
             let spending = Spending::of(budget);
             assert_eq!(spending.within("the threshold of lock.ttl", || 7), done.then_some(7));
+            assert_eq!(spending.cut(), (!done).then_some(Cut::Budget));
             assert_eq!(spending.undone().is_empty(), done);
         }
+        let stopped = Budget { is_stopped: || true, ..over };
+        assert_eq!(Spending::of(Some(stopped)).cut(), Some(Cut::Stopped));
     }
 }

@@ -8,7 +8,7 @@ use crate::check::idle;
 use crate::check::judge::Judgement;
 use crate::check::signature::Signature;
 use crate::check::verdict::{Kind, Verdict};
-use crate::explain::experiment::{Experiments, Threshold};
+use crate::explain::experiment::{Cut, Experiments, Threshold};
 use crate::explain::explanation::explain;
 use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
 use crate::explain::mechanism::by_kind::mechanism;
@@ -170,7 +170,6 @@ pub fn explained(
     let on_fresh = (!remedies.is_empty()).then(|| on_fresh(lab, plan));
     let fresh = remedies.iter().map(|remedied| remedied.on_fresh.runs + 1).sum::<u32>();
     let runs = runs + fresh + on_fresh.map_or(0, |fresh| fresh.runs);
-    let undone = spending.undone();
     let other_effects = other_effects.unwrap_or_default();
     finding.experiments = Some(Experiments {
         other_effects,
@@ -179,7 +178,8 @@ pub fn explained(
         remedies,
         on_fresh,
         runs,
-        undone,
+        is_stopped: spending.cut() == Some(Cut::Stopped),
+        undone: spending.undone(),
         ..experiments
     });
     finding

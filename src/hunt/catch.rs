@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::explore::budget::Budget;
+use crate::explore::budget::{Budget, Spending};
 use crate::explore::examine;
 use crate::hunt::distinct::{Distinct, distinct};
 use crate::hunt::left_out::left_out;
@@ -49,24 +49,35 @@ pub fn name(base: &Plan) -> String {
     format!("{}-{}", base.name, topology.map_or("", |(word, _)| word))
 }
 
-/// Shrinks what a hunt has found, and explains the first finding within the budget. `progress`
+/// The time limits of what follows a search.
+#[derive(Clone, Copy, Debug)]
+pub struct TimeLimits {
+    /// For shrinking all findings, and for comparing them with a correct lock.
+    pub shrinking: Option<Budget>,
+    /// For explaining the first one.
+    pub explaining: Option<Budget>,
+}
+
+/// Shrinks what a hunt has found, and explains the first finding, each within its limit. `progress`
 /// receives each group whose plan is shrunk.
 pub fn catch(
     hunt: &Hunt,
     until: Until,
     scouted: Scouted,
-    budget: Option<Budget>,
+    limits: TimeLimits,
     progress: &(dyn Fn(HuntProgress) + Sync),
 ) -> Catch {
     let lab = &hunt.lab;
-    let mut findings = distinct(hunt, &scouted.groups, &|| progress(HuntProgress::Shrunk));
+    let spending = Spending::of(limits.shrinking);
+    let shrunk = || progress(HuntProgress::Shrunk);
+    let mut findings = distinct(hunt, &scouted.groups, &spending, &shrunk);
     let name = name(&hunt.base);
     for Distinct { finding, .. } in &mut findings {
         finding.scenario = format!("{name}-{}", finding.plan_hash);
     }
     if !findings.is_empty() {
         let first = findings.remove(0);
-        let finding = examine::explained(lab, budget, &[], first.finding);
+        let finding = examine::explained(lab, limits.explaining, &[], first.finding);
         findings.insert(0, Distinct { finding, ..first });
     }
     let first = findings.first();

@@ -12,13 +12,15 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::signature::Signature;
 use crate::check::verdict::Kind;
+use crate::explain::experiment::Cut;
 use crate::explain::finding::{Class, Finding};
+use crate::explore::budget::Spending;
 use crate::explore::class::classify;
 use crate::explore::trial::attempt;
 use crate::hunt::group::{Example, GroupKey, Groups, Sightings, leading};
 use crate::hunt::pursuit::{HuntFound, pursue};
 use crate::hunt::seeded::{Hunt, draw};
-use crate::hunt::sound::{Sound, beside};
+use crate::hunt::sound::{self, Sound, beside};
 use crate::hunt::strategy::Strategy;
 
 /// One finding of a hunt.
@@ -36,6 +38,10 @@ pub struct Distinct {
     pub shrink_runs: u32,
     /// Whether no smaller plan has the same signature.
     pub is_minimal: bool,
+    /// Why shrinking ended before that, unless it was at its limit.
+    pub cut: Option<Cut>,
+    /// Why the plan was not run with a correct lock, if only that kept it from it.
+    pub uncompared: Option<Cut>,
 }
 
 impl Distinct {
@@ -62,11 +68,17 @@ fn place(is_bug: bool, sound: Option<&Sound>) -> impl Ord + use<> {
     (Reverse(is_bug), sound.map(|sound| (sound.falls(), sound.is_unknown)))
 }
 
-/// The findings behind the groups of a hunt. `progress` receives each group whose plan is shrunk.
-pub fn distinct(hunt: &Hunt, groups: &Groups, progress: &(dyn Fn() + Sync)) -> Vec<Distinct> {
+/// The findings behind the groups of a hunt. Each is classified; it is shrunk and compared with a
+/// correct lock while there is time. `progress` receives each group whose plan is shrunk.
+pub fn distinct(
+    hunt: &Hunt,
+    groups: &Groups,
+    spending: &Spending,
+    progress: &(dyn Fn() + Sync),
+) -> Vec<Distinct> {
     let groups: Vec<(&GroupKey, &Sightings)> = groups.iter().collect();
     let shrunk = groups.par_iter().map(|(key, sightings)| {
-        let found = pursue(hunt, example(hunt, key, sightings));
+        let found = pursue(hunt, example(hunt, key, sightings, spending), spending);
         progress();
         (sightings.count, found)
     });
@@ -86,10 +98,13 @@ pub fn distinct(hunt: &Hunt, groups: &Groups, progress: &(dyn Fn() + Sync)) -> V
     }
     let compares = !hunt.alphabet.within;
     let finish = |(count, found): (u64, HuntFound)| {
-        let sound = compares.then(|| beside(&hunt.lab, &found.plan, &found.trial)).flatten();
-        let HuntFound { strategy, shrink_runs, is_minimal, .. } = found;
+        let can = compares && sound::compares(&hunt.lab, &found.plan);
+        let uncompared = spending.cut().filter(|_| can);
+        let is_run = can && uncompared.is_none();
+        let sound = is_run.then(|| beside(&hunt.lab, &found.plan, &found.trial)).flatten();
+        let HuntFound { strategy, shrink_runs, is_minimal, cut, .. } = found;
         let finding = found.unexplained(&hunt.lab);
-        Distinct { count, finding, strategy, sound, shrink_runs, is_minimal }
+        Distinct { count, finding, strategy, sound, shrink_runs, is_minimal, cut, uncompared }
     };
     let mut all: Vec<Distinct> = joined.into_values().map(finish).collect();
     all.sort_by_cached_key(|one| (one.rank(), Reverse(one.count)));
@@ -117,8 +132,9 @@ impl Identity {
     }
 }
 
-/// The plan to shrink: the smallest one, or the first of the smallest ones that shows a bug.
-fn example(hunt: &Hunt, key: &GroupKey, sightings: &Sightings) -> Example {
+/// The plan to shrink: the smallest one, or the first of the smallest ones that shows a bug, if
+/// there is time to look for it.
+fn example(hunt: &Hunt, key: &GroupKey, sightings: &Sightings, spending: &Spending) -> Example {
     let mut examples = sightings.smallest.iter().copied();
     let smallest = examples.clone().next().expect("a group has an example");
     let shows_bug = |example: &Example| {
@@ -126,7 +142,7 @@ fn example(hunt: &Hunt, key: &GroupKey, sightings: &Sightings) -> Example {
         let trial = attempt(&hunt.lab, &plan);
         trial.is_violated() && classify(&hunt.lab, &plan, &trial).is_in_model()
     };
-    match key.in_model {
+    match key.in_model || spending.is_used_up() {
         true => smallest,
         false => examples.find(shows_bug).unwrap_or(smallest),
     }

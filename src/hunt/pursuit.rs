@@ -1,8 +1,9 @@
 //! A violation that a hunt has found, drawn again, classified and shrunk.
 
 use crate::check::signature::Signature;
+use crate::explain::experiment::Cut;
 use crate::explain::finding::{Class, Finding};
-use crate::explore::budget::Budget;
+use crate::explore::budget::{Budget, Spending};
 use crate::explore::class::classify;
 use crate::explore::examine;
 use crate::explore::trial::{Trial, attempt, repeated};
@@ -46,6 +47,8 @@ pub struct HuntFound {
     /// Whether no plan that is one step smaller keeps the signature: see
     /// [`smaller`](crate::hunt::smaller::smaller).
     pub is_minimal: bool,
+    /// Why shrinking ended before that, unless it was at its limit.
+    pub cut: Option<Cut>,
 }
 
 impl HuntFound {
@@ -64,15 +67,17 @@ impl HuntFound {
     }
 }
 
-/// Hunts until a violation is found, the seeds are exhausted or the budget is used up.
+/// Hunts until a violation is found, the seeds are exhausted or the budget is used up. Shrinking
+/// may take the same time again.
 pub fn hunt(hunt: &Hunt, budget: Option<Budget>) -> HuntReport {
     let Scouted { tally, groups, .. } = scout(hunt, Until::First, budget, &|_| {});
-    let found = groups.examples().next().map(|example| pursue(hunt, example));
+    let spending = Spending::of(budget);
+    let found = groups.examples().next().map(|example| pursue(hunt, example, &spending));
     HuntReport { tally, found }
 }
 
-/// Draws a violated plan again, classifies and shrinks it.
-pub fn pursue(hunt: &Hunt, example: Example) -> HuntFound {
+/// Draws a violated plan again, classifies it, and shrinks it while there is time.
+pub fn pursue(hunt: &Hunt, example: Example, spending: &Spending) -> HuntFound {
     let Example { seed, strategy, .. } = example;
     let drawn = draw(hunt, seed, strategy).current();
     let (trial, is_repeatable) = repeated(&hunt.lab, &drawn, attempt(&hunt.lab, &drawn));
@@ -84,7 +89,7 @@ pub fn pursue(hunt: &Hunt, example: Example) -> HuntFound {
     let (start, trial, class) = inside(&hunt.lab, &drawn, trial, class);
     let signature = examine::signature(&hunt.lab, &start, &trial, &class);
     let variation = Variation { base: &hunt.base, varies: &hunt.alphabet.varies };
-    let small = shrink(&hunt.lab, (&start, trial, class), &signature, &variation);
+    let small = shrink(&hunt.lab, (&start, trial, class), &signature, &variation, spending);
     HuntFound {
         seed,
         strategy,
@@ -95,6 +100,7 @@ pub fn pursue(hunt: &Hunt, example: Example) -> HuntFound {
         signature: small.signature,
         shrink_runs: small.runs,
         is_minimal: small.is_minimal,
+        cut: small.cut,
     }
 }
 
@@ -135,5 +141,6 @@ fn unrepeatable(hunt: &Hunt, example: Example, drawn: Plan, trial: Trial) -> Hun
         signature,
         shrink_runs: 0,
         is_minimal: false,
+        cut: None,
     }
 }

@@ -10,7 +10,9 @@
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::check::signature::Signature;
+use crate::explain::experiment::Cut;
 use crate::explain::finding::Class;
+use crate::explore::budget::Spending;
 use crate::explore::class::classify;
 use crate::explore::examine;
 use crate::explore::trial::{Trial, attempt};
@@ -39,19 +41,29 @@ pub struct Small {
     pub runs: u32,
     /// Whether no smaller plan is left that keeps the signature.
     pub is_minimal: bool,
+    /// Why shrinking ended before that, unless it was at its limit.
+    pub cut: Option<Cut>,
 }
 
-/// Shrinks a plan, which was run and classified, while its signature stays the same. Parameters
-/// that do not vary stay as they are.
+/// Shrinks a plan, which was run and classified, while its signature stays the same and there is
+/// time. Parameters that do not vary stay as they are.
 pub fn shrink(
     lab: &Lab,
     (plan, trial, class): (&Plan, Trial, Class),
     signature: &Signature,
     variation: &Variation<'_>,
+    spending: &Spending,
 ) -> Small {
     let signature = signature.clone();
-    let mut best =
-        Small { plan: plan.clone(), trial, class, signature, runs: 0, is_minimal: false };
+    let mut best = Small {
+        plan: plan.clone(),
+        trial,
+        class,
+        signature,
+        runs: 0,
+        is_minimal: false,
+        cut: None,
+    };
     let mut tried = 0;
     // A pass continues where a step was taken; passes repeat until one takes no step.
     loop {
@@ -62,8 +74,9 @@ pub fn shrink(
             if chunk.is_empty() {
                 break;
             }
-            if tried > MAX_RUNS {
-                return Small { runs: number(tried), ..best };
+            let cut = spending.cut();
+            if tried > MAX_RUNS || cut.is_some() {
+                return Small { runs: number(tried), cut, ..best };
             }
             tried += chunk.len();
             let kept: Vec<Option<Small>> =
@@ -121,5 +134,13 @@ fn tried(
     let signature = examine::signature(lab, plan, &trial, &class);
     let is_same = compares(&signature, wanted);
     let plan = plan.clone();
-    is_same.then_some(Small { plan, trial, class, signature, runs: 0, is_minimal: false })
+    is_same.then_some(Small {
+        plan,
+        trial,
+        class,
+        signature,
+        runs: 0,
+        is_minimal: false,
+        cut: None,
+    })
 }

@@ -38,8 +38,9 @@ impl Variation<'_> {
 }
 
 /// Every plan that is one step smaller, the largest steps first. Parameters that do not vary stay
-/// as they are. What is no parameter may always go: losses, named links, rounds and rests. Some of
-/// the plans may be invalid.
+/// as they are. What is no parameter may always go: losses, named links, rounds and rests. Two
+/// callers stay: with only one beside the probe, a run without the violation tests nothing, and so
+/// does every remedy. Some of the plans may be invalid.
 pub fn smaller(plan: &Plan, struck: &Strikes, variation: &Variation<'_>) -> Vec<Plan> {
     let mut plans = removals(plan, struck, variation);
     let returns = returns(plan, variation);
@@ -48,6 +49,8 @@ pub fn smaller(plan: &Plan, struck: &Strikes, variation: &Variation<'_>) -> Vec<
     plans.extend(counts(plan, variation));
     plans.extend(lengths(plan, variation));
     plans.extend(of_deployment(plan, variation));
+    let least = plan.workload.all_callers().min(2);
+    plans.retain(|smaller| smaller.workload.all_callers() >= least);
     plans
 }
 

@@ -57,6 +57,11 @@ pub fn beside(lab: &Lab, plan: &Plan, trial: &Trial) -> Option<Sound> {
     Some(Sound { lock: lock.name, same, other, is_unknown })
 }
 
+/// Whether there is such a plan with the correct lock.
+pub fn compares(lab: &Lab, plan: &Plan) -> bool {
+    is_of_catalogue(lab, plan) && with_sound(lab, plan).is_some()
+}
+
 /// Whether the plan's lock is for one exclusive holder of one key, as every lock of the catalogue:
 /// what such a lock does shows nothing about a semaphore, a lock with readers or with a queue, or
 /// one that takes several keys.

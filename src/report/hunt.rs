@@ -11,6 +11,7 @@ use crate::hunt::catch::{self, Catch};
 use crate::hunt::distinct::Distinct;
 use crate::hunt::search::Until;
 use crate::hunt::sound::Sound;
+use crate::hunt::wording::Wording;
 use crate::plan::Plan;
 use crate::quantity::{self, count};
 use crate::report::page::{self, Page};
@@ -24,6 +25,8 @@ pub struct Audience<'a> {
     pub is_whole: bool,
     /// How the reader restricts a hunt to the assumptions of the lock.
     pub within: &'a str,
+    /// How the reader names the settings of a hunt.
+    pub wording: Wording,
     /// How the reader runs the plan of a finding again, which is in this file.
     pub again: &'a (dyn Fn(&Finding, &Path) -> String + Sync),
     /// How the reader gets the story of another finding than the first.
@@ -46,7 +49,7 @@ pub fn found(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
     };
     let mut lines = vec![format!("found after {tested}: {all}")];
     lines.extend((!is_first).then(|| headline(first, 1, groups)));
-    lines.push(shrunk(first));
+    lines.push(shrunk(first, audience));
     let explanation = explain(finding);
     match audience.is_whole {
         true => lines.push(text::page(finding, &explanation, false)),
@@ -110,7 +113,7 @@ pub fn kept(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
     lines.push(again(finding, path(plan_name(finding))));
     for (nth, other) in (2..).zip(others) {
         lines.push(headline(other, nth, groups));
-        lines.push(format!("  {}", shrunk(other)));
+        lines.push(format!("  {}", shrunk(other, audience)));
         lines.extend(text::how(&explain(&other.finding)));
         lines.push(format!("  {}", again(&other.finding, path(plan_name(&other.finding)))));
     }
@@ -161,7 +164,7 @@ fn list(catch: &Catch, audience: &Audience<'_>) -> Page {
         let plan = plan_name(finding);
         let report = format!("{}.md", finding.scenario);
         let report = if nth == 1 { format!(", [report]({report})") } else { String::new() };
-        text += &format!("- {what}; {}: [plan]({plan}){report}\n", shrunk(found));
+        text += &format!("- {what}; {}: [plan]({plan}){report}\n", shrunk(found, audience));
     }
     Page { name: list_name(&catch.name), text: mark::marked(&text) }
 }
@@ -216,11 +219,35 @@ fn words(sound: &Sound) -> String {
     }
 }
 
-fn shrunk(group: &Distinct) -> String {
-    let smallest = if group.is_minimal { "" } else { "; shrinking stopped at its limit" };
-    let Distinct { finding, strategy, shrink_runs, .. } = group;
+fn shrunk(group: &Distinct, audience: &Audience<'_>) -> String {
+    let Distinct { finding, strategy, shrink_runs, is_minimal, cut, uncompared, .. } = group;
+    let left = match (is_minimal, cut) {
+        (true, _) => None,
+        (false, Some(cut)) => Some(format!("not shrunk to the end, because {}", cut.words())),
+        (false, None) => Some("shrinking stopped at its limit".to_owned()),
+    };
+    let alone =
+        uncompared.map(|cut| format!("not compared with a correct lock, because {}", cut.words()));
+    let goes_on = (cut.is_some() || uncompared.is_some()).then(|| goes_on(group, audience));
+    let left: String =
+        left.into_iter().chain(alone).chain(goes_on).map(|what| format!("; {what}")).collect();
     let drawn = format!("seed {} of the strategy '{strategy}'", finding.seed);
-    format!("{drawn}, shrunk in {shrink_runs} runs to {}{smallest}", faults(finding))
+    format!("{drawn}, shrunk in {shrink_runs} runs to {}{left}", faults(finding))
+}
+
+/// What finishes a finding for which there was no time.
+fn goes_on(group: &Distinct, audience: &Audience<'_>) -> String {
+    let (seed, strategy) = (group.finding.seed, group.strategy);
+    match audience.wording {
+        Wording::Options => format!(
+            "the same hunt with --seeds {seed}..{seed} --strategy {strategy} and no --budget does \
+             it"
+        ),
+        Wording::Methods => format!(
+            "the same hunt with .seeds({seed}..={seed}), the strategy '{strategy}' and no \
+             .budget(..) does it"
+        ),
+    }
 }
 
 fn faults(finding: &Finding) -> String {

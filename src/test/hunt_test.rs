@@ -240,8 +240,8 @@ impl HuntTest {
         HuntTest { seeds: Some(seeds), ..self }
     }
 
-    /// Sets the maximum real time of the search. [`HuntTest::report`] may take the same time again
-    /// to explain its first finding.
+    /// Sets the maximum real time of the search. Shrinking what it has found may take the same time
+    /// again, and so may [`HuntTest::report`] to explain its first finding.
     pub fn budget(self, budget: Duration) -> HuntTest {
         let budget = u64::try_from(budget.as_nanos()).unwrap_or(u64::MAX);
         HuntTest { budget: Some(budget), ..self }
@@ -305,13 +305,13 @@ impl HuntTest {
     }
 
     fn all(self) -> Result<Exit, Refusal> {
-        let explaining = clock::budget(self.explaining());
+        let limits = clock::limits(self.budget);
         let (budget, search) = (self.budget, clock::search(self.budget));
         let hunt = self.hunt(1)?;
         stop::listen();
         let progress = progress::hunting(budget.is_none().then(|| hunt.plans()));
         let scouted = scout(&hunt, Until::End, Some(search), &progress);
-        let catch = catch(&hunt, Until::End, scouted, explaining, &progress);
+        let catch = catch(&hunt, Until::End, scouted, limits, &progress);
         progress::clear();
         hunt_result::show(catch, &author())
     }
@@ -368,6 +368,7 @@ fn author() -> Audience<'static> {
         folder: Path::new(FAILURES),
         is_whole: true,
         within: Wording::Methods.within(),
+        wording: Wording::Methods,
         again: &again,
         others: "a replay of each plan ends with its story",
     }

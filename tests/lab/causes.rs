@@ -10,6 +10,7 @@ use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
 use lockstorm::explain::mechanism::how::How;
 use lockstorm::explain::story::StoryLine;
+use lockstorm::explore::budget::Budget;
 use lockstorm::explore::examine;
 use lockstorm::explore::knob::{Knob, knobs, knobs_of, turned, with_later_heal};
 use lockstorm::explore::threshold::Located;
@@ -164,6 +165,19 @@ fn a_fault_without_which_others_wait_in_vain_says_which() {
     assert!(others.iter().any(|other| other.fault == 2 && other.waits == [3, 4, 5]), "{others:?}");
     let said = sentences(&finding).join(" ");
     assert!(said.contains("n1's restart never strike, and stuck is not violated"), "{said}");
+}
+
+/// A user who stops a hunt has left out what the explanation then lacks, and no budget has.
+#[test]
+fn what_a_stop_left_out_says_so() {
+    let lab = Lab::default();
+    let said = |budget: Budget| {
+        let finding = examine::classified(&lab, &plan("gc-pause-outlives-lease"));
+        sentences(&examine::explained(&lab, Some(budget), &[], finding)).join(" ")
+    };
+    let (late, stopped) = (said(NO_TIME), said(Budget { is_stopped: || true, ..NO_TIME }));
+    assert!(late.contains("Not done, because the budget was used up: "), "{late}");
+    assert!(stopped.contains("Not done, because the hunt was stopped: "), "{stopped}");
 }
 
 /// What lost the update is in the story, though the overlap that it is about needed it not.

@@ -2,12 +2,12 @@
 //! threads, and compared with a correct lock.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::{Kind, Violation};
+use lockstorm::explain::experiment::Cut;
 use lockstorm::explain::mechanism::how::How;
-use lockstorm::explore::budget::Budget;
+use lockstorm::explore::budget::Spending;
 use lockstorm::explore::trial::attempt;
 use lockstorm::hunt::distinct::{Distinct, distinct};
 use lockstorm::hunt::drawing::Alphabet;
@@ -25,6 +25,8 @@ use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::time::SECOND;
 use lockstorm_platform::trace::Leg;
 
+use crate::NO_TIME;
+
 fn hunt(lock: &str, within: bool, seeds: std::ops::RangeInclusive<u64>) -> Hunt {
     let base = base_plan(lock, TopologyKind::Single);
     let alphabet = Alphabet { within, ..Alphabet::of(*find(lock).expect("a lock")) };
@@ -38,7 +40,7 @@ fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
 
 fn all(hunt: &Hunt) -> (Scouted, Vec<Distinct>) {
     let scouted = scout(hunt, Until::End, None, &|_| {});
-    let found = distinct(hunt, &scouted.groups, &|| {});
+    let found = distinct(hunt, &scouted.groups, &Spending::of(None), &|| {});
     (scouted, found)
 }
 
@@ -131,7 +133,7 @@ fn within_the_assumptions_every_finding_is_a_bug() {
 #[test]
 fn a_hunt_that_its_budget_ends_says_where() {
     let hunt = hunt("token-lua", true, 7..=300);
-    let none = Budget { length: Duration::ZERO, clock: || Duration::ZERO, report: |_| {} };
+    let none = NO_TIME;
     let scouted = scout(&hunt, Until::End, Some(none), &|_| {});
     // One batch runs in any case.
     assert_eq!((scouted.tally.runs, scouted.next), (64, Some(71)));
@@ -142,6 +144,24 @@ fn a_hunt_that_its_budget_ends_says_where() {
     assert_eq!(first.tally.runs, 64, "it holds");
     let first = scout(&hunt, Until::First, Some(none), &|_| {});
     assert_eq!(first, scouted, "a hunt for the first violation has a budget too");
+}
+
+#[test]
+fn what_there_is_no_time_to_shrink_is_still_classified() {
+    let hunt = hunt("setnx", false, 1..=40);
+    let scouted = scout(&hunt, Until::End, None, &|_| {});
+    let of = |spending: &Spending| distinct(&hunt, &scouted.groups, spending, &|| {});
+    let cut = of(&Spending::of(Some(NO_TIME)));
+    assert!(!cut.is_empty());
+    for one in &cut {
+        assert_eq!((one.cut, one.uncompared), (Some(Cut::Budget), Some(Cut::Budget)));
+        assert!(one.shrink_runs == 0 && !one.is_minimal && one.sound.is_none());
+        assert!(one.finding.class.is_some());
+    }
+    for one in of(&Spending::of(None)) {
+        assert_eq!((one.cut, one.uncompared), (None, None));
+        assert!(one.shrink_runs > 0);
+    }
 }
 
 #[test]

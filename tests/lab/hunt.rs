@@ -9,6 +9,7 @@ use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::Kind;
 use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::{Class, Finding};
+use lockstorm::explore::budget::Spending;
 use lockstorm::explore::class::classify;
 use lockstorm::explore::examine;
 use lockstorm::explore::trial::{Trial, attempt};
@@ -187,7 +188,8 @@ fn shrunk(scenario: &str, varies: &[Parameter]) -> (Small, Signature) {
     let varies = varies.iter().copied().collect();
     let variation = Variation { base: &plan, varies: &varies };
     let drawn = (&plan, trial, class);
-    (shrink(&Lab::default(), drawn, &signature, &variation), signature)
+    let all = Spending::of(None);
+    (shrink(&Lab::default(), drawn, &signature, &variation, &all), signature)
 }
 
 /// With the rounder lease of 10 s the work would be too long, whether its client pauses or not.

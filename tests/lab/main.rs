@@ -6,7 +6,12 @@ use std::time::Duration;
 use lockstorm::explore::budget::Budget;
 
 /// A budget that is used up: the causes are searched, and neither thresholds nor remedies.
-const NO_TIME: Budget = Budget { length: Duration::ZERO, clock: || Duration::ZERO, report: |_| {} };
+const NO_TIME: Budget = Budget {
+    length: Duration::ZERO,
+    clock: || Duration::ZERO,
+    report: |_| {},
+    is_stopped: || false,
+};
 
 mod amount;
 mod brute;

@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use lockstorm::explore::trial::attempt;
-use lockstorm::hunt::catch::{Catch, catch};
+use lockstorm::hunt::catch::{Catch, TimeLimits, catch};
 use lockstorm::hunt::quarry::Quarry;
 use lockstorm::hunt::search::{Until, scout};
 use lockstorm::hunt::seeded::Hunt;
@@ -106,7 +106,8 @@ fn caught(lock: Algorithm) -> Catch {
     quarry.seeds = 1..=20;
     let hunt: Hunt = quarry.hunt(Lab::default().with_lock(lock)).expect("it makes sense");
     let scouted = scout(&hunt, Until::End, None, &|_| {});
-    catch(&hunt, Until::End, scouted, Some(NO_TIME), &|_| {})
+    let limits = TimeLimits { shrinking: None, explaining: Some(NO_TIME) };
+    catch(&hunt, Until::End, scouted, limits, &|_| {})
 }
 
 #[test]

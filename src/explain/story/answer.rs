@@ -8,7 +8,7 @@ use lockstorm_platform::trace::Leg;
 use crate::check::verdict::Kind;
 use crate::explain::answers::Answers;
 use crate::explain::evidence::Evidence;
-use crate::explain::hold::StoryHold;
+use crate::explain::hold::{StoryHold, sent_again};
 use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
@@ -119,8 +119,11 @@ fn too_late(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
         return None;
     }
     let what = if background { "renewal" } else { "extend" };
+    let again = sent_again(witness.history(), first).map_or_else(String::new, |whole| {
+        format!(" is sent again once its link is whole at {},", moment(whole.at))
+    });
     let (who, node, came) = (&op.caller, &first.to, moment(came.at));
-    let text = format!("{who}'s {what} goes to {node}, and comes there only at {came}.");
+    let text = format!("{who}'s {what} goes to {node},{again} and comes there only at {came}.");
     Some(Beat::new(Weight::Cause, sent, text, vec![Evidence::Op(op.id), Evidence::Request(index)]))
 }
 

@@ -7,13 +7,13 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
-use crate::explain::hold::{StoryHold, late_by, op};
+use crate::explain::hold::{StoryHold, late_by, op, sent_again};
 use crate::explain::life::StoryLife;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::story::{grant, lost, order};
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId, OpKind, Seen};
-use crate::quantity::{length, list};
+use crate::quantity::{length, list, moment};
 use crate::reading::moment::Moment;
 
 /// Keys that end in the same way within this time are stated in one sentence.
@@ -307,12 +307,16 @@ fn hand<'k>(
         theirs.find_map(|(index, request)| {
             let is_there = request.at(Leg::Applied)?.at == key.at.at;
             let late = late_by(request).filter(|_| is_there)?;
-            Some((index, &request.command, late))
+            Some((index, request, late))
         })
     });
     match late {
-        Some((index, command, took)) => {
-            let text = format!("{who}'s {command}, {} on its way,", length(took));
+        Some((index, request, took)) => {
+            let again = sent_again(witness.history(), request).map_or_else(String::new, |whole| {
+                format!(" and sent again once its link was whole at {}", moment(whole.at))
+            });
+            let (command, took) = (&request.command, length(took));
+            let text = format!("{who}'s {command}, {took} on its way{again},");
             (text, Some(index))
         }
         None => (who.to_owned(), None),

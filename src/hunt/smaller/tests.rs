@@ -67,6 +67,21 @@ fn number(parameter: Parameter, plan: &Plan) -> u64 {
 }
 
 #[test]
+fn two_callers_stay() {
+    let base = base_plan("token-lua", TopologyKind::Single);
+    let fewest = |clients: u32, callers: u32| {
+        let mut plan = base.clone();
+        (plan.workload.clients, plan.workload.callers) = (clients, callers);
+        let steps = steps(&base, &plan, &Parameter::all());
+        steps.iter().map(|step| step.workload.all_callers()).min()
+    };
+    assert_eq!(fewest(3, 1), Some(2));
+    assert_eq!(fewest(1, 3), Some(2));
+    assert_eq!(fewest(2, 2), Some(2));
+    assert_eq!(fewest(1, 1), Some(1));
+}
+
+#[test]
 fn each_drawn_parameter_can_go_back_and_be_rounder() {
     for parameter in Parameter::ALL {
         let drawn = drawn(parameter);

@@ -5,6 +5,7 @@ use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::Leg;
 
 use crate::true_stories::facts::{Facts, Truth, ensure};
+use crate::true_stories::keys::is_sent_again;
 use crate::true_stories::pattern::{is_moment, list, read};
 use crate::true_stories::templates::{Sentence, Template};
 
@@ -98,18 +99,17 @@ pub const TEMPLATES: &[Template] = &[
     ),
     ("{who}'s {word} goes to {node}, and comes there only at {moment}.", |facts, sentence| {
         let [who, _, node, came] = sentence.words[..] else { return Err("places".into()) };
-        let found = facts.history.requests.iter().any(|request| {
-            let is_sent = request.legs[0] == (Leg::Sent, sentence.at);
-            let comes = request.legs.iter().any(|(leg, at)| {
-                *leg == Leg::Applied && at.at > sentence.at.at && is_moment(came, at.at)
-            });
-            let extends = facts.history.ops.iter().any(|op| {
-                op.id == request.op && op.caller == who && matches!(op.kind, OpKind::Extend { .. })
-            });
-            request.to == node && is_sent && comes && extends
-        });
-        ensure(found, "no such request goes then and comes so late")
+        comes_late(facts, sentence, (who, node, came), None)
     }),
+    (
+        "{who}'s {word} goes to {node}, is sent again once its link is whole at {moment}, and comes there only at {moment}.",
+        |facts, sentence| {
+            let [who, _, node, whole, came] = sentence.words[..] else {
+                return Err("places".into());
+            };
+            comes_late(facts, sentence, (who, node, came), Some(whole))
+        },
+    ),
     ("{who}'s lease is extended {any}.", prolonged),
     ("{who} takes the lock again while it has it, {number} {word}.", |facts, sentence| {
         let mut inner = facts
@@ -126,6 +126,27 @@ pub const TEMPLATES: &[Template] = &[
         ensure(often <= inner.count() + 1, "it does so less often")
     }),
 ];
+
+/// An extend of this caller is sent to the node then, comes at that moment, and was sent again if
+/// that is told.
+fn comes_late(
+    facts: &Facts,
+    sentence: &Sentence,
+    (who, node, came): (&str, &str, &str),
+    whole: Option<&str>,
+) -> Truth {
+    let found = facts.history.requests.iter().any(|request| {
+        let is_sent = request.legs[0] == (Leg::Sent, sentence.at);
+        let comes = request.legs.iter().any(|(leg, at)| {
+            *leg == Leg::Applied && at.at > sentence.at.at && is_moment(came, at.at)
+        });
+        let extends = facts.history.ops.iter().any(|op| {
+            op.id == request.op && op.caller == who && matches!(op.kind, OpKind::Extend { .. })
+        });
+        request.to == node && is_sent && comes && extends && is_sent_again(facts, request, whole)
+    });
+    ensure(found, "no such request goes then and comes so late")
+}
 
 fn ended(facts: &Facts, sentence: &Sentence, outcome: &Outcome) -> Truth {
     let is_it = |op: &Op| match op.kind {

@@ -1,7 +1,7 @@
 //! Predicates of sentences about keys: their ends, their extends, and interleaved commands.
 
 use lockstorm::history::{Key, Op, OpId, OpKind, Request};
-use lockstorm_platform::fault::Verb;
+use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
@@ -261,16 +261,23 @@ fn removed(
     })
 }
 
+/// A request that was on its way for long, and one that was also sent again.
+const LATE: &str = "{who}'s {word}, {length} on its way,";
+const AGAIN: &str =
+    "{who}'s {word}, {length} on its way and sent again once its link was whole at {moment},";
+
 /// Whose operation is written `c1` or `c1's DEL, 2 s on its way,`.
 fn hand_of(hand: &str) -> &str {
-    let late = read("{who}'s {word}, {length} on its way,", hand);
+    let late = read(LATE, hand).or_else(|| read(AGAIN, hand));
     late.map_or(hand, |words| words[0])
 }
 
-/// Whether such a request changed a key then, and was on its way for as long as is told.
+/// Whether such a request changed a key then, was on its way for as long as is told, and was sent
+/// again when that is told.
 fn was_on_its_way(facts: &Facts, sentence: &Sentence, hand: &str) -> Truth {
-    let late = read("{who}'s {word}, {length} on its way,", hand);
+    let late = read(LATE, hand).or_else(|| read(AGAIN, hand));
     let Some(words) = late else { return Ok(()) };
+    let told = words.get(3).copied();
     // Replication delivers the rest of the way.
     let near = |at: Nanos| sentence.at.at <= at && at <= sentence.at.at + TOGETHER;
     let mut keys = facts.history.keys.iter().filter(|key| near(key.at.at));
@@ -282,9 +289,35 @@ fn was_on_its_way(facts: &Facts, sentence: &Sentence, hand: &str) -> Truth {
                 && request.to == key.node
                 && request.command == words[1]
                 && took(request, key).is_some_and(|took| is_length(words[2], took))
+                && is_sent_again(facts, request, told)
         })
     });
     ensure(found && requests.next().is_some(), "no such request was so long on its way")
+}
+
+/// Whether a request was sent into a partition of its link that ended before it came, at the moment
+/// that is told; or into none, if nothing is told.
+pub fn is_sent_again(facts: &Facts, request: &Request, told: Option<&str>) -> bool {
+    let reached = |leg| request.legs.iter().find(|(l, _)| *l == leg).map(|(_, at)| at.at);
+    let (Some(sent), Some(came)) = (reached(Leg::Sent), reached(Leg::Applied)) else {
+        return told.is_none();
+    };
+    let is_of = |target: &Target| match target {
+        Target::Host(_) => false,
+        Target::Links { from, to, both } => {
+            let there = from.contains(&request.from.to_string());
+            let back = to.contains(&request.from.to_string()) && *both;
+            let (node, ends) = (request.to.to_string(), [there, back]);
+            ends[0] && to.contains(&node) || ends[1] && from.contains(&node)
+        }
+    };
+    let cuts = facts.history.fault_intervals.iter().filter(|cut| is_of(&cut.target));
+    let ends = cuts.filter(|cut| cut.verb == Verb::Partition && cut.from.at <= sent);
+    let ends = ends.filter_map(|cut| cut.to).map(|to| to.at);
+    match ends.filter(|end| sent < *end && *end <= came).max() {
+        Some(end) => told.is_some_and(|told| is_moment(told, end)),
+        None => told.is_none(),
+    }
 }
 
 /// A release of an older grant counts down a key of its own caller.
