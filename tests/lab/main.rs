@@ -30,6 +30,7 @@ mod met;
 mod own;
 mod own_report;
 mod own_work;
+mod permits;
 mod provenance;
 mod queue;
 mod reach;

@@ -139,13 +139,14 @@ pub fn early_key(witness: &Witness<'_>, owner: &Op, life: &StoryLife) -> Beat {
 /// The nodes on which an acquire's own requests set the key before it returned. Nodes that received
 /// the key by replication are left out.
 fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>, Vec<Evidence>) {
-    let set =
-        witness.history().keys.iter().enumerate().filter(|(_, key)| {
-            key.by == Some(grant) && key.change == KeyChange::Set && key.at < until
-        });
+    let set = witness.history().keys.iter().enumerate().filter(|(_, key)| {
+        let is_set = || key.change == KeyChange::Set || share::takes_permit(witness, key);
+        key.by == Some(grant) && key.at < until && is_set()
+    });
     let (mut nodes, mut evidence) = (Vec::<String>::new(), Vec::new());
     for (index, key) in set {
-        let is_lock = key.key == witness.reading.lock_key;
+        let lock = witness.reading.lock_key;
+        let is_lock = key.key == lock || key.of.as_deref() == Some(lock);
         if is_lock
             && !nodes.iter().any(|node| *node == key.node)
             && set_by_request(witness, grant, key)
