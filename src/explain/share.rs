@@ -12,7 +12,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpId, OpKind, Request};
+use crate::history::{Key, Op, OpId, OpKind, Request};
 
 /// Where and when a node decided on an acquire: by the last of its requests that was executed
 /// before it returned.
@@ -49,6 +49,25 @@ pub fn key_of<'w>(
         life = next;
     }
     Some(life)
+}
+
+/// Whether the members of the lock's key are permits that nobody has: an acquire that is granted
+/// takes its own out of the key.
+pub fn takes_permits(witness: &Witness<'_>) -> bool {
+    let mut keys = witness.history().keys.iter();
+    witness.reading.by_member && keys.any(|key| takes_permit(witness, key))
+}
+
+/// Whether an acquire took a permit out of the lock's key by a change.
+pub fn takes_permit(witness: &Witness<'_>, change: &Key) -> bool {
+    let by = change.by.and_then(|by| op(witness.history(), by));
+    // What it removes and adds again is a member of its own.
+    let mut keys = witness.history().keys.iter();
+    let is_added = |key: &Key| key.change == KeyChange::Set && key.key == change.key;
+    change.change == KeyChange::Deleted
+        && !keys.any(|key| key.by == change.by && key.of == change.of && is_added(key))
+        && change.of.as_deref() == Some(witness.reading.lock_key)
+        && by.is_some_and(|by| by.kind == OpKind::Acquire && by.token() == Some(&change.key))
 }
 
 /// Whether an acquire set or changed the key of this life, or found it in shared mode.

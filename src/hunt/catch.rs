@@ -6,10 +6,11 @@ use std::ops::RangeInclusive;
 use crate::explore::budget::{Budget, Spending};
 use crate::explore::examine;
 use crate::hunt::distinct::{Distinct, distinct};
-use crate::hunt::left_out::left_out;
+use crate::hunt::left_out::{assumed, left_out};
 use crate::hunt::search::{HuntProgress, Scouted, Until};
 use crate::hunt::seeded::Hunt;
 use crate::plan::Plan;
+use crate::promise::Assumption;
 use crate::scenario::tables::TOPOLOGIES;
 
 /// The result of a hunt.
@@ -27,6 +28,9 @@ pub struct Catch {
     /// The faults that no plan has, because the lock assumes that they do not happen; empty if
     /// something was found.
     pub left_out: Vec<&'static str>,
+    /// The assumptions within which its plans stay, with the bounds of the base plan; empty if
+    /// something was found.
+    pub assumed: Vec<Assumption>,
     /// The scenario that describes the first finding, as the text of a file, if possible.
     pub scenario: Option<String>,
     /// What its files are named after: the lock and the topology. Those of a finding also bear the
@@ -84,6 +88,7 @@ pub fn catch(
     let scenario = first.and_then(|first| examine::as_scenario(lab, &first.finding));
     let (seeds, within) = (hunt.seeds.clone(), hunt.alphabet.within);
     let left_out = if findings.is_empty() { left_out(hunt) } else { Vec::new() };
+    let assumed = if findings.is_empty() { assumed(hunt) } else { Vec::new() };
     let is_stopped = false;
-    Catch { seeds, until, within, scouted, findings, left_out, scenario, name, is_stopped }
+    Catch { seeds, until, within, scouted, findings, left_out, assumed, scenario, name, is_stopped }
 }

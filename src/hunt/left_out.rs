@@ -1,11 +1,12 @@
-//! The faults that a hunt within the assumptions of its lock never draws, because the lock assumes
-//! that they do not happen. A clean result says nothing about them.
+//! What a clean result of a hunt within the assumptions of its lock says nothing about: what they
+//! exclude, and the faults that are never drawn because the lock assumes that they do not happen.
 
 use lockstorm_platform::fault::verbs;
 
-use crate::hunt::drawing::{Alphabet, default_verbs, rows};
+use crate::hunt::drawing::{Alphabet, default_verbs, promise, rows};
 use crate::hunt::seeded::{Hunt, draw};
 use crate::hunt::strategy::Strategy;
+use crate::promise::{Assumption, Bounded};
 
 /// The number of plans that are drawn to see whether one of them can have a fault.
 const TRIES: u64 = 64;
@@ -19,6 +20,16 @@ pub fn left_out(hunt: &Hunt) -> Vec<&'static str> {
     let rows = rows(&hunt.base, if is_asked { &hunt.alphabet } else { &every });
     let words = rows.into_iter().map(|row| row.word);
     words.filter(|word| hunt.alphabet.within && !is_drawn(hunt, word)).collect()
+}
+
+/// The assumptions of the lock with the bounds that they have in the base plan; none for a hunt that
+/// does not stay within them. Without replicas there is no failover to assume away.
+pub fn assumed(hunt: &Hunt) -> Vec<Assumption> {
+    let base = &hunt.base;
+    let has_replicas = base.topology.nodes > base.topology.masters();
+    let mut assumes = promise(base, &hunt.alphabet.lock).assumes;
+    assumes.retain(|it| hunt.alphabet.within && (has_replicas || it.what != Bounded::Failover));
+    assumes
 }
 
 fn is_drawn(hunt: &Hunt, word: &str) -> bool {

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::check::verdict::Kind;
+use crate::explain::assumption;
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::explain::naming;
@@ -87,11 +88,19 @@ fn nothing(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
         return vec![format!("unknown: no violation so far in {tested}; {seeds}")];
     }
     let lines = [format!("no violation in {tested}; {seeds}"), format!("explored: {explored}")];
-    lines.into_iter().chain(assumed(catch)).collect()
+    lines.into_iter().chain(assumed(catch)).chain(untested(catch)).collect()
+}
+
+/// The assumptions within which a clean hunt stayed.
+fn assumed(catch: &Catch) -> Option<String> {
+    let each = catch.assumed.iter().map(|it| assumption::bound(it.what, it.bound));
+    let each: Vec<String> = each.collect();
+    let all = each.join("; ");
+    (!each.is_empty()).then(|| format!("assumed, with the figures of the base plan: {all}"))
 }
 
 /// The faults about which a clean hunt says nothing.
-fn assumed(catch: &Catch) -> Option<String> {
+fn untested(catch: &Catch) -> Option<String> {
     let faults: Vec<String> = catch.left_out.iter().map(|word| (*word).to_owned()).collect();
     let it = if faults.len() == 1 { "it does" } else { "they do" };
     let faults = (!faults.is_empty()).then(|| quantity::list(&faults))?;

@@ -35,6 +35,7 @@ mod met;
 mod own;
 mod own_report;
 mod own_work;
+mod permits;
 mod provenance;
 mod queue;
 mod reach;

@@ -166,6 +166,10 @@ fn a_report_has_all_findings_and_says_how_to_run_them_again() {
     let assumed =
         "not tested: clock-rate, evict and flush, since the lock assumes that they do not happen";
     assert!(ended.contains(assumed), "{ended}");
+    let bounds =
+        ["\nassumed, with the figures of the base plan: ", "; no key is evicted or flushed"];
+    assert!(bounds.iter().all(|part| ended.contains(part)), "{ended}");
+    assert!(!ended.contains("no replica is made master"), "it has no replicas: {ended}");
     let refused = printed("assumed");
     let why = "the lock assumes that 'flush' does not happen";
     let instead = "take 'flush' out of .faults(..), or leave out .within_assumptions()";

@@ -10,6 +10,7 @@ use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::overlap;
+use crate::explain::mechanism::queue;
 use crate::explain::mechanism::stuck;
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::naming::breaker;
@@ -263,8 +264,11 @@ pub fn unanswered(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
         return Some(Mechanism::new(how, text, evidence));
     }
     if request.is_answered() {
-        let text =
-            format!("{who}'s {noun} did not end after the reply of {node} to its {command}.");
+        let place =
+            if queue::never_joined(witness, waits) { ", and never joined the queue" } else { "" };
+        let text = format!(
+            "{who}'s {noun} did not end after the reply of {node} to its {command}{place}."
+        );
         return Some(Mechanism::new(How::NoAnswer, text, evidence));
     }
     let text = format!("{who}'s {command} to {node} was never answered.");

@@ -7,7 +7,7 @@ use crate::check::verdict::{Kind, Violation};
 use crate::explain::evidence::Evidence;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::witness::Witness;
-use crate::history::{Op, Outcome};
+use crate::history::{Op, OpKind, Outcome};
 use crate::quantity::moment;
 use crate::reading::moment::Moment;
 use crate::reading::queue::{QueuePlace, Standing, head, places};
@@ -96,6 +96,12 @@ pub fn last_place<'a>(witness: &Witness<'a>, violation: &Violation) -> Option<Qu
     let all = in_queue(witness).into_iter().filter(is_pending);
     let last = all.max_by_key(|place| place.to)?;
     last.ended.map(|_| last)
+}
+
+/// Whether an acquire that waits for its turn has never had a place in the queue.
+pub fn never_joined(witness: &Witness<'_>, waits: &Op) -> bool {
+    let is_queueing = witness.finding.promise.queue.is_some() && waits.kind == OpKind::Acquire;
+    is_queueing && !in_queue(witness).iter().any(|place| place.waiter.id == waits.id)
 }
 
 /// The place at the head of the queue that kept others out, if nobody waited in it any more.

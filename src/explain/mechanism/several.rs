@@ -45,9 +45,39 @@ pub fn mechanism<'a>(
     if let Some(past) = named.iter().find(is_past) {
         return Some(belief(witness, past, (Moment::default(), at)));
     }
-    match witness.reading.by_member {
-        true => of_members(witness, (last, at), &named, set(last)?),
-        false => of_shared_key(witness, (last, at), &named, set(last)),
+    let admission = Admission::of(witness, last, set(last))?;
+    let held = named.into_iter();
+    let held: Vec<&StoryHold<'a>> =
+        held.filter(|hold| hold.from <= last.from && covers(witness, hold, at)).collect();
+    let found = match witness.reading.by_member {
+        true => of_members(witness, &held, (&admission, at)),
+        false => of_shared_key(witness, &held, (&admission, at)),
+    };
+    Some(found.unwrap_or_else(|| too_many(&held, &admission)))
+}
+
+/// The last holder: where and when it was let in, and by which change of the lock's key, if any.
+struct Admission<'b, 'a> {
+    last: &'b StoryHold<'a>,
+    node: &'a str,
+    at: Instant,
+    index: Option<usize>,
+}
+
+impl<'b, 'a> Admission<'b, 'a> {
+    fn of(
+        witness: &Witness<'a>,
+        last: &'b StoryHold<'a>,
+        set: Option<(usize, &'a Key)>,
+    ) -> Option<Admission<'b, 'a>> {
+        let (node, at, index) = match set {
+            Some((index, key)) => (key.node.as_str(), key.at, Some(index)),
+            None => {
+                let (node, at) = share::decided(witness, last.grant)?;
+                (node, at, None)
+            }
+        };
+        Some(Admission { last, node, at, index })
     }
 }
 
@@ -75,70 +105,101 @@ fn covers(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> bool {
     witness.reading.tenure(hold.grant.id).is_some_and(|tenure| tenure.covers(at))
 }
 
-/// The mechanism if each holder has a member of its own.
+/// The mechanism if each holder has a member of its own: that of one was gone, or two have one.
 fn of_members(
     witness: &Witness<'_>,
-    (last, at): (&StoryHold<'_>, Moment),
-    named: &[&StoryHold<'_>],
-    (index, key): (usize, &Key),
+    held: &[&StoryHold<'_>],
+    (admission, at): (&Admission<'_, '_>, Moment),
 ) -> Option<Mechanism> {
+    if share::takes_permits(witness) {
+        return one_permit(witness, held, admission);
+    }
     let before = witness.lives.iter().filter(|life| {
-        let is_there = life.node == key.node && life.from < key.at;
-        is_there && is_lost(witness, life, key, named.iter().copied())
+        let is_there = life.node == admission.node && life.from < admission.at;
+        is_there && is_lost(witness, life, admission, held.iter().copied())
     });
-    let Some(gone) = before.max_by_key(|life| life.from) else {
-        let admission = Admission { node: &key.node, at: key.at, index: Some(index) };
-        return Some(too_many(witness, (last, at), named, &admission));
-    };
+    // What an inner entry gave back itself is no loss: an outer one may have lost more before.
+    let gone = before.max_by_key(|life| (!witness.is_given_back_inside(life), life.from));
+    let Some(gone) = gone else { return one_permit(witness, held, admission) };
     let owner = gone.owner?;
     // The member may have ended a moment after what it is a part of was changed.
-    let by = key.at.max(gone.until);
+    let by = admission.at.max(gone.until);
     match ending(witness, gone, owner, by.into()) {
         KeyEnding::Taken(mechanism) => Some(mechanism),
         _ => {
-            let whose = named.iter().find(|hold| witness.is_of(hold, owner))?;
+            let whose = held.iter().find(|hold| witness.is_of(hold, owner))?;
             Some(belief(witness, whose, (witness.gone(gone), at)))
         }
     }
 }
 
-/// Where and when the last holder was let in, and by which change if it changed the lock's key.
-struct Admission<'a> {
-    node: &'a str,
-    at: Instant,
-    index: Option<usize>,
+/// The mechanism if two holders have the same permit, which is an element of a list until somebody
+/// takes it: it was put back while one of them had it, or was there twice.
+fn one_permit(
+    witness: &Witness<'_>,
+    held: &[&StoryHold<'_>],
+    admission: &Admission<'_, '_>,
+) -> Option<Mechanism> {
+    if witness.finding.promise.holders == 1 {
+        return None;
+    }
+    // The one too many may have a permit of its own, if two before it have the same.
+    let all: Vec<&StoryHold<'_>> = held.iter().copied().chain([admission.last]).collect();
+    let has_same = |one: &StoryHold<'_>, other: &StoryHold<'_>| {
+        one.grant.token() == other.grant.token() && !witness.is_of(one, other.grant.id)
+    };
+    let (other, later) = all.iter().enumerate().rev().find_map(|(place, later)| {
+        let earlier = all[..place].iter().rfind(|earlier| has_same(earlier, later))?;
+        Some((earlier.grant, later))
+    })?;
+    let (last, permit, node) = (later.grant, later.grant.token()?, admission.node);
+    let (who, whose) = (&last.caller, &other.caller);
+    let taken = share::decided(witness, other).map(|(_, at)| at)?;
+    let ops = [other.id, last.id].map(Evidence::Op);
+    let keys = witness.history().keys.iter().enumerate().filter(|(_, key)| {
+        let is_it = key.of.as_deref() == Some(witness.reading.lock_key) && key.key == *permit;
+        is_it && key.node == *node && taken < key.at && key.at < later.from
+    });
+    let mut put_back =
+        keys.filter(|(_, key)| key.change == KeyChange::Set && key.by != Some(last.id));
+    let back = put_back.next_back().and_then(|(index, key)| {
+        let by = op(witness.history(), key.by?).filter(|by| by.grant() != Some(other.id))?;
+        let text = format!(
+            "{}'s {} at {} put permit {permit} back on {node} at {}, though {whose} still had it; \
+             {who} got it next.",
+            by.caller,
+            by.kind.noun(),
+            moment(by.call.at),
+            moment(key.at.at)
+        );
+        let evidence = ops.iter().cloned().chain([Evidence::Op(by.id), Evidence::Key(index)]);
+        Some(Mechanism::new(How::BlindCommand, text, evidence.collect()))
+    });
+    back.or_else(|| {
+        let text = format!("{node} gave permit {permit} to {who} though {whose} still had it.");
+        Some(Mechanism::new(How::SameOwner, text, ops.to_vec()))
+    })
 }
 
 /// The mechanism if the holders share a key: the one of a holder was gone when the last holder was
 /// let in, or a release had taken effect on it that had no part in it.
 fn of_shared_key(
     witness: &Witness<'_>,
-    (last, at): (&StoryHold<'_>, Moment),
-    named: &[&StoryHold<'_>],
-    set: Option<(usize, &Key)>,
+    held: &[&StoryHold<'_>],
+    (admission, at): (&Admission<'_, '_>, Moment),
 ) -> Option<Mechanism> {
-    let admission = match set {
-        Some((index, key)) => Admission { node: &key.node, at: key.at, index: Some(index) },
-        None => {
-            let (node, at) = share::decided(witness, last.grant)?;
-            Admission { node, at, index: None }
-        }
-    };
     let place = (admission.node, admission.at);
-    let earlier = named.iter().filter(|hold| hold.from <= last.from && covers(witness, hold, at));
-    let by = earlier.filter_map(|hold| Some((*hold, share::key_of(witness, hold.grant, place)?)));
+    let by =
+        held.iter().filter_map(|hold| Some((*hold, share::key_of(witness, hold.grant, place)?)));
     let by: Vec<(&StoryHold<'_>, &StoryLife)> = by.collect();
-    if let Some(found) =
-        by.iter().find_map(|(hold, life)| in_excess(witness, hold, life, &admission))
-    {
+    let excess =
+        |(hold, life): &(&StoryHold<'_>, &StoryLife)| in_excess(witness, hold, life, admission);
+    if let Some(found) = by.iter().find_map(excess) {
         return Some(found);
     }
     let is_gone =
         |(_, life): &&(&StoryHold<'_>, &StoryLife)| witness.gone(life) <= admission.at.into();
-    let gone = by.iter().filter(is_gone).max_by_key(|(_, life)| witness.gone(life));
-    let Some((hold, life)) = gone else {
-        return Some(too_many(witness, (last, at), named, &admission));
-    };
+    let (hold, life) = by.iter().filter(is_gone).max_by_key(|(_, life)| witness.gone(life))?;
     if let Some(found) = given_back(witness, hold, life) {
         return Some(found);
     }
@@ -153,7 +214,7 @@ fn in_excess(
     witness: &Witness<'_>,
     hold: &StoryHold<'_>,
     life: &StoryLife,
-    admission: &Admission<'_>,
+    admission: &Admission<'_, '_>,
 ) -> Option<Mechanism> {
     let (index, release, is_second) = share::excess(witness, life, admission.at)?;
     let acquire = op(witness.history(), release.grant()?)?;
@@ -198,31 +259,25 @@ fn given_back(witness: &Witness<'_>, hold: &StoryHold<'_>, life: &StoryLife) -> 
 fn is_lost<'a>(
     witness: &Witness<'_>,
     life: &StoryLife,
-    key: &Key,
+    admission: &Admission<'_, '_>,
     mut holders: impl Iterator<Item = &'a StoryHold<'a>>,
 ) -> bool {
     let keys = &witness.history().keys;
-    let removes = |end: usize| keys[end].by == key.by && keys[end].at.at == key.at.at;
-    let has_ended = |life: &StoryLife| life.until < key.at || life.end.is_some_and(removes);
+    let Admission { last, node, at, .. } = admission;
+    let removes = |end: usize| keys[end].by == Some(last.grant.id) && keys[end].at.at == at.at;
+    let has_ended = |life: &StoryLife| life.until < *at || life.end.is_some_and(removes);
     let is_of = |holder: &StoryHold<'_>, life: &StoryLife| {
         life.owner.is_some_and(|owner| witness.is_of(holder, owner))
     };
     let Some(holder) = holders.find(|holder| is_of(holder, life)) else { return false };
-    let mut others = witness.lives.iter().filter(|other| other.node == key.node);
+    let mut others = witness.lives.iter().filter(|other| other.node == *node);
     has_ended(life)
-        && others.all(|other| !is_of(holder, other) || other.from >= key.at || has_ended(other))
+        && others.all(|other| !is_of(holder, other) || other.from >= *at || has_ended(other))
 }
 
 /// A node let one caller more in than the lock allows, while others held it within their leases.
-fn too_many(
-    witness: &Witness<'_>,
-    (last, at): (&StoryHold<'_>, Moment),
-    named: &[&StoryHold<'_>],
-    admission: &Admission<'_>,
-) -> Mechanism {
-    let named = named.iter().copied();
-    let held: Vec<&StoryHold<'_>> =
-        named.filter(|hold| hold.from <= last.from && covers(witness, hold, at)).collect();
+fn too_many(held: &[&StoryHold<'_>], admission: &Admission<'_, '_>) -> Mechanism {
+    let last = admission.last;
     let until = |hold: &&StoryHold<'_>| {
         let mode = if hold.grant.shared { " in shared mode" } else { "" };
         let end = hold

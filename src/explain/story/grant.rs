@@ -140,15 +140,16 @@ pub fn early_key(witness: &Witness<'_>, owner: &Op, life: &StoryLife) -> Beat {
 /// The nodes on which an acquire's own requests set the key before it returned: those of its votes
 /// if it needed a quorum. Nodes that received the key by replication are left out.
 fn nodes_of(witness: &Witness<'_>, grant: OpId, until: Instant) -> (Vec<String>, Vec<Evidence>) {
-    let set =
-        witness.history().keys.iter().enumerate().filter(|(_, key)| {
-            key.by == Some(grant) && key.change == KeyChange::Set && key.at < until
-        });
+    let set = witness.history().keys.iter().enumerate().filter(|(_, key)| {
+        let is_set = || key.change == KeyChange::Set || share::takes_permit(witness, key);
+        key.by == Some(grant) && key.at < until && is_set()
+    });
     let (mut nodes, mut evidence) = (Vec::<String>::new(), Vec::new());
     let votes = votes(witness, grant);
     let counts = |index: usize| votes.as_ref().is_none_or(|votes| votes.contains(&index));
     for (index, key) in set {
-        let is_lock = key.key == witness.reading.lock_key;
+        let lock = witness.reading.lock_key;
+        let is_lock = key.key == lock || key.of.as_deref() == Some(lock);
         if is_lock
             && counts(index)
             && !nodes.iter().any(|node| *node == key.node)

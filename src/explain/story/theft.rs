@@ -9,6 +9,7 @@ use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, late_by, op, sent_again};
 use crate::explain::life::StoryLife;
+use crate::explain::share;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::story::{grant, lost, order};
 use crate::explain::witness::Witness;
@@ -24,6 +25,10 @@ const TOGETHER: Nanos = SECOND;
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut groups: BTreeMap<(OpId, KeyEnd), Vec<Vec<&StoryLife>>> = BTreeMap::new();
     let mut lives: Vec<&StoryLife> = witness.lives.iter().collect();
+    // Permits that lie in the key belong to nobody.
+    if share::takes_permits(witness) {
+        lives.clear();
+    }
     // A life joins only the last group, so the lives must come in the order of their ends.
     lives.sort_by_key(|life| life.until);
     for life in lives {

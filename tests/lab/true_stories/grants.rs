@@ -148,8 +148,14 @@ fn nodes(facts: &Facts, hold: &Held, named: &[String]) -> Truth {
     let mut own: BTreeSet<String> = BTreeSet::new();
     let mut votes: BTreeSet<String> = BTreeSet::new();
     for key in &facts.history.keys {
-        let is_set = matches!(key.change, KeyChange::Set);
-        let is_own = key.by == Some(hold.op.id) && key.key == facts.lock() && key.at < hold.from;
+        // A permit is taken out of the lock's key.
+        let mut others = facts.history.keys.iter().filter(|other| other.key == key.key);
+        let is_kept = others.any(|it| it.by == Some(hold.op.id) && it.change == KeyChange::Set);
+        let is_named = hold.op.token() == Some(&*key.key);
+        let is_taken = key.change == KeyChange::Deleted && is_named && !is_kept;
+        let is_set = key.change == KeyChange::Set || key.of.is_some() && is_taken;
+        let is_lock = key.key == facts.lock() || key.of.as_deref() == Some(facts.lock());
+        let is_own = key.by == Some(hold.op.id) && is_lock && key.at < hold.from;
         let here = |request: &&Request| {
             request.op == hold.op.id && request.to == key.node && !request.declined
         };

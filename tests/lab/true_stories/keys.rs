@@ -198,7 +198,8 @@ fn ended(
             .members_on(&node)
             .filter(|(_, key)| near(key))
             .map(|(index, key)| (index, key, facts.owner_of_member(index), is_removal(key.change)));
-        let all: Vec<_> = of_key.chain(of_member).collect();
+        let mut all: Vec<_> = of_key.chain(of_member).collect();
+        all.sort_by_key(|(_, key, ..)| key.at);
         for (index, key, owner, ends) in all {
             if !ends || owner.is_none_or(|owner| facts.caller(owner) != whose) {
                 continue;
@@ -244,7 +245,10 @@ fn removed(
         is(key, change)?;
         let by = key.by.ok_or("nobody did it")?;
         ensure(facts.caller(by) == who, "another did it")?;
-        let owner = facts.standing(&key.node, index).and_then(|(_, owner)| owner);
+        let owner = match key.of {
+            Some(_) => facts.owner_of_member(index),
+            None => facts.standing(&key.node, index).and_then(|(_, owner)| owner),
+        };
         let own = facts.grant(by);
         if let Whose::Own(age) = whose {
             let began = |id: Option<OpId>| id.and_then(|id| facts.op(id)).map(|op| op.call.seq);

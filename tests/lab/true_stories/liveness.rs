@@ -1,6 +1,6 @@
 //! Predicates of sentences about keys that block others, operations without a return, late losses.
 
-use lockstorm::history::{Op, OpKind, Outcome, PROBE, Request};
+use lockstorm::history::{Key, Op, OpKind, Outcome, PROBE, Request};
 use lockstorm_platform::time::{Clock, MILLISECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
@@ -98,11 +98,12 @@ fn left_by(facts: &Facts, sentence: &Sentence, change: KeyChange) -> Truth {
         ", with no time to live" => true,
         _ => return Err("unknown words".to_owned()),
     };
-    let mut keys = facts.keys_on(sentence.words[1]);
-    let found = keys.find(|(_, key)| {
+    let is_it = |(_, key): &(usize, &Key)| {
         let is_theirs = key.by.is_some_and(|by| facts.caller(by) == sentence.words[0]);
         key.at == sentence.at && key.change == change && is_theirs
-    });
+    };
+    let of_key = facts.keys_on(sentence.words[1]).find(is_it);
+    let found = of_key.or_else(|| facts.members_on(sentence.words[1]).find(is_it));
     let (_, key) = found.ok_or("no such key is set then")?;
     let op = key.by.and_then(|by| facts.op(by)).ok_or("by nobody")?;
     ensure(op.kind == OpKind::Acquire, "it is not set by an acquire")?;

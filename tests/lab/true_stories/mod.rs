@@ -106,6 +106,11 @@ impl Tally {
         for (pattern, count) in sentence {
             println!("{count:8}  {pattern}");
         }
+        self.check(what);
+    }
+
+    /// Panics if anything is false.
+    fn check(self, what: &str) {
         let mut text = String::new();
         for (kind, wrong) in &self.wrong {
             text += &format!("\n{} of '{kind}', as\n", wrong.len());
@@ -113,6 +118,11 @@ impl Tally {
         }
         assert!(self.wrong.is_empty(), "false sentences in {what}:{text}");
     }
+}
+
+/// Panics if a sentence of a finding's story is false.
+pub fn is_true(finding: &Finding) {
+    Tally::default().read(finding).check("the story");
 }
 
 /// The told lines, and the folded ones.
