@@ -63,7 +63,8 @@ pub fn takes_permit(witness: &Witness<'_>, change: &Key) -> bool {
     let by = change.by.and_then(|by| op(witness.history(), by));
     // What it removes and adds again is a member of its own.
     let mut keys = witness.history().keys.iter();
-    let is_added = |key: &Key| key.change == KeyChange::Set && key.key == change.key;
+    let is_added =
+        |key: &Key| key.change == KeyChange::Set && key.key == change.key && key.at > change.at;
     change.change == KeyChange::Deleted
         && !keys.any(|key| key.by == change.by && key.of == change.of && is_added(key))
         && change.of.as_deref() == Some(witness.reading.lock_key)

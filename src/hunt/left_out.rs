@@ -22,8 +22,8 @@ pub fn left_out(hunt: &Hunt) -> Vec<&'static str> {
     words.filter(|word| hunt.alphabet.within && !is_drawn(hunt, word)).collect()
 }
 
-/// The assumptions of the lock with the bounds that they have in the base plan; none for a hunt that
-/// does not stay within them. Without replicas there is no failover to assume away.
+/// The assumptions of the lock with the bounds that they have in the base plan; none for a hunt
+/// that does not stay within them. Without replicas there is no failover to assume away.
 pub fn assumed(hunt: &Hunt) -> Vec<Assumption> {
     let base = &hunt.base;
     let has_replicas = base.topology.nodes > base.topology.masters();

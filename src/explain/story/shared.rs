@@ -33,6 +33,11 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 /// A release that took effect on a key by which a caller has the lock, and had no part in it.
 fn in_excess(witness: &Witness<'_>, hold: &StoryHold<'_>, life: &StoryLife) -> Option<Beat> {
     let (index, release, is_second) = share::excess(witness, life, hold.until)?;
+    // A caller that comes later than that has the lock by what is left of the key.
+    let key = witness.history().keys.get(index)?;
+    if key.at < hold.grant.call.instant() {
+        return None;
+    }
     let (who, whose, node) = (&release.caller, &hold.grant.caller, &life.node);
     let text = match is_second {
         true => format!(
@@ -43,7 +48,6 @@ fn in_excess(witness: &Witness<'_>, hold: &StoryHold<'_>, life: &StoryLife) -> O
              has no part in it."
         ),
     };
-    let key = &witness.history().keys[index];
     let evidence = [hold.grant.id, release.id].map(Evidence::Op).into_iter();
     let evidence = evidence.chain([life.born, index].map(Evidence::Key)).collect();
     Some(Beat::new(Weight::Crux, key.at, text, evidence))

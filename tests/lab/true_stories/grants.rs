@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm::history::{Op, OpKind, Outcome, Request};
+use lockstorm::history::{Key, Op, OpKind, Outcome, Request};
 use lockstorm::plan::TopologyKind;
 use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
 use lockstorm_platform::trace::{KeyChange, Leg};
@@ -150,7 +150,8 @@ fn nodes(facts: &Facts, hold: &Held, named: &[String]) -> Truth {
     for key in &facts.history.keys {
         // A permit is taken out of the lock's key.
         let mut others = facts.history.keys.iter().filter(|other| other.key == key.key);
-        let is_kept = others.any(|it| it.by == Some(hold.op.id) && it.change == KeyChange::Set);
+        let is_set_again = |it: &Key| it.change == KeyChange::Set && it.at > key.at;
+        let is_kept = others.any(|it| it.by == Some(hold.op.id) && is_set_again(it));
         let is_named = hold.op.token() == Some(&*key.key);
         let is_taken = key.change == KeyChange::Deleted && is_named && !is_kept;
         let is_set = key.change == KeyChange::Set || key.of.is_some() && is_taken;
