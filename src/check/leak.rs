@@ -20,12 +20,16 @@
 //! had sent a clean-up for the key.
 //!
 //! A key without a time to live is excused only while its owner is in a hold. The rules for a time
-//! to live apply to it if its value may have bounded it: another acquire set its own over it; or a
-//! fault removed the key of a lock with a lease before a lease had passed; or its owner released
-//! it, and no acquire requested it after a lease. They also apply if a release with an unknown
-//! outcome deleted it in the end: such a release may take effect at any time after its call. A
-//! request frees a key only if it may name it: one that names no key, or only other keys, does not
-//! once it was answered.
+//! to live apply to it if its value may have bounded it: another acquire set its own over it; or
+//! a fault removed the key of a lock with a lease, or its owner released it, and no acquire
+//! requested it once a lease had passed on every clock that the lock may compare. They also apply
+//! if a release with an unknown outcome deleted it in the end: such a release may take effect at
+//! any time after its call. A request frees a key only if it may name it: one that names no key, or
+//! only other keys, does not once it was answered.
+//!
+//! A key that a command handed to a waiter is that waiter's: see [`crate::reading::handed_on`]. A
+//! key with a time to live that a release set, nobody knows for whom, is excused if another acquire
+//! than the one that meets it waited then.
 //!
 //! While a caller holds the lock within its lease, a key of another tenure, without an owner, that
 //! was set over the holder's key is excused: the holder's key would have kept the others out as
@@ -50,6 +54,7 @@
 //! and nobody was let in by it.
 
 mod excuse;
+mod hand_over;
 mod leftover;
 mod requests;
 
@@ -60,6 +65,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::case::Case;
 use crate::check::leak::excuse::is_excused;
+use crate::check::leak::hand_over::is_let_in;
 use crate::check::leak::leftover::Leftover;
 use crate::check::leak::requests::{concerns, looked_for_a_node, may_free};
 use crate::check::verdict::{Kind, Violation};
@@ -140,9 +146,9 @@ fn freed_at(case: &Case, key: &KeyLife, (owner, returned): (OpId, Moment)) -> Mo
 
 /// When a release that gave up its owner's tenure set a key, or first changed it in place.
 pub fn marked_at(case: &Case, life: usize, owner: OpId) -> Option<Moment> {
-    let set = &case.history.keys[case.lives.lives[life].born];
-    let is_set = set.by.is_some_and(|by| case.owner(by).is_none());
-    is_set.then(|| set.at.into()).or_else(|| changed_at(case, life, owner))
+    let key = &case.lives.lives[life];
+    let is_set = key.by.is_some_and(|by| case.owner(by).is_none());
+    is_set.then_some(key.from).or_else(|| changed_at(case, life, owner))
 }
 
 /// When a release that gave up its owner's tenure first changed a key in place.
@@ -165,7 +171,8 @@ fn was_dropped(case: &Case, acquire: OpId) -> bool {
 /// the key, as not mine.
 fn answered_at(case: &Case, key: &KeyLife, owner: OpId) -> Option<Moment> {
     let answered = first_answer(case, owner, |release| {
-        release.outcome == Outcome::Released || came(case, key, release)
+        let is_answer = release.outcome == Outcome::Released || came(case, key, release);
+        is_answer && !hands_on(case, key, release)
     });
     answered.or_else(|| queried_nobody(case, (owner, key.node)))
 }
@@ -203,8 +210,15 @@ fn denied_from(case: &Case, key: &KeyLife, owner: OpId) -> Option<Moment> {
     first_answer(case, owner, |release| {
         let reached = came(case, key, release)
             || restored(case, key).any(|earlier| came(case, earlier, release));
-        of_all(release) && !was_missed(case, key, release) || reached
+        let speaks = of_all(release) && !was_missed(case, key, release) || reached;
+        speaks && !hands_on(case, key, release)
     })
+}
+
+/// Whether a release handed the key to its owner, as to a re-entry whose caller gave it up: what it
+/// removed is another key.
+fn hands_on(case: &Case, key: &KeyLife, release: &Op) -> bool {
+    key.by != Some(release.id) && case.history.keys[key.born].by == Some(release.id)
 }
 
 /// Whether a quorum of nodes replied to a release without an error, or no requests are recorded.
@@ -228,7 +242,8 @@ fn restored<'c, 'a>(
 
 /// Whether a command set the key: its node did not put it back at a restart.
 fn was_set_by_command(case: &Case, key: &KeyLife) -> bool {
-    let mut own = key.by.iter().flat_map(|by| case.requests_of(*by));
+    let by = case.history.keys[key.born].by;
+    let mut own = by.iter().flat_map(|by| case.requests_of(*by));
     own.any(|request| {
         let applied = request.at(Leg::Applied).is_some_and(|at| at.at == key.from.at);
         applied && request.to == key.node && !request.declined
@@ -293,8 +308,11 @@ impl<'a> Way<'a> {
         let own = case.requests_of(creator);
         let requests_there =
             own.iter().filter(|request| request.to == key.node && !deletes(request));
+        // Of a key that another handed to the owner, the owner's last request before that.
+        let is_handed = key.by.is_some() && case.history.keys[key.born].by != key.by;
+        let counts = |applied: &Instant| !is_handed || Moment::from(*applied) < key.from;
         let created = requests_there.min_by_key(|request| {
-            let applied = request.at(Leg::Applied);
+            let applied = request.at(Leg::Applied).filter(counts);
             applied.map_or(u64::MAX, |applied| applied.seq.abs_diff(key.from.seq))
         });
         let created = created.and_then(|request| tried(request));
@@ -450,37 +468,6 @@ fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> Vec<
         meets.then_some(Met { at: moment, was_last })
     };
     tries.into_iter().enumerate().filter_map(meets).collect()
-}
-
-/// Whether another acquire got the lock by a key that a release had set or changed, and had it at
-/// that moment or was on its way to it: a lock may be handed on.
-fn is_let_in(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
-    let mut holds = case.holds.iter().filter(|hold| ![leftover.owner, op.id].contains(&hold.grant));
-    // An acquire whose outcome is unknown may have made the key its own, too.
-    let mut touches = case
-        .lives
-        .touches
-        .iter()
-        .filter(|touch| case.lives.lives[touch.met].born == leftover.key.born);
-    let takes = touches.any(|touch| {
-        let change = &case.history.keys[touch.change];
-        let by = change.by.and_then(|by| case.op(by)).filter(|by| by.kind == OpKind::Acquire);
-        let is_other = by.is_some_and(|by| ![leftover.owner, op.id].contains(&by.id));
-        is_other
-            && Moment::from(change.at) <= moment
-            && change.until_ms.is_some()
-            && by.is_some_and(|by| matches!(by.outcome, Outcome::Unknown | Outcome::Pending))
-    });
-    takes
-        || holds.any(|hold| {
-            let call = case.op(hold.grant).map_or(Moment::NEVER, |op| op.call.into());
-            // Until its release returns, the key is still the holder's.
-            let back = case.endings(hold.grant).filter_map(|ending| ending.done).min();
-            let over = back.map_or(hold.end, |back| back.max(hold.end));
-            let by = leftover.key.ended.and_then(|end| end.by);
-            let is_of_key = hold.start < leftover.key.to || by == Some(hold.grant);
-            call <= moment && moment < over && is_of_key
-        })
 }
 
 /// From the victim's call to its refusal, or to the try that failed if another try followed.

@@ -3,10 +3,11 @@
 //!
 //! An acquire overtakes another if it gets the lock on a node while the other stands before it in
 //! the queue there and waits: its process is alive and not halted, and it has not returned.
-//! An acquire without a place stands behind all places that were taken before it was called. A
-//! waiter whose place was removed stands nowhere: a queue may skip a waiter of which it does not
-//! hear. But if the acquire of another caller removed the place of a waiter of which the node had
-//! just heard, the waiter stands where it stood.
+//! A waiter gets the lock when its own acquire sets the key, or when a command of another hands the
+//! key to it. An acquire without a place stands behind all places that were taken before it was
+//! called. A waiter whose place was removed stands nowhere: a queue may skip a waiter of which it
+//! does not hear. But if the acquire or the release of another caller removed the place of a waiter
+//! of which the node had just heard, and did not hand it the key, the waiter stands where it stood.
 //!
 //! A place is left if its acquire returned as refused, or if its grant was released. It is a leak
 //! once it stood at the head, with the lock free, where a request of another caller's acquire met
@@ -37,6 +38,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
 fn overtaking(case: &Case, places: &[QueuePlace], grant: &Op) -> Option<Violation> {
     let entries = case.lives.lives.iter().filter(|life| life.by == Some(grant.id));
     entries.into_iter().find_map(|entry| {
+        let key = &case.history.keys[entry.born];
         let own = places.iter().rfind(|place| {
             place.waiter.id == grant.id && place.node == entry.node && place.from <= entry.from
         });
@@ -48,11 +50,10 @@ fn overtaking(case: &Case, places: &[QueuePlace], grant: &Op) -> Option<Violatio
                 && place.waiter.ret.is_none_or(|ret| entry.from < Moment::from(ret))
                 && place.standing(case, entry.from) == Standing::Waits
                 // Last, because it may read all requests.
-                && place.stands(case, entry.from)
+                && place.stands(case, key)
         };
         let first = places.iter().find(waits)?;
-        let key = &case.history.keys[entry.born];
-        let removed = first.ended.filter(|_| !first.is_there(entry.from));
+        let removed = first.ended.filter(|_| first.is_gone(key));
         let keys = [Some(first.born), removed.map(|end| end.key), Some(entry.born)];
         Some(Violation {
             ops: vec![first.waiter.id, grant.id],

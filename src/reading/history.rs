@@ -8,6 +8,7 @@ use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::history::{History, Key, Op, OpId, OpKind, Outcome, Request};
+use crate::reading::handed_on::{HandedOn, handed_on};
 use crate::reading::hold::{self, Hold, HoldEnd, HoldEnding};
 use crate::reading::index::HistoryIndex;
 use crate::reading::key_life::{KeyLife, Lives};
@@ -75,9 +76,10 @@ impl<'a> Reading<'a> {
         };
         // The lives come last: whether a key is taken over depends on the tenures.
         let is_own = |key: &Key| reading.is_of_lock(key);
-        reading.lives = Lives::of(history, is_own, |creator, change| {
-            holders == 1 && !shares && reading.takes_over(creator, change)
-        });
+        let has_one = !reading.can_overlap();
+        let handed_on = if has_one { handed_on(&reading) } else { HandedOn::new() };
+        let takes_over = |creator, change: &Key| has_one && reading.takes_over(creator, change);
+        reading.lives = Lives::of(history, is_own, takes_over, &handed_on);
         reading
     }
 

@@ -9,8 +9,12 @@
 //!
 //! Otherwise only provenance decides, because owner values may be equal.
 //!
+//! A key that a command handed to a waiter is the waiter's: see [`crate::reading::handed_on`].
+//!
 //! If several callers may hold the lock and its key is a collection, each member has lives of its
 //! own.
+
+use std::collections::BTreeMap;
 
 use crate::history::{History, Key, OpId};
 use crate::reading::moment::Moment;
@@ -23,7 +27,8 @@ pub struct KeyLife<'a> {
     pub node: &'a str,
     /// The key, or the member of the lock's key.
     pub name: &'a str,
-    /// The operation that created it, if any.
+    /// The operation that created it, if any; if its command handed the key to a waiter, the
+    /// waiter's acquire.
     pub by: Option<OpId>,
     /// Index of the change that created it.
     pub born: usize,
@@ -70,11 +75,13 @@ pub struct Lives<'a> {
 
 impl<'a> Lives<'a> {
     /// Replays the changes of a lock's keys, which `is_own` selects. `takes_over` decides whether a
-    /// change in place makes the key of this creator that of its own operation.
+    /// change in place makes the key of this creator that of its own operation. `handed_on` has the
+    /// acquires to which changes handed the key, by the index of the change.
     pub fn of(
         history: &'a History,
         is_own: impl Fn(&Key) -> bool,
         takes_over: impl Fn(Option<OpId>, &Key) -> bool,
+        handed_on: &BTreeMap<usize, OpId>,
     ) -> Lives<'a> {
         let mut lives = Lives::default();
         let mut current: Vec<((&str, &str), Option<usize>)> = Vec::new();
@@ -89,21 +96,24 @@ impl<'a> Lives<'a> {
                 current.len() - 1
             });
             let alive = &mut current[place].1;
+            let to = handed_on.get(&index).copied();
             let is_taken = alive.is_some_and(|met| {
-                change.change == KeyChange::Changed && takes_over(lives.lives[met].by, change)
+                let takes = || to.is_some() || takes_over(lives.lives[met].by, change);
+                change.change == KeyChange::Changed && takes()
             });
-            *alive = lives.replay(index, change, (*alive, is_taken));
+            *alive = lives.replay(index, change, (*alive, is_taken), to.or(change.by));
         }
         lives
     }
 
     /// Applies one change on a node on which `alive` is the current life, which the change takes
-    /// over or not; returns the life that is current afterwards.
+    /// over or not; returns the life that is current afterwards. A new life is that of `owner`.
     fn replay(
         &mut self,
         index: usize,
         change: &'a Key,
         (alive, is_taken): (Option<usize>, bool),
+        owner: Option<OpId>,
     ) -> Option<usize> {
         if let (Some(met), Some(_)) = (alive, change.by) {
             self.touches.push(Touch { change: index, met });
@@ -118,7 +128,7 @@ impl<'a> Lives<'a> {
             }
             (KeyChange::Set | KeyChange::Changed, _) => {
                 self.end(index, change, alive);
-                Some(self.born(index, change, change.by))
+                Some(self.born(index, change, owner))
             }
             _ => {
                 self.end(index, change, alive);

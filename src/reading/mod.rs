@@ -9,6 +9,7 @@
 //! - [`hold`]: the interval in which a caller believes that it owns the lock
 //! - [`tenure`]: nested grants of one caller, as one
 //! - [`key_life`]: the lives of the lock's key on each node
+//! - [`handed_on`]: which keys a command handed to a waiter
 //! - [`presence`]: when a key keeps others out
 //! - [`tries`]: the requests of an operation, by its tries
 //! - [`deadlock`]: callers of groups that wait for each other
@@ -21,6 +22,7 @@
 
 mod clocks;
 pub(crate) mod deadlock;
+pub(crate) mod handed_on;
 pub(crate) mod history;
 pub(crate) mod hold;
 pub(crate) mod index;

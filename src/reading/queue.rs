@@ -2,15 +2,17 @@
 //! place was removed. A place belongs to the acquire that added the member. Its order is that of
 //! joining.
 //!
-//! A waiter *stands* in the queue while its place is there. It also stands there if the acquire of
-//! another caller removed the place although the node had *just heard* of the waiter: no longer ago
-//! than the fastest exchange of a request between the two takes. A queue may skip a waiter that was
-//! silent for some time, but no time that a queue may wait is shorter than that.
+//! A waiter *stands* in the queue while its place is there. It also stands there if the acquire or
+//! the release of another caller removed the place although the node had *just heard* of the
+//! waiter: no longer ago than the fastest exchange of a request between the two takes. A queue may
+//! skip a waiter that was silent for some time, but no time that a queue may wait is shorter than
+//! that. A waiter whose place was removed by the command that handed the key to it had its turn.
 
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::Leg;
 
-use crate::history::{Key, Op, OpKind, Outcome, Request};
+use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
+use crate::reading::handed_on::HandedOn;
 use crate::reading::history::Reading;
 use crate::reading::key_life::{KeyLife, LifeEnd, Lives};
 use crate::reading::moment::Moment;
@@ -51,21 +53,46 @@ impl QueuePlace<'_> {
         self.from <= at && at < self.to
     }
 
-    /// Whether its waiter stands in the queue at a moment, in its place or without it.
-    pub fn stands(&self, reading: &Reading, at: Moment) -> bool {
-        self.is_there(at)
-            || self.to <= at
-                && self.is_taken_away(reading)
-                && [self.to, at].iter().all(|at| self.is_just_heard(reading, *at))
+    /// Whether its waiter stands in the queue, in its place or without it, when a change lets
+    /// another in. What the command of that change removed was gone by then.
+    pub fn stands(&self, reading: &Reading, entry: &Key) -> bool {
+        let at = Moment::from(entry.at);
+        let is_taken = || {
+            let moments = [self.to, at];
+            self.is_taken_away(reading) && moments.iter().all(|at| self.is_just_heard(reading, *at))
+        };
+        self.from <= at && (!self.is_gone(entry) || is_taken())
     }
 
-    /// Whether the acquire of another caller removed it from a waiter that still wants the lock:
-    /// one that is refused may have come to the end of its patience.
+    /// Whether it was removed before a change, or by the command of that change.
+    pub fn is_gone(&self, entry: &Key) -> bool {
+        self.to <= entry.at.into() || self.is_removed_by(entry.by, entry.at.at)
+    }
+
+    /// Whether a command removed it: all that a command does happens at one time.
+    fn is_removed_by(&self, by: Option<OpId>, at: Nanos) -> bool {
+        self.to.at == at && self.ended.is_some_and(|end| end.by == by)
+    }
+
+    /// Whether the acquire or the release of another caller removed it from a waiter that still
+    /// wants the lock, and did not hand it the key: one that is refused may have come to the end of
+    /// its patience.
     fn is_taken_away(&self, reading: &Reading) -> bool {
         let wants = matches!(self.waiter.outcome, Outcome::Granted { .. } | Outcome::Pending);
         let by = self.ended.and_then(|end| reading.op(end.by?));
         let is_another = |by: &Op| reading.caller(by.id) != reading.caller(self.waiter.id);
-        wants && by.is_some_and(|by| by.kind == OpKind::Acquire && is_another(by))
+        let removes = |by: &Op| matches!(by.kind, OpKind::Acquire | OpKind::Release { .. });
+        let removed = by.is_some_and(|by| removes(by) && is_another(by));
+        wants && removed && !self.is_handed_the_key(reading)
+    }
+
+    /// Whether the command that removed it made the lock's key that of its waiter.
+    fn is_handed_the_key(&self, reading: &Reading) -> bool {
+        let mut own = reading.lives.lives.iter().filter(|life| life.by == Some(self.waiter.id));
+        own.any(|life| {
+            let set = &reading.history.keys[life.born];
+            set.node == *self.node && self.is_removed_by(set.by, set.at.at)
+        })
     }
 
     /// Whether the node had just carried out a request of its waiter at a moment.
@@ -124,7 +151,7 @@ impl QueuePlace<'_> {
 /// Every place in the queue with that key, in order of joining.
 pub fn places<'a>(reading: &Reading<'a>, queue: &str) -> Vec<QueuePlace<'a>> {
     let is_place = |key: &Key| key.of.as_deref() == Some(queue);
-    let lives = Lives::of(reading.history, is_place, |_, _| false);
+    let lives = Lives::of(reading.history, is_place, |_, _| false, &HandedOn::new());
     let place = |life: &KeyLife<'a>| {
         let waiter = reading.op(life.by?).filter(|op| op.kind == OpKind::Acquire)?;
         let (node, born, from, to) = (life.node, life.born, life.from, life.to);

@@ -25,6 +25,7 @@ mod engines;
 mod example;
 mod found;
 mod groups;
+mod handed_on;
 mod histories;
 mod hunt;
 mod limits;

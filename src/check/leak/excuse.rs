@@ -1,16 +1,20 @@
 //! Keys without an owner for which the lock is not to blame: see [`crate::check::leak`].
 
+use lockstorm_platform::time::{Clock, Instant, Nanos};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::case::Case;
+use crate::check::leak::hand_over::may_be_for_a_waiter;
 use crate::check::leak::leftover::Leftover;
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
-use crate::reading::key_life::{KeyLife, LifeEnd};
+use crate::reading::key_life::KeyLife;
 use crate::reading::moment::Moment;
 
 /// Whether the lock is not to blame when an acquire meets a key without an owner.
 pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
-    if is_held_in_another_tenure(case, leftover, op, moment) {
+    if is_held_in_another_tenure(case, leftover, op, moment)
+        || has_ttl(case, leftover.key, moment) && may_be_for_a_waiter(case, leftover, op)
+    {
         return true;
     }
     let owner = case.caller(leftover.owner);
@@ -23,7 +27,6 @@ pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> 
         || is_bounded_member(case, leftover.key, moment)
         || is_taken_over(case, leftover.key, leftover.owner)
         || was_released_late(case, leftover.key, leftover.owner)
-        || was_removed_within_its_lease(case, leftover.key)
         || was_not_requested_after_its_lease(case, leftover);
     if !is_bounded {
         return holds.next().is_some();
@@ -117,53 +120,74 @@ fn stands_on_a_key_of(case: &Case, key: &KeyLife, grant: OpId) -> bool {
     false
 }
 
-/// Whether a fault removed the key of a lock with a lease before a lease had passed since its last
-/// change.
-fn was_removed_within_its_lease(case: &Case, key: &KeyLife) -> bool {
-    let Some(ttl) = case.terms.ttl else { return false };
-    let removes = [KeyChange::LostAtRestart, KeyChange::LostAtFailover, KeyChange::Evicted];
-    let is_removed = |end: &LifeEnd| {
-        removes.contains(&end.change) || case.removers(&case.history.keys[end.key]).next().is_some()
-    };
-    if !key.ended.as_ref().is_some_and(is_removed) {
-        return false;
-    }
-    let last = last_change(case, key, |at| at < key.to);
-    // A node loses its keys when it dies, but only its next start shows that.
-    let forgets = key.ended.is_some_and(|end| end.change == KeyChange::LostAtRestart);
-    let deaths = case.history.fault_intervals.iter().filter(|interval| {
-        let is_before = interval.from.at <= key.to.at;
-        forgets && interval.verb.kills() && interval.strikes(key.node) && is_before
-    });
-    let died = deaths.map(|death| death.from.at).max();
-    last.is_some_and(|last| {
-        let removed = died.filter(|died| last.at.at <= *died).unwrap_or(key.to.at);
-        removed <= last.at.at.saturating_add(ttl)
-    })
-}
-
-/// Whether the owner released a key of a lock with a lease, and the run ended before an acquire
-/// requested the key after a lease had passed since its last change.
+/// Whether a key of a lock with a lease was removed by a fault, or stays though its owner released
+/// it, and no acquire requested it after a lease had passed since its last change: nobody can know
+/// whether its value bounded it.
 fn was_not_requested_after_its_lease(case: &Case, leftover: &Leftover) -> bool {
-    let key = leftover.key;
-    let mut own = case.ops_of(leftover.owner).chain(case.releases(leftover.owner));
-    if !own.any(|op| matches!(op.kind, OpKind::Release { .. })) {
-        return false;
-    }
-    let Some(ttl) = case.terms.ttl.filter(|_| key.ended.is_none()) else { return false };
-    let Some(last) = last_change(case, key, |_| true) else { return false };
+    let (key, Some(ttl)) = (leftover.key, case.terms.ttl) else { return false };
+    let until = match key.ended {
+        Some(_) => removed_at(case, key),
+        None => Some(Nanos::MAX).filter(|_| is_released(case, leftover.owner)),
+    };
+    let last = last_change(case, key, |at| at < key.to);
+    let (Some(until), Some(last)) = (until, last) else { return false };
     let due = last.at.at.saturating_add(ttl);
-    let is_acquire = |id: OpId| case.op(id).is_some_and(|op| op.kind == OpKind::Acquire);
+    let acquire = |id: OpId| case.op(id).filter(|op| op.kind == OpKind::Acquire);
     let requests = |request: &Request| {
-        let is_late = request.at(Leg::Applied).is_some_and(|at| due <= at.at);
-        is_late && request.to == key.node && is_acquire(request.op)
+        let came = request.at(Leg::Applied).filter(|at| request.to == key.node && at.at < until);
+        // A lock may read a clock before it sends its request.
+        let sent = came.and(request.at(Leg::Sent)).filter(|sent| due <= sent.at);
+        let by = sent.and_then(|sent| Some((acquire(request.op)?, sent)));
+        by.is_some_and(|by| is_over(case, last, by, ttl))
     };
     // If no requests are recorded, it is not known when an acquire sent its own.
-    let calls = |op: &Op| is_acquire(op.id) && op.ret.is_none_or(|ret| due <= ret.at);
+    let calls = |op: &Op| {
+        let returned = op.ret.map_or(Nanos::MAX, |ret| ret.at);
+        acquire(op.id).is_some() && due <= returned && due.max(op.call.at) < until
+    };
     match case.history.requests.is_empty() {
         true => !case.history.ops.iter().any(calls),
         false => !case.history.requests.iter().any(requests),
     }
+}
+
+/// Whether a value that counts a lease from a change on is over when an acquire asks, by the clocks
+/// that a lock may compare: those of the two callers, or that of the node.
+fn is_over(case: &Case, last: &Key, (op, at): (&Op, Instant), ttl: Nanos) -> bool {
+    let wall = |host: &str, at: Instant| {
+        let line = case.clocks.line(host, Clock::Wall, at.into());
+        line.map(|line| line.at(at.at))
+    };
+    let passed = |from: Option<Nanos>, to: Option<Nanos>| {
+        from.zip(to).is_none_or(|(from, to)| from.saturating_add(ttl) <= to)
+    };
+    let owner = last.by.and_then(|by| case.op(by));
+    let by_callers =
+        owner.is_none_or(|owner| passed(wall(&owner.process, last.at), wall(&op.process, at)));
+    by_callers && passed(wall(&last.node, last.at), wall(&last.node, at))
+}
+
+/// When a fault removed a key. A node loses its keys when it dies, but only its next start shows
+/// that.
+fn removed_at(case: &Case, key: &KeyLife) -> Option<Nanos> {
+    let end = key.ended?;
+    let removes = [KeyChange::LostAtRestart, KeyChange::LostAtFailover, KeyChange::Evicted];
+    let is_removed = removes.contains(&end.change)
+        || case.removers(&case.history.keys[end.key]).next().is_some();
+    let last = last_change(case, key, |at| at < key.to)?;
+    let forgets = end.change == KeyChange::LostAtRestart;
+    let deaths = case.history.fault_intervals.iter().filter(|interval| {
+        let is_before = interval.from.at <= key.to.at;
+        forgets && interval.verb.kills() && interval.strikes(key.node) && is_before
+    });
+    let died = deaths.map(|death| death.from.at).max().filter(|died| last.at.at <= *died);
+    is_removed.then(|| died.unwrap_or(key.to.at))
+}
+
+/// Whether a caller released an acquire, or the tenure to which it belongs.
+fn is_released(case: &Case, owner: OpId) -> bool {
+    let mut own = case.ops_of(owner).chain(case.releases(owner));
+    own.any(|op| matches!(op.kind, OpKind::Release { .. }))
 }
 
 /// Whether a release of its owner with an unknown outcome deleted a key.

@@ -155,7 +155,7 @@ fn given_back(
     release: &Op,
 ) -> (How, String) {
     let node = &life.node;
-    if witness.set_by_release(life).is_some() {
+    if witness.set_by_release(life).is_some_and(|release| release.caller == who) {
         let whom = kept_out(witness, who);
         let text =
             format!("{who}'s release set the key on {node}, and what it set kept {whom} out.");

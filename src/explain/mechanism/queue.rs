@@ -7,7 +7,7 @@ use crate::check::verdict::{Kind, Violation};
 use crate::explain::evidence::Evidence;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpKind, Outcome};
+use crate::history::{Key, Op, OpKind, Outcome};
 use crate::quantity::moment;
 use crate::reading::moment::Moment;
 use crate::reading::queue::{QueuePlace, Standing, head, places};
@@ -18,7 +18,8 @@ pub fn overtaken(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
         (in_queue(witness), violation.keys.first().zip(violation.keys.last())?);
     let waiter = all.iter().find(|place| place.born == *first)?;
     let key = witness.history().keys.get(*entry)?;
-    let grant = witness.reading.op(key.by?)?;
+    let by = witness.reading.op(key.by?)?;
+    let grant = witness.reading.op(*violation.ops.last()?)?;
     let own = all.iter().rfind(|place| {
         place.waiter.id == grant.id && place.node == key.node && place.from <= key.at.into()
     });
@@ -26,15 +27,17 @@ pub fn overtaken(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
         Some(own) => format!("which had joined the queue at {}", moment(own.from.at)),
         None => "which had no place in the queue".to_owned(),
     };
-    let taken = taken_away(witness, waiter, key.at.into());
+    let taken = taken_away(witness, waiter, key);
     let removed = taken.map_or(String::new(), |(by, at)| {
-        format!(", in a place that {}'s acquire removed at {}", by.caller, moment(at.at))
+        format!(", in a place that {} removed at {}", deed(by), moment(at.at))
     });
+    let (node, at) = (&key.node, moment(key.at.at));
+    let entry = match by.id == grant.id {
+        true => format!("{node} let {} in at {at}", grant.caller),
+        false => format!("At {at}, {} handed the lock on {node} to {}", deed(by), grant.caller),
+    };
     let text = format!(
-        "{} let {} in at {}, {stood}, though {} had stood in it since {}{removed}.",
-        key.node,
-        grant.caller,
-        moment(key.at.at),
+        "{entry}, {stood}, though {} had stood in it since {}{removed}.",
         waiter.waiter.caller,
         moment(waiter.from.at)
     );
@@ -43,13 +46,18 @@ pub fn overtaken(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
     Some(Mechanism::new(How::QueueSkipped, text, evidence.into_iter().chain(keys).collect()))
 }
 
-/// Who removed a waiter's place by a moment, and when.
+/// An operation that changes a queue: `c1's release`.
+fn deed(by: &Op) -> String {
+    format!("{}'s {}", by.caller, by.kind.noun())
+}
+
+/// Who had removed a waiter's place when a change let another in, and when.
 pub fn taken_away<'a>(
     witness: &Witness<'a>,
     place: &QueuePlace,
-    at: Moment,
+    entry: &Key,
 ) -> Option<(&'a Op, Moment)> {
-    let end = place.ended.filter(|_| !place.is_there(at))?;
+    let end = place.ended.filter(|_| place.is_gone(entry))?;
     Some((witness.reading.op(end.by?)?, place.to))
 }
 

@@ -3,7 +3,7 @@
 use lockstorm_platform::time::Instant;
 
 use crate::check::availability::reason::Reason;
-use crate::check::verdict::Kind;
+use crate::check::verdict::{Kind, Violation};
 use crate::explain::evidence::Evidence;
 use crate::explain::mechanism::queue::{blocking, in_queue, last_place, taken_away};
 use crate::explain::story::{Beat, Weight};
@@ -31,16 +31,16 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     named
         .flat_map(|place| {
             let is_first = violation.keys.first() == Some(&place.born);
-            let removed =
-                if is_first { removed(witness, &place, violation.to.into()) } else { None };
+            let removed = if is_first { removed(witness, &place, violation) } else { None };
             [Some(joins(&place, Weight::Crux)), removed].into_iter().flatten()
         })
         .collect()
 }
 
 /// The removal of the place of a waiter that still waits.
-fn removed(witness: &Witness<'_>, place: &QueuePlace, at: Moment) -> Option<Beat> {
-    let (by, at) = taken_away(witness, place, at)?;
+fn removed(witness: &Witness<'_>, place: &QueuePlace, violation: &Violation) -> Option<Beat> {
+    let entry = witness.history().keys.get(*violation.keys.last()?)?;
+    let (by, at) = taken_away(witness, place, entry)?;
     let Op { id, caller, .. } = place.waiter;
     let text = format!("{} removes {caller}'s place from the queue on {}.", by.caller, place.node);
     let end = place.ended.map(|end| Evidence::Key(end.key));

@@ -53,7 +53,7 @@ impl Crowd {
 
     fn step(&mut self) {
         let id = self.dice.below(CALLERS.len() as u64) as u32;
-        match self.dice.below(14) {
+        match self.dice.below(16) {
             0..=2 => self.place(id, id, KeyChange::Set),
             3..=4 => {
                 let whose = self.dice.below(CALLERS.len() as u64) as u32;
@@ -63,6 +63,7 @@ impl Crowd {
             7 => self.halt(id),
             8 => self.returns(id),
             9 => self.throws_out(id),
+            10..=11 => self.hands_on(id),
             _ => self.request(id),
         }
     }
@@ -73,6 +74,38 @@ impl Crowd {
         let by = self.dice.below(CALLERS.len() as u64) as u32;
         self.place(by, id, KeyChange::Deleted);
         self.change(by, ("lock", None), KeyChange::Set);
+    }
+
+    /// A command of a release, or of an acquire that asks, removes a place or two and sets the key.
+    fn hands_on(&mut self, id: u32) {
+        let by = if self.dice.one_in(4) { id } else { self.release(id) };
+        let whose = [(); 2].map(|()| self.dice.below(CALLERS.len() as u64) as u32);
+        self.place(whose[0], whose[0], KeyChange::Set);
+        self.request(whose[0]);
+        self.place(whose[1], whose[1], KeyChange::Set);
+        let first = self.history.keys.len();
+        let removed = if self.dice.one_in(2) { &whose[..1] } else { &whose[..] };
+        let is_first = self.dice.one_in(2);
+        if is_first {
+            self.change(by, ("lock", None), KeyChange::Set);
+        }
+        removed.iter().for_each(|whose| self.place(by, *whose, KeyChange::Deleted));
+        if !is_first {
+            self.change(by, ("lock", None), KeyChange::Set);
+        }
+        // All that a command does happens at one time.
+        let at = self.history.keys[first].at.at;
+        self.history.keys[first..].iter_mut().for_each(|key| key.at.at = at);
+        self.now.at = at;
+    }
+
+    /// The release of an acquire is called.
+    fn release(&mut self, grant: u32) -> u32 {
+        let (call, own) = (self.stamp(), self.history.ops[grant as usize].clone());
+        let id = self.history.ops.len() as u32;
+        let kind = OpKind::Release { grant };
+        self.history.ops.push(Op { id, call, ret: None, kind, outcome: Outcome::Pending, ..own });
+        id
     }
 
     /// An acquire joins the queue, or removes a place from it.

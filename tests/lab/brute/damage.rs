@@ -9,6 +9,7 @@ use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
+use crate::brute::queue;
 use crate::brute::table::{Point, Table, point, stamp};
 
 /// The accesses that broke the invariant, with the cause.
@@ -172,6 +173,9 @@ fn takes_over(table: &Table, born: usize, index: usize) -> bool {
     if key.change != KeyChange::Changed || table.may_meet() {
         return false;
     }
+    if handed_on(table, key).is_some() {
+        return true;
+    }
     let Some(by) = key.by.map(|by| table.op(by)) else { return false };
     let is_granted = matches!(by.outcome, Outcome::Granted { .. });
     if by.kind == OpKind::Acquire && !is_granted && !moves_the_end(table, index) {
@@ -329,11 +333,17 @@ fn foreign_of(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
     harms.collect()
 }
 
+/// The waiter to which a command handed the key; a member is handed to nobody.
+pub fn handed_on(table: &Table, key: &Key) -> Option<u32> {
+    if table.may_meet() { None } else { queue::handed_to(table, key) }
+}
+
 /// The creator of the living key. A key that was only extended has no recorded creation. A member
 /// that a grant's token does not name is not the grant's.
 fn creator(table: &Table, born: usize) -> Option<u32> {
     let key = &table.history.keys[born];
-    let by = key.by.filter(|_| key.change != KeyChange::Extended)?;
+    let by = key.by.filter(|_| key.change != KeyChange::Extended);
+    let by = handed_on(table, key).or(by)?;
     let token = owner_of(table, by).and_then(|owner| match &table.op(owner).outcome {
         Outcome::Granted { token, .. } => Some(token),
         _ => None,
@@ -368,7 +378,7 @@ pub fn leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
         if op.kind != OpKind::Acquire || op.object != table.terms.lock_key || !refused && !is_one {
             continue;
         }
-        let mine = births(table).filter(|born| table.history.keys[*born].by == Some(op.id));
+        let mine = births(table).filter(|born| creator(table, *born) == Some(op.id));
         let mine = mine.map(|born| table.history.keys[born].node.as_str()).collect::<BTreeSet<_>>();
         let blocking = births(table).filter(|born| {
             let got = refused && mine.contains(table.history.keys[*born].node.as_str());
@@ -549,7 +559,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> Option<Point> {
     let keys = &table.history.keys;
     let (node, victim) = (&keys[born].node, table.op(refused));
     let owner = table.op(left_by(table, born)?);
-    let by_release = keys[born].by.map(|by| table.op(by));
+    let by_release = creator(table, born).map(|by| table.op(by));
     let by_release = by_release.filter(|by| matches!(by.kind, OpKind::Release { .. }));
     let began = table.began(owner.id);
     let left = table.left(began);
@@ -564,6 +574,8 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> Option<Point> {
         }
         _ => false,
     });
+    // What hands the key to its owner says nothing about it.
+    let of_grant = of_grant.filter(|op| keys[born].by != Some(op.id) || by_release.is_some());
     let of_grant = of_grant.collect::<Vec<_>>();
     let met = |op: &Op| meets(table, born, op);
     let answered = first(&of_grant, |op| {
@@ -576,7 +588,7 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> Option<Point> {
             by_release.filter(|by| by.outcome == Outcome::Released).and_then(|by| by.ret).map(stamp)
         }
         Outcome::Refused { .. } | Outcome::Unknown => freed_at(table, owner, node),
-        Outcome::Granted { .. } if keys[born].by == Some(owner.id) => answered,
+        Outcome::Granted { .. } if creator(table, born) == Some(owner.id) => answered,
         Outcome::Granted { .. } => first(&of_grant, |op| match op.kind {
             OpKind::Extend { background, .. } => !background && op.outcome == Outcome::Lost,
             _ => true,
@@ -621,10 +633,11 @@ fn is_left_at(
     let is_release = |op: &&Op| matches!(op.kind, OpKind::Release { .. });
     let is_released =
         of_grant.iter().any(is_release) || table.history.ops.iter().any(|op| gives(op, owner.id));
-    let is_open = || {
-        let is_met_early = is_released && is_met_within_a_lease(table, born);
-        cut_off_within_a_lease(table, born) || is_met_early
-    };
+    let is_open = || is_met_within_a_lease(table, born, is_released);
+    let expires = last.is_some_and(|last| last.until_ms.is_some());
+    if expires && is_for_another(table, born, [owner.id, victim.id]) {
+        return false;
+    }
     let lasts = last.is_some_and(|last| last.until_ms.is_none() && !is_taken() && !is_open())
         && !is_bounded_member(table, born, (moment, last));
     let own = table.grants().into_iter().filter(|op| op.caller == owner.caller);
@@ -679,9 +692,10 @@ fn is_bounded_member(table: &Table, born: usize, (at, last): (Point, Option<&Key
     table.member.is_some() && (at.0 < since + table.terms.longest_ttl || is_swept)
 }
 
-/// Whether something other than an operation ended the key before a lease had gone by.
-fn cut_off_within_a_lease(table: &Table, born: usize) -> bool {
-    let (keys, Some(end)) = (&table.history.keys, end_of(table, born)) else { return false };
+/// When something other than an operation ended the key: at the death after which the node came back
+/// without it.
+fn cut_off(table: &Table, born: usize) -> Option<u64> {
+    let (keys, end) = (&table.history.keys, end_of(table, born)?);
     let is_flushed = || {
         let commands = table.history.fault_intervals.iter();
         let mut here = commands.filter(|c| c.target == Target::Host(keys[end].node.to_string()));
@@ -694,9 +708,7 @@ fn cut_off_within_a_lease(table: &Table, born: usize) -> bool {
             KeyChange::LostAtRestart | KeyChange::LostAtFailover | KeyChange::Evicted
         );
     let is_own = |key: &&Key| key.node == keys[born].node && key.key == table.terms.lock_key;
-    let Some(last) = keys[born..end].iter().rfind(is_own) else { return false };
-    let Some(ttl) = table.terms.ttl else { return false };
-    // From its last change to the death after which the node came back without it.
+    let last = keys[born..end].iter().rfind(is_own)?;
     let mut gone = keys[end].at.at;
     for interval in &table.history.fault_intervals {
         let is_death = matches!(interval.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
@@ -707,24 +719,83 @@ fn cut_off_within_a_lease(table: &Table, born: usize) -> bool {
         // Conditions are in order: the last one counts.
         gone = if is_death && is_between { interval.from.at } else { gone };
     }
-    is_fault && gone <= last.at.at + ttl
+    is_fault.then_some(gone)
 }
 
-/// Whether a key stays, and the last acquire that came to its node did so before a lease had gone by.
-fn is_met_within_a_lease(table: &Table, born: usize) -> bool {
+/// Whether a key stays although it was released, or a fault cut it off, and before that no acquire
+/// came to its node whose request was sent once a lease had gone by on every clock.
+fn is_met_within_a_lease(table: &Table, born: usize, is_released: bool) -> bool {
     let (keys, Some(ttl)) = (&table.history.keys, table.terms.ttl) else { return false };
+    let ended = end_of(table, born);
+    let until = match ended {
+        None if is_released => u64::MAX,
+        None => return false,
+        Some(_) => match cut_off(table, born) {
+            Some(gone) => gone,
+            None => return false,
+        },
+    };
     let is_own = |key: &&Key| key.node == keys[born].node && key.key == table.terms.lock_key;
-    let changed = keys[born..].iter().rfind(is_own).map_or(0, |key| key.at.at);
+    let living = &keys[born..ended.unwrap_or(keys.len())];
+    let Some(last) = living.iter().rfind(is_own) else { return false };
+    let has_passed = |host: &str, at: Point, other: &str, since: Point| {
+        let has = |host: &str| {
+            table.history.clocks.iter().any(|c| c.host == host && c.clock == Clock::Wall)
+        };
+        if !has(host) || !has(other) {
+            return true;
+        }
+        let reads = |host, at| table.reading(host, Clock::Wall, at);
+        reads(other, since) + i128::from(ttl) <= reads(host, at)
+    };
     let acquires = table.history.ops.iter().filter(|op| op.kind == OpKind::Acquire);
-    let last = acquires.filter_map(|op| {
+    let asks = |op: &Op| {
         if table.history.requests.is_empty() {
-            return Some(op.ret.map_or(u64::MAX, |ret| ret.at));
+            let over = op.ret.map_or(u64::MAX, |ret| ret.at);
+            return last.at.at + ttl <= over && op.call.at < until && last.at.at + ttl < until;
         }
         let own = table.history.requests.iter().filter(|request| request.op == op.id);
-        let here = own.filter(|request| request.to == keys[born].node);
-        here.filter_map(|request| leg(request, Leg::Applied)).map(|at| at.at).max()
+        let mut here = own.filter(|request| request.to == keys[born].node);
+        here.any(|request| {
+            let (sent, done) = (leg(request, Leg::Sent), leg(request, Leg::Applied));
+            let Some((sent, done)) = sent.zip(done) else { return false };
+            let (at, since) = (point(sent), point(last.at));
+            let setter = last.by.map(|by| table.op(by).process.as_str());
+            done.at < until
+                && last.at.at + ttl <= sent.at
+                && has_passed(&last.node, at, &last.node, since)
+                && setter.is_none_or(|setter| has_passed(&op.process, at, setter, since))
+        })
+    };
+    !acquires.into_iter().any(asks)
+}
+
+/// Whether a release, or an acquire that had the key and left, set the key with a time to live while
+/// an acquire waited on its node that is neither the owner nor the one that meets the key.
+fn is_for_another(table: &Table, born: usize, others: [u32; 2]) -> bool {
+    let key = &table.history.keys[born];
+    let by = creator(table, born);
+    let before = alive_before(table, &key.node, born).and_then(|before| creator(table, before));
+    let passes_on = |by: u32| match table.op(by).kind {
+        OpKind::Release { .. } => true,
+        OpKind::Acquire => {
+            let is_granted = matches!(table.op(by).outcome, Outcome::Granted { .. });
+            before == Some(by) && !is_granted
+        }
+        _ => false,
+    };
+    let mut acquires = table.history.ops.iter().filter(|op| op.kind == OpKind::Acquire);
+    let waits = acquires.any(|op| {
+        let mut own = table.history.requests.iter().filter(|request| request.op == op.id);
+        let asked = own.any(|request| {
+            let done = leg(request, Leg::Applied).is_some_and(|at| point(at) < point(key.at));
+            request.to == *key.node && !request.declined && done
+        });
+        let is_over =
+            op.outcome != Outcome::Unknown && op.ret.is_some_and(|ret| stamp(ret) <= point(key.at));
+        op.object == table.terms.lock_key && !others.contains(&op.id) && asked && !is_over
     });
-    end_of(table, born).is_none() && last.max().unwrap_or(0) < changed + ttl
+    key.change != KeyChange::Extended && by.is_some_and(passes_on) && waits
 }
 
 /// When the first of these operations returned.
@@ -744,7 +815,7 @@ fn met_at(table: &Table, born: usize, (over, wrong): (Point, bool), victim: &Op)
     };
     let leaked = |at: &Point| *at >= over && lives(*at);
     let began = left_by(table, born).map(|owner| table.began(owner));
-    let marked = match keys[born].by.map(|by| &table.op(by).kind) {
+    let marked = match creator(table, born).map(|by| &table.op(by).kind) {
         Some(OpKind::Release { .. }) => Some(point(keys[born].at)),
         _ => began.and_then(|began| marked_at(table, born, began)),
     };
@@ -856,7 +927,8 @@ fn denied_from(table: &Table, born: usize, owner: u32, of_grant: &[&Op]) -> Opti
     };
     let earlier = births(table).filter(|other| {
         let life = &table.history.keys[*other];
-        !new && *other < born && (&life.node, life.by) == (&key.node, key.by)
+        let is_same = life.node == key.node && creator(table, *other) == creator(table, born);
+        !new && *other < born && is_same
     });
     let lives = earlier.chain([born]).collect::<Vec<_>>();
     let reached = |op: &Op| lives.iter().any(|life| meets(table, *life, op));
@@ -935,11 +1007,14 @@ fn meets(table: &Table, born: usize, op: &Op) -> bool {
 
 fn tried_to_free(table: &Table, born: usize, owner: u32, releases: &[u32]) -> bool {
     let key = &table.history.keys[born];
-    let creator = key.by.expect("somebody's key");
+    let creator = creator(table, born).expect("somebody's key");
+    let is_handed = Some(creator) != key.by;
     let requests = || table.history.requests.iter();
     let requested = requests().filter(|request| request.op == creator && request.to == key.node);
     let distance = |request: &&Request| {
-        leg(request, Leg::Applied).map_or(u64::MAX, |at| at.seq.abs_diff(key.at.seq))
+        // The last that the waiter asked before the key was handed to it.
+        let done = leg(request, Leg::Applied).filter(|at| !is_handed || *at < key.at);
+        done.map_or(u64::MAX, |at| at.seq.abs_diff(key.at.seq))
     };
     let created = requested.filter(|request| request.command != "DEL").min_by_key(distance);
     requests().any(|request| {

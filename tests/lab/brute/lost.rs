@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockstorm::history::{Op, OpKind, Outcome};
 use lockstorm_platform::trace::KeyChange;
 
-use crate::brute::damage::{passes, stays};
+use crate::brute::damage::{handed_on, passes, stays};
 use crate::brute::table::{Point, Table, point, stamp};
 
 /// Each expiry of a life, with the operation that set it.
@@ -149,6 +149,7 @@ fn lives(table: &Table) -> Vec<Life> {
         }
         if matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended) {
             let by = key.by.filter(|_| key.change != KeyChange::Extended);
+            let by = handed_on(table, key).or(by);
             let began = by.and_then(|by| table.owner(table.op(by)));
             alive.insert(&key.node, lives.len());
             lives.push(Life { began, born: index, changed: index, ends: vec![end], ended: None });

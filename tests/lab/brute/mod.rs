@@ -75,6 +75,18 @@ fn compare_nested<T: PartialEq + std::fmt::Debug + Default>(
     });
 }
 
+/// The same with keys that commands hand to waiters.
+fn compare_handed_on<T: PartialEq + std::fmt::Debug + Default>(
+    taste: Taste,
+    one_in: u64,
+    both: fn(&Case, &Table) -> Both<T>,
+) {
+    hits(one_in, |seed| {
+        let (history, terms) = random::handed_on(seed, taste);
+        agreed(seed, &history, &terms, both) != T::default()
+    });
+}
+
 /// Runs all cases, of which at least one in `one_in` has to hit.
 fn hits(one_in: u64, is_hit: impl Fn(u64) -> bool) {
     let hits = (0..cases()).filter(|seed| is_hit(*seed)).count() as u64;
@@ -199,6 +211,7 @@ fn foreign_commands() {
 #[test]
 fn leaks() {
     compare(Taste::Keys, 100, leak);
+    compare_handed_on(Taste::Keys, 250, leak);
     compare_again(Taste::Keys, 1000, leak);
 }
 
@@ -228,12 +241,16 @@ fn places_in_the_queue() {
         let judged = overtaking::violations(&Case::new(&history, &terms));
         // A removal beside the two that it lies between.
         let mut passed = judged.iter().filter(|v| v.kind == Kind::Overtaken);
-        let is_thrown_out = passed.any(|v| v.keys.len() == 3);
-        [!found.0.is_empty(), !found.1.is_empty(), is_thrown_out]
+        let is_thrown_out = passed.clone().any(|v| v.keys.len() == 3);
+        // The command of another let the grant in.
+        let is_handed =
+            passed.any(|v| v.keys.last().map(|key| history.keys[*key].by) != Some(Some(v.ops[1])));
+        [!found.0.is_empty(), !found.1.is_empty(), is_thrown_out, is_handed]
     };
     hits(80, |seed| judged(random::queued(seed), seed)[0]);
     hits(80, |seed| judged(random::queued(seed), seed)[1]);
     hits(250, |seed| judged(crowd::crowd(seed), seed)[2]);
+    hits(250, |seed| judged(crowd::crowd(seed), seed)[3]);
 }
 
 /// What a lock of groups violates at one key is what a lock of that key alone violates.
@@ -268,6 +285,7 @@ fn groups_are_judged_key_by_key() {
 #[test]
 fn renewals() {
     compare(Taste::Keys, 30, renewal);
+    compare_handed_on(Taste::Keys, 100, renewal);
     compare_again(Taste::Keys, 200, renewal);
 }
 
@@ -284,6 +302,7 @@ fn renewal(case: &Case, table: &Table) -> Both<BTreeMap<u32, BTreeSet<usize>>> {
 #[test]
 fn losses_before_the_end_of_a_lease() {
     compare(Taste::Keys, 250, lost_early);
+    compare_handed_on(Taste::Keys, 250, lost_early);
     compare_again(Taste::Keys, 300, lost_early);
 }
 
@@ -297,6 +316,7 @@ fn lost_early(case: &Case, table: &Table) -> Both<Vec<(u32, usize)>> {
 #[test]
 fn nearest_misses() {
     compare(Taste::Both, 50, nearest_miss);
+    compare_handed_on(Taste::Both, 100, nearest_miss);
     compare_again(Taste::Both, 100, nearest_miss);
     // Found among 200,000: keys that releases set, also of what was not granted.
     for seed in [4_496, 6_130, 24_765] {

@@ -1,9 +1,9 @@
 //! The queue of waiters, from the definitions: who stands in it, who was passed, which place was
 //! left. The histories give no key a time to live, and change none in place.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lockstorm::history::{Key, OpKind, Outcome, Request};
+use lockstorm::history::{Key, Op, OpKind, Outcome, Request};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{KeyChange, Leg};
@@ -18,14 +18,186 @@ struct Stay {
     by: Option<u32>,
     from: Point,
     to: Point,
+    /// The operation whose command began it.
+    setter: Option<u32>,
     /// The operation that ended it.
     remover: Option<u32>,
 }
 
-/// The stays of the members of the queue, or of the lock's key, in order.
+impl Stay {
+    /// Whether a command of an operation ended it at a time.
+    fn is_ended_by(&self, by: Option<u32>, at: Point) -> bool {
+        self.remover == by && self.to.0 == at.0 && self.to != END
+    }
+}
+
+/// The stays of the members of the queue, or of the lock's key, in order. A key that was handed on
+/// is the waiter's.
 fn stays(table: &Table, of: Option<&str>) -> Vec<Stay> {
-    let keys = table.history.keys.iter();
-    let own = keys.filter(|key| key.of.as_deref() == of && (of.is_some() || key.key == "lock"));
+    let mut stays = stays_as_set(table, |key| match of {
+        Some(of) => key.of.as_deref() == Some(of),
+        None => key.of.is_none() && key.key == "lock",
+    });
+    for stay in stays.iter_mut().filter(|_| of.is_none()) {
+        let mut keys = table.history.keys.iter();
+        let set = keys.find(|key| is_of_lock(key) && point(key.at) == stay.from);
+        stay.by = set.and_then(|set| handed_to(table, set)).or(stay.by);
+    }
+    stays
+}
+
+/// The waiter for which a change set the key, or changed it where it is.
+pub fn handed_to(table: &Table, key: &Key) -> Option<u32> {
+    let found = table.handed_on.get_or_init(|| handed_on(table));
+    found.get(&point(key.at)).copied().filter(|_| is_of_lock(key))
+}
+
+/// Every change that handed the key on, with the waiter. What a release had set on another node
+/// before is the same's.
+fn handed_on(table: &Table) -> BTreeMap<Point, u32> {
+    let places = stays_as_set(table, |key| key.of.as_deref().is_some_and(|of| of != "lock"));
+    let (has_queue, mut found) = (!places.is_empty(), BTreeMap::new());
+    // Whose the key is on each node; without a queue, only if it was handed on.
+    let mut has: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut released: BTreeMap<u32, u32> = BTreeMap::new();
+    for key in table.history.keys.iter().filter(|key| is_of_lock(key)) {
+        let owner = has.remove(key.node.as_str());
+        let counts = key.change == KeyChange::Set || key.change == KeyChange::Changed && has_queue;
+        let by = key.by.filter(|_| counts);
+        let to = by.and_then(|by| {
+            let to = taker(table, key, owner == Some(by));
+            to.or_else(|| released.get(&by).copied())
+        });
+        if let (Some(by), Some(to)) = (by, to) {
+            found.insert(point(key.at), to);
+            if matches!(table.op(by).kind, OpKind::Release { .. }) {
+                released.insert(by, to);
+            }
+        }
+        let next = match key.change {
+            KeyChange::Set if has_queue => to.or(key.by),
+            KeyChange::Set => to,
+            KeyChange::Changed | KeyChange::Extended => to.or(owner),
+            _ => None,
+        };
+        has.extend(next.map(|next| (key.node.as_str(), next)));
+    }
+    found
+}
+
+fn is_of_lock(key: &Key) -> bool {
+    key.of.is_none() && key.key == "lock"
+}
+
+/// The waiter that the command which set a key took out of the queue: the first that changed the key
+/// next, or got the lock and set no key, otherwise the last in the queue. Without a queue it is any
+/// that was called before, and was let in by the key.
+fn taker(table: &Table, key: &Key, had_key: bool) -> Option<u32> {
+    let setter = table.op(key.by?);
+    let places = stays_as_set(table, |key| key.of.as_deref().is_some_and(|of| of != "lock"));
+    let (own, is_release) = match setter.kind {
+        OpKind::Release { grant } => (grant, true),
+        OpKind::Acquire => (setter.id, false),
+        _ => return None,
+    };
+    let waiters = if places.is_empty() {
+        let ops = table.history.ops.iter().filter(|op| op.object == "lock");
+        let waiting = ops.filter(|op| {
+            let is_over = op.ret.is_some_and(|ret| stamp(ret) <= point(key.at));
+            let may_wait = !is_over || op.outcome == Outcome::Unknown;
+            may_wait && stamp(op.call) < point(key.at) && op.caller != setter.caller
+        });
+        waiting.collect::<Vec<_>>()
+    } else {
+        let out = places
+            .iter()
+            .filter(|place| place.node == *key.node && place.is_ended_by(key.by, point(key.at)));
+        out.filter_map(|place| Some(table.op(place.by?))).collect()
+    };
+    let is_waiter = |op: &&&Op| op.kind == OpKind::Acquire && op.id != own;
+    let waiters: Vec<&Op> = waiters.iter().filter(is_waiter).copied().collect();
+    let next = waiters.iter().find(|op| changes_next(table, key, op));
+    let passes_on = !is_granted(setter) && had_key;
+    let keeps = places.iter().any(|place| {
+        let is_there = place.from.0 <= key.at.at && point(key.at) < place.to;
+        let stays = !place.is_ended_by(key.by, point(key.at));
+        place.by == key.by && place.node == *key.node && is_there && stays
+    });
+    let asks_again = || commands(table, setter, &key.node).iter().any(|at| at.0 > key.at.at);
+    let is_own = || is_granted(setter) || changes_next(table, key, setter);
+    if !is_release && !passes_on && !(keeps && (next.is_some() || asks_again() || !is_own())) {
+        return None;
+    }
+    let let_in = waiters.iter().filter(|op| is_let_in(table, key, op, places.is_empty()));
+    let first = let_in.min_by_key(|op| op.ret.map(stamp));
+    let last = waiters.last().filter(|_| !places.is_empty() && key.change == KeyChange::Set);
+    next.or(first).or(last).map(|op| op.id)
+}
+
+fn is_granted(op: &Op) -> bool {
+    matches!(op.outcome, Outcome::Granted { .. })
+}
+
+/// When a node did what an operation asked.
+fn commands(table: &Table, op: &Op, node: &str) -> Vec<Point> {
+    let own = table
+        .history
+        .requests
+        .iter()
+        .filter(|request| request.op == op.id && request.to == *node && !request.declined);
+    let applied = own.filter_map(|request| {
+        request.legs.iter().find(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| point(*at))
+    });
+    applied.collect()
+}
+
+/// The next change of the key on the same node, of those that count.
+fn next_change<'a>(table: &'a Table, key: &Key, counts: fn(&Key) -> bool) -> Option<&'a Key> {
+    let mut keys = table.history.keys.iter();
+    keys.find(|other| {
+        is_of_lock(other) && other.node == key.node && other.at > key.at && counts(other)
+    })
+}
+
+/// Whether the acquire prolongs the key next, or deletes it and leaves; or its release or extend
+/// changes it next.
+fn changes_next(table: &Table, key: &Key, waiter: &Op) -> bool {
+    let Some(next) = next_change(table, key, |_| true) else { return false };
+    let Some(by) = next.by.map(|by| table.op(by)) else { return false };
+    match by.kind {
+        OpKind::Acquire => {
+            let ends = next.change == KeyChange::Deleted
+                || next.change == KeyChange::Set && key.until_ms.is_some();
+            let leaves = ends && !is_granted(by);
+            by.id == waiter.id && (next.change == KeyChange::Extended || leaves)
+        }
+        OpKind::Release { grant } | OpKind::Extend { grant, .. } => grant == waiter.id,
+        _ => false,
+    }
+}
+
+/// Whether an acquire got the lock after the key was set, and set none itself; without a queue, also
+/// whether the last that it asked the node met the key.
+fn is_let_in(table: &Table, key: &Key, waiter: &Op, is_alone: bool) -> bool {
+    let Some(ret) = waiter.ret.map(stamp).filter(|ret| *ret > point(key.at)) else { return false };
+    let sets = table.history.keys.iter().any(|other| {
+        let sets = matches!(other.change, KeyChange::Set | KeyChange::Changed);
+        let between = key.at < other.at && point(other.at) < ret;
+        sets && is_of_lock(other)
+            && other.node == key.node
+            && other.by == Some(waiter.id)
+            && between
+    });
+    let end = next_change(table, key, |other| other.change != KeyChange::Extended);
+    let asked = commands(table, waiter, &key.node);
+    let last = asked.iter().rfind(|at| **at < ret);
+    let meets = last
+        .is_some_and(|last| point(key.at) < *last && end.is_none_or(|end| *last < point(end.at)));
+    is_granted(waiter) && !sets && (!is_alone || meets)
+}
+
+fn stays_as_set(table: &Table, is_own: impl Fn(&Key) -> bool) -> Vec<Stay> {
+    let own = table.history.keys.iter().filter(|key| is_own(key));
     let own: Vec<_> = own.collect();
     let sets = |change| change == KeyChange::Set;
     let born = own.iter().enumerate().filter(|(_, key)| sets(key.change));
@@ -34,7 +206,8 @@ fn stays(table: &Table, of: Option<&str>) -> Vec<Stay> {
         let next = later.find(|later| later.node == key.node && later.key == key.key);
         let to = next.map_or(END, |next| point(next.at));
         let remover = next.and_then(|next| next.by);
-        Stay { node: key.node.to_string(), by: key.by, from: point(key.at), to, remover }
+        let (node, setter) = (key.node.to_string(), key.by);
+        Stay { node, by: key.by, from: point(key.at), to, setter, remover }
     };
     born.map(stay).collect()
 }
@@ -65,16 +238,23 @@ fn halted(table: &Table, process: &str, at: Point) -> bool {
     })
 }
 
-/// Whether the place is there, or another's acquire removed it from a waiter that was just heard of
-/// and still wants the lock.
-fn stands(table: &Table, place: &Stay, at: Point) -> bool {
-    let own = table.op(place.by.expect("an acquire"));
+/// Whether the place is there when another gets in, or another's acquire or release removed it from
+/// a waiter that was just heard of and still wants the lock, and did not set the key for it.
+fn stands(table: &Table, lock: &[Stay], place: &Stay, entry: &Stay) -> bool {
+    let (own, at) = (table.op(place.by.expect("an acquire")), entry.from);
     let remover = place.remover.map(|id| table.op(id));
-    let by_another =
-        remover.is_some_and(|op| op.kind == OpKind::Acquire && op.caller != own.caller);
+    let removes = |op: &Op| matches!(op.kind, OpKind::Acquire | OpKind::Release { .. });
+    let by_another = remover.is_some_and(|op| removes(op) && op.caller != own.caller);
     let wants = !matches!(own.outcome, Outcome::Refused { .. } | Outcome::Unknown);
     let heard = || is_just_heard(table, place, place.to) && is_just_heard(table, place, at);
-    place.from <= at && (at < place.to || by_another && wants && heard())
+    let has_turn = || {
+        lock.iter().any(|key| {
+            let same = key.setter == place.remover && key.from.0 == place.to.0;
+            same && key.by == place.by && key.node == place.node
+        })
+    };
+    let is_gone = place.to <= at || place.is_ended_by(entry.setter, at);
+    place.from <= at && (!is_gone || by_another && wants && heard() && !has_turn())
 }
 
 /// Whether the node did what the waiter asked no longer ago than the fastest of all requests from
@@ -98,10 +278,10 @@ fn is_just_heard(table: &Table, place: &Stay, at: Point) -> bool {
 
 /// Each grant that passed a waiter, with the waiter.
 pub fn overtaken(table: &Table) -> BTreeSet<(u32, u32)> {
-    let places = places(table);
+    let (places, lock) = (places(table), stays(table, None));
     let mut found = BTreeSet::new();
     for grant in table.grants() {
-        let entries = stays(table, None).into_iter().filter(|entry| entry.by == Some(grant.id));
+        let entries = lock.iter().filter(|entry| entry.by == Some(grant.id));
         let passed = entries.filter_map(|entry| {
             let here = |place: &&Stay| place.node == entry.node;
             let mut own = places
@@ -112,7 +292,7 @@ pub fn overtaken(table: &Table) -> BTreeSet<(u32, u32)> {
             let before = places.iter().filter(here).filter(|place| place.from < since);
             let by = |place: &Stay| place.by.expect("an acquire");
             let mut waiting = before.filter(|place| {
-                stands(table, place, entry.from)
+                stands(table, &lock, place, entry)
                     && table.op(by(place)).caller != grant.caller
                     && waits(table, by(place), entry.from)
             });

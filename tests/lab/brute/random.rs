@@ -109,6 +109,32 @@ pub fn queued(seed: u64) -> (History, Terms) {
     (history, Terms { holders: 1, queue: Some("queue".to_owned()), ..terms })
 }
 
+/// A history in which many commands that set the lock's key take a waiter or two out of a queue.
+pub fn handed_on(seed: u64, taste: Taste) -> (History, Terms) {
+    let (mut history, terms) = history_of(seed, taste, false);
+    let mut dice = Dice(seed ^ 0x4841_4e44);
+    let mut keys: Vec<Key> = Vec::new();
+    for key in &history.keys {
+        let sets = matches!(key.change, KeyChange::Set | KeyChange::Changed) && key.of.is_none();
+        let removes = sets && key.key == "lock" && !dice.one_in(3);
+        let count = if removes { 1 + dice.below(2) } else { 0 };
+        for _ in 0..count {
+            let waiter = dice.below(history.ops.len() as u64) as u32;
+            let (name, of) = (format!("w{}", keys.len()), Some("queue".to_owned()));
+            let at = history.ops[waiter as usize].call.instant();
+            let by = Some(waiter);
+            let (change, until_ms) = (KeyChange::Set, None);
+            let place = Key { key: name.as_str().into(), of, change, until_ms, ..key.clone() };
+            let first = keys.partition_point(|other| other.at < at);
+            keys.insert(first, Key { at: at.min(key.at), by, ..place.clone() });
+            keys.push(Key { change: KeyChange::Deleted, ..place });
+        }
+        keys.push(key.clone());
+    }
+    history.keys = keys;
+    (history, terms)
+}
+
 fn history_of(seed: u64, taste: Taste, again: bool) -> (History, Terms) {
     let mut maker = Maker {
         dice: Dice(seed),

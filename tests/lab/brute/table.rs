@@ -1,6 +1,7 @@
 //! The definitions of the verdict table, instant by instant. Shares nothing with the checks.
 
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockstorm::check::terms::Terms;
 use lockstorm::history::{History, Key, Op, OpKind, Outcome};
@@ -19,6 +20,8 @@ pub struct Table<'a> {
     began: Vec<u32>,
     /// The member of the lock's key that this history shows as that key.
     pub member: Option<String>,
+    /// The changes of the key that handed it to a waiter, once they are known.
+    pub handed_on: OnceCell<BTreeMap<Point, u32>>,
 }
 
 impl<'a> Table<'a> {
@@ -32,7 +35,8 @@ impl<'a> Table<'a> {
         points.sort_unstable();
         points.dedup();
         points.retain(|found| *found <= point(history.end));
-        let mut table = Table { history, terms, points, began: Vec::new(), member: None };
+        let (member, handed_on) = (None, OnceCell::new());
+        let mut table = Table { history, terms, points, began: Vec::new(), member, handed_on };
         table.began = history.ops.iter().map(|op| table.first_of(op)).collect();
         table
     }

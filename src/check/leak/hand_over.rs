@@ -1,0 +1,65 @@
+//! Keys that a release set or changed, perhaps for another caller.
+
+use crate::check::case::Case;
+use crate::check::leak::leftover::Leftover;
+use crate::history::{Op, OpKind, Outcome};
+use crate::reading::key_life::KeyLife;
+use crate::reading::moment::Moment;
+
+/// Whether another acquire got the lock by a key that a release had set or changed, and had it at
+/// that moment or was on its way to it: a lock may be handed on.
+pub fn is_let_in(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
+    let mut holds = case.holds.iter().filter(|hold| ![leftover.owner, op.id].contains(&hold.grant));
+    // An acquire whose outcome is unknown may have made the key its own, too.
+    let mut touches = case
+        .lives
+        .touches
+        .iter()
+        .filter(|touch| case.lives.lives[touch.met].born == leftover.key.born);
+    let takes = touches.any(|touch| {
+        let change = &case.history.keys[touch.change];
+        let by = change.by.and_then(|by| case.op(by)).filter(|by| by.kind == OpKind::Acquire);
+        let is_other = by.is_some_and(|by| ![leftover.owner, op.id].contains(&by.id));
+        is_other
+            && Moment::from(change.at) <= moment
+            && change.until_ms.is_some()
+            && by.is_some_and(|by| matches!(by.outcome, Outcome::Unknown | Outcome::Pending))
+    });
+    takes
+        || holds.any(|hold| {
+            let call = case.op(hold.grant).map_or(Moment::NEVER, |op| op.call.into());
+            // Until its release returns, the key is still the holder's.
+            let back = case.endings(hold.grant).filter_map(|ending| ending.done).min();
+            let over = back.map_or(hold.end, |back| back.max(hold.end));
+            let by = leftover.key.ended.and_then(|end| end.by);
+            let is_of_key = hold.start < leftover.key.to || by == Some(hold.grant);
+            call <= moment && moment < over && is_of_key
+        })
+}
+
+/// Whether a release, or an acquire that had the key and left, set this key while
+/// an acquire waited that is neither its owner nor the one that meets the key: it may be for that
+/// waiter, which learns of it later, or dies. A promised queue shows for whom a key is; then it is
+/// the waiter's own.
+pub fn may_be_for_a_waiter(case: &Case, leftover: &Leftover, op: &Op) -> bool {
+    let key = leftover.key;
+    let by = key.by.and_then(|by| case.op(by));
+    let had = || {
+        let ended = |life: &KeyLife| life.ended.is_some_and(|end| end.key == key.born);
+        case.lives.lives.iter().any(|life| life.by == key.by && ended(life))
+    };
+    let passes_on = by.is_some_and(|by| match by.kind {
+        OpKind::Release { .. } => true,
+        OpKind::Acquire => !case.is_granted(by.id) && had(),
+        _ => false,
+    });
+    let waits = |other: &Op| {
+        let is_over = other.ret.is_some_and(|ret| Moment::from(ret) <= key.from);
+        let mut asked = case.commands(other.id, key.node);
+        // An acquire with an unknown outcome may have left its place.
+        (!is_over || other.outcome == Outcome::Unknown)
+            && asked.any(|at| Moment::from(at) < key.from)
+    };
+    let mut others = case.acquires().filter(|other| ![leftover.owner, op.id].contains(&other.id));
+    passes_on && others.any(waits)
+}

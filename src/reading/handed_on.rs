@@ -1,0 +1,206 @@
+//! Which keys a command handed on: it set the key for a waiter, which learns of it later. The key
+//! is the waiter's, as if its own acquire had set it.
+//!
+//! A command hands the key on if it belongs to a release; or to an acquire that keeps its own place
+//! in the queue, and goes on to ask or leaves the key to the waiter; or to an acquire that has the
+//! key and is not granted the lock: it leaves, and passes on what was handed to it.
+//!
+//! The waiter is one whose place in the queue the command removes. Of several it is the first that
+//! changed the key next, or was granted the lock without a change of its own; if there is none, the
+//! one that joined last: the others were skipped. A key that is changed in place is handed on only
+//! to one of the former: a release may sweep the queue whenever it changes the key. If the history
+//! has no queue, the waiter is an acquire of another caller, and only who changed the key next, or
+//! was let in by it, shows which.
+//!
+//! The copies of a key that a release handed on, and what a start restores of it, are the same
+//! waiter's.
+
+use std::collections::BTreeMap;
+
+use lockstorm_platform::trace::KeyChange;
+
+use crate::history::{Key, Op, OpId, OpKind, Outcome};
+use crate::reading::index::HistoryIndex;
+use crate::reading::key_life::{KeyLife, Lives};
+use crate::reading::moment::Moment;
+
+/// The waiter's acquire of each change of the lock's key that handed it on, by the change's index.
+pub type HandedOn = BTreeMap<usize, OpId>;
+
+/// See the module documentation.
+pub fn handed_on(index: &HistoryIndex) -> HandedOn {
+    let keys = &index.history.keys;
+    let is_place = |key: &Key| key.of.as_deref().is_some_and(|queue| queue != index.lock_key);
+    let is_of_lock = |key: &Key| key.of.is_none() && key.key == index.lock_key;
+    let places = Lives::of(index.history, is_place, |_, _| false, &HandedOn::new()).lives;
+    let of_lock = keys.iter().enumerate().filter(|(_, key)| is_of_lock(key)).collect();
+    let hand_overs = HandOvers { index, places, of_lock };
+    // So with most locks.
+    if !hand_overs.has_queue()
+        && !hand_overs.of_lock.iter().any(|(_, key)| hand_overs.is_by_release(key))
+    {
+        return HandedOn::new();
+    }
+    hand_overs.found()
+}
+
+struct HandOvers<'a, 'i> {
+    index: &'i HistoryIndex<'a>,
+    /// The places in the queue, in the order of joining.
+    places: Vec<KeyLife<'a>>,
+    /// The changes of the lock's key, with their indices.
+    of_lock: Vec<(usize, &'a Key)>,
+}
+
+impl<'a> HandOvers<'a, '_> {
+    fn found(&self) -> HandedOn {
+        let (mut found, mut by_release) = (HandedOn::new(), BTreeMap::new());
+        // Whose key each node has.
+        let mut owners: BTreeMap<&str, OpId> = BTreeMap::new();
+        for (nth, (born, change)) in self.of_lock.iter().enumerate() {
+            let in_place = change.change == KeyChange::Changed && self.has_queue();
+            let sets = change.change == KeyChange::Set || in_place;
+            let owner = owners.get(&*change.node).copied();
+            let by = change.by.and_then(|by| self.index.op(by)).filter(|_| sets);
+            let to = by.and_then(|by| self.taker((nth, change), by, owner == change.by));
+            let to = to.or_else(|| by_release.get(&by?.id).copied());
+            if let Some((by, to)) = by.zip(to) {
+                found.insert(*born, to);
+                let is_release = matches!(by.kind, OpKind::Release { .. });
+                by_release.extend(is_release.then_some((by.id, to)));
+            }
+            let owner = match change.change {
+                KeyChange::Set => to.or(change.by.filter(|_| self.has_queue())),
+                KeyChange::Changed | KeyChange::Extended => to.or(owner),
+                _ => None,
+            };
+            owners.remove(&*change.node);
+            owners.extend(owner.map(|owner| (&*change.node, owner)));
+        }
+        found
+    }
+
+    fn has_queue(&self) -> bool {
+        !self.places.is_empty()
+    }
+
+    fn is_by_release(&self, change: &Key) -> bool {
+        let by = change.by.and_then(|by| self.index.op(by));
+        let is_release = |by: &Op| matches!(by.kind, OpKind::Release { .. });
+        change.change == KeyChange::Set && by.is_some_and(is_release)
+    }
+
+    /// The waiter for which a command changed the key, which its operation had before or not.
+    fn taker(&self, (nth, change): (usize, &Key), by: &Op, has_key: bool) -> Option<OpId> {
+        let leaves = has_key && !self.index.is_granted(by.id);
+        let (own, keeps) = match by.kind {
+            OpKind::Release { grant } => (grant, false),
+            OpKind::Acquire => (by.id, !leaves && self.keeps_place(change, by)),
+            _ => return None,
+        };
+        if by.kind == OpKind::Acquire && !leaves && !keeps {
+            return None;
+        }
+        let waiters = self.waiters(change, own);
+        let next = waiters.iter().find(|waiter| self.is_changed_by(nth, waiter));
+        let is_own = || self.index.is_granted(by.id) || self.is_changed_by(nth, by);
+        if keeps && next.is_none() && !self.goes_on(change, by) && is_own() {
+            return None;
+        }
+        let mut granted: Vec<&&Op> =
+            waiters.iter().filter(|waiter| self.is_let_in(nth, waiter)).collect();
+        granted.sort_by_key(|waiter| waiter.ret.map(Moment::from));
+        let is_set = self.has_queue() && change.change == KeyChange::Set;
+        let last = waiters.last().filter(|_| is_set);
+        next.or(granted.first().copied()).or(last).map(|waiter| waiter.id)
+    }
+
+    /// The acquires for which a command may have changed the key: those whose places it removed, or
+    /// those of other callers that waited if the history has no queue.
+    fn waiters(&self, change: &Key, own: OpId) -> Vec<&'a Op> {
+        if !self.has_queue() {
+            let caller = change.by.map(|by| self.index.caller(by));
+            let others =
+                self.index.acquires().filter(|op| Some(self.index.caller(op.id)) != caller);
+            return others.filter(|op| waits(op, change)).collect();
+        }
+        let removed = self.places.iter().filter(|place| is_removed_by(place, change));
+        let waiters = removed.filter_map(|place| self.index.op(place.by?));
+        waiters.filter(|op| op.kind == OpKind::Acquire && op.id != own).collect()
+    }
+
+    /// Whether an acquire that changed the key kept its own place.
+    fn keeps_place(&self, change: &Key, by: &Op) -> bool {
+        self.places.iter().any(|place| {
+            let is_own = place.by == Some(by.id) && place.node == &*change.node;
+            let is_there = place.from.at <= change.at.at && place.to > change.at.into();
+            is_own && is_there && !is_removed_by(place, change)
+        })
+    }
+
+    /// Whether an acquire sent the node another request after it had changed the key.
+    fn goes_on(&self, change: &Key, by: &Op) -> bool {
+        self.index.commands(by.id, &change.node).any(|at| at.at > change.at.at)
+    }
+
+    /// The changes of the key on its node after a change, in order.
+    fn later(&self, nth: usize) -> impl Iterator<Item = &'a Key> {
+        let (_, change) = self.of_lock[nth];
+        let later = self.of_lock[nth + 1..].iter().map(|(_, key)| *key);
+        later.filter(move |key| key.node == change.node)
+    }
+
+    /// Whether the next operation that changed the key was a waiter's acquire which prolonged it,
+    /// or which left and deleted it or passed it on; or a release or an extend of that acquire.
+    fn is_changed_by(&self, nth: usize, waiter: &Op) -> bool {
+        let next = self.later(nth).next();
+        let by = next.and_then(|next| Some((next.change, self.index.op(next.by?)?)));
+        by.is_some_and(|(change, by)| match by.kind {
+            OpKind::Acquire => {
+                // A key without a time to live may say that the lock is free.
+                let ends = match change {
+                    KeyChange::Set => self.of_lock[nth].1.until_ms.is_some(),
+                    change => change == KeyChange::Deleted,
+                };
+                let leaves = ends && !self.index.is_granted(by.id);
+                by.id == waiter.id && (change == KeyChange::Extended || leaves)
+            }
+            OpKind::Release { grant } | OpKind::Extend { grant, .. } => grant == waiter.id,
+            _ => false,
+        })
+    }
+
+    /// Whether an acquire was granted the lock after a change of the key, and neither set the key
+    /// nor changed it since; without a queue, also whether its last request met the key.
+    fn is_let_in(&self, nth: usize, waiter: &Op) -> bool {
+        let (_, change) = self.of_lock[nth];
+        let ret = waiter.ret.map(|ret| ret.instant());
+        let Some(ret) = ret.filter(|ret| change.at < *ret && self.index.is_granted(waiter.id))
+        else {
+            return false;
+        };
+        let sets = |key: &&Key| matches!(key.change, KeyChange::Set | KeyChange::Changed);
+        let mut own = self.later(nth).filter(|key| key.at < ret);
+        let is_own = own.any(|key| sets(&key) && key.by == Some(waiter.id));
+        let meets = || {
+            let end = self.later(nth).find(|key| key.change != KeyChange::Extended);
+            let last = self.index.commands(waiter.id, &change.node).filter(|at| *at < ret).last();
+            last.is_some_and(|at| change.at < at && end.is_none_or(|end| at < end.at))
+        };
+        !is_own && (self.has_queue() || meets())
+    }
+}
+
+/// Whether the command that changed the key removed a place: all that a command does happens at one
+/// time.
+fn is_removed_by(place: &KeyLife, change: &Key) -> bool {
+    let is_by = place.ended.is_some_and(|end| end.by == change.by);
+    is_by && place.node == &*change.node && place.to.at == change.at.at
+}
+
+/// Whether an acquire waited when the key was changed: it was called and had not returned, or its
+/// outcome is unknown.
+fn waits(acquire: &Op, change: &Key) -> bool {
+    let is_over = acquire.ret.is_some_and(|ret| ret.instant() <= change.at);
+    acquire.call.instant() < change.at && (!is_over || acquire.outcome == Outcome::Unknown)
+}
