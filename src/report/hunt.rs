@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::check::verdict::Kind;
 use crate::explain::assumption;
+use crate::explain::experiment::Cut;
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::explain::naming;
@@ -230,33 +231,31 @@ fn words(sound: &Sound) -> String {
 
 fn shrunk(group: &Distinct, audience: &Audience<'_>) -> String {
     let Distinct { finding, strategy, shrink_runs, is_minimal, cut, uncompared, .. } = group;
-    let left = match (is_minimal, cut) {
-        (true, _) => None,
-        (false, Some(cut)) => Some(format!("not shrunk to the end, because {}", cut.words())),
-        (false, None) => Some("shrinking stopped at its limit".to_owned()),
+    let (unshrunk, uncompared) = (cut.filter(|_| !is_minimal), *uncompared);
+    let left = match (unshrunk, uncompared) {
+        (None, None) if *is_minimal => String::new(),
+        (None, None) => "; shrinking stopped at its limit".to_owned(),
+        (None, Some(why)) => undone("not compared with a correct lock", why, group, audience),
+        (Some(why), None) => undone("not shrunk to the end", why, group, audience),
+        (Some(why), Some(_)) => {
+            let what = "not shrunk to the end, and not compared with a correct lock";
+            undone(what, why, group, audience)
+        }
     };
-    let alone =
-        uncompared.map(|cut| format!("not compared with a correct lock, because {}", cut.words()));
-    let goes_on = (cut.is_some() || uncompared.is_some()).then(|| goes_on(group, audience));
-    let left: String =
-        left.into_iter().chain(alone).chain(goes_on).map(|what| format!("; {what}")).collect();
     let drawn = format!("seed {} of the strategy '{strategy}'", finding.seed);
     format!("{drawn}, shrunk in {shrink_runs} runs to {}{left}", faults(finding))
 }
 
-/// What finishes a finding for which there was no time.
-fn goes_on(group: &Distinct, audience: &Audience<'_>) -> String {
+/// What was left out of a finding, why, and what does it.
+fn undone(what: &str, why: Cut, group: &Distinct, audience: &Audience<'_>) -> String {
     let (seed, strategy) = (group.finding.seed, group.strategy);
-    match audience.wording {
-        Wording::Options => format!(
-            "the same hunt with --seeds {seed}..{seed} --strategy {strategy} and no --budget does \
-             it"
-        ),
-        Wording::Methods => format!(
-            "the same hunt with .seeds({seed}..={seed}), the strategy '{strategy}' and no \
-             .budget(..) does it"
-        ),
-    }
+    let hunt = match audience.wording {
+        Wording::Options => format!("--seeds {seed}..{seed} --strategy {strategy} and no --budget"),
+        Wording::Methods => {
+            format!(".seeds({seed}..={seed}), the strategy '{strategy}' and no .budget(..)")
+        }
+    };
+    format!("; {what}, because {}: the same hunt with {hunt} does it", why.words())
 }
 
 fn faults(finding: &Finding) -> String {

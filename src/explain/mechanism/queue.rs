@@ -57,8 +57,12 @@ pub fn taken_away<'a>(
     place: &QueuePlace,
     entry: &Key,
 ) -> Option<(&'a Op, Moment)> {
-    let end = place.ended.filter(|_| place.is_gone(entry))?;
-    Some((witness.reading.op(end.by?)?, place.to))
+    removed_by(witness, place).filter(|_| place.is_gone(entry))
+}
+
+/// Whose operation removed a waiter's place, and when.
+pub fn removed_by<'a>(witness: &Witness<'a>, place: &QueuePlace) -> Option<(&'a Op, Moment)> {
+    Some((witness.reading.op(place.ended?.by?)?, place.to))
 }
 
 /// What removed the place of a waiter that still waits, and never came to its turn after that.

@@ -3,9 +3,9 @@
 use lockstorm_platform::time::Instant;
 
 use crate::check::availability::reason::Reason;
-use crate::check::verdict::{Kind, Violation};
+use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
-use crate::explain::mechanism::queue::{blocking, in_queue, last_place, taken_away};
+use crate::explain::mechanism::queue::{blocking, in_queue, last_place, removed_by, taken_away};
 use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, Outcome};
@@ -19,33 +19,34 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         return stands(witness, (&place, at), Weight::Crux);
     }
     if let Some(place) = last_place(witness, violation) {
-        let gone = removed(witness, &place, violation.to.into());
+        let gone = removed_by(witness, &place);
+        let gone = gone.map(|gone| removed(witness, &place, gone));
         return [Some(joins(&place, Weight::Crux)), gone].into_iter().flatten().collect();
     }
     let is_named = |place: &QueuePlace| violation.ops.contains(&place.waiter.id);
     let before = |place: &QueuePlace| place.from <= Moment::from(violation.to);
-    if violation.kind != Kind::Overtaken {
+    let entry = violation.keys.last().and_then(|key| witness.history().keys.get(*key));
+    let Some(entry) = entry.filter(|_| violation.kind == Kind::Overtaken) else {
         return Vec::new();
-    }
+    };
     let named = in_queue(witness).into_iter().filter(|place| is_named(place) && before(place));
     named
         .flat_map(|place| {
             let is_first = violation.keys.first() == Some(&place.born);
-            let removed = if is_first { removed(witness, &place, violation) } else { None };
+            let taken = taken_away(witness, &place, entry).filter(|_| is_first);
+            let removed = taken.map(|taken| removed(witness, &place, taken));
             [Some(joins(&place, Weight::Crux)), removed].into_iter().flatten()
         })
         .collect()
 }
 
 /// The removal of the place of a waiter that still waits.
-fn removed(witness: &Witness<'_>, place: &QueuePlace, violation: &Violation) -> Option<Beat> {
-    let entry = witness.history().keys.get(*violation.keys.last()?)?;
-    let (by, at) = taken_away(witness, place, entry)?;
+fn removed(witness: &Witness<'_>, place: &QueuePlace, (by, at): (&Op, Moment)) -> Beat {
     let Op { id, caller, .. } = place.waiter;
     let text = format!("{} removes {caller}'s place from the queue on {}.", by.caller, place.node);
     let end = place.ended.map(|end| Evidence::Key(end.key));
     let evidence = [Evidence::Op(*id), Evidence::Op(by.id)].into_iter().chain(end).collect();
-    Some(Beat::new(Weight::Crux, at.instant(witness.history()), text, evidence))
+    Beat::new(Weight::Crux, at.instant(witness.history()), text, evidence)
 }
 
 /// The place that blocked the queue in the longest stretch without the lock, in a run that held.
