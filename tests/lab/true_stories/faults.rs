@@ -157,6 +157,9 @@ fn tail(facts: &Facts, interval: &FaultInterval, text: &str) -> Truth {
         }
         None => rest,
     };
+    let added = rest.strip_prefix(", in addition");
+    ensure(added.is_some() == is_added(facts, interval), "another delay lasts there, or none")?;
+    let rest = added.unwrap_or(rest);
     if rest.is_empty() {
         return Ok(());
     }
@@ -184,6 +187,17 @@ fn tail(facts: &Facts, interval: &FaultInterval, text: &str) -> Truth {
         return ensure(asking, "it is not in an acquire then");
     }
     Err(format!("'{rest}' is unknown"))
+}
+
+/// Whether a delay strikes where an earlier one still lasts.
+fn is_added(facts: &Facts, interval: &FaultInterval) -> bool {
+    let is_delay = |verb: &Verb| matches!(verb, Verb::Delay { .. });
+    let all = &facts.history.fault_intervals;
+    let mut before = all.iter().take_while(|other| !std::ptr::eq(*other, interval));
+    let lasts = |other: &FaultInterval| other.to.is_none_or(|to| interval.from < to);
+    is_delay(&interval.verb)
+        && before
+            .any(|other| is_delay(&other.verb) && other.target == interval.target && lasts(other))
 }
 
 fn parties(target: &Target) -> String {

@@ -107,7 +107,11 @@ fn promoted(facts: &Facts, sentence: &Sentence) -> Truth {
         key.at < sentence.at && key.by.is_some_and(|by| facts.caller(by) == words[0])
     });
     ensure(had, "there was no such key")?;
-    ensure(has_key(facts, sentence.at, node, words[0]).is_err(), "it has the key")
+    // It may have an older key of that caller.
+    let before = facts.history.keys.partition_point(|key| key.at.at <= sentence.at.at);
+    let owner = |node| facts.standing(node, before).and_then(|(_, owner)| owner);
+    let is_same = owner(node).is_some() && owner(node) == owner(words[1]);
+    ensure(!is_same || !runs(facts, node, sentence.at), "it has the key")
 }
 
 fn has_key(facts: &Facts, at: Instant, node: &str, who: &str) -> Truth {
