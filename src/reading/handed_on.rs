@@ -9,8 +9,8 @@
 //! changed the key next, or was granted the lock without a change of its own; if there is none, the
 //! one that joined last: the others were skipped. A key that is changed in place is handed on only
 //! to one of the former: a release may sweep the queue whenever it changes the key. If the history
-//! has no queue, the waiter is an acquire of another caller, and only who changed the key next, or
-//! was let in by it, shows which.
+//! has no queue, the waiter is another acquire, and only who changed the key next, or was let in by
+//! it, shows which.
 //!
 //! The copies of a key that a release handed on, and what a start restores of it, are the same
 //! waiter's.
@@ -116,12 +116,11 @@ impl<'a> HandOvers<'a, '_> {
     }
 
     /// The acquires for which a command may have changed the key: those whose places it removed, or
-    /// those of other callers that waited if the history has no queue.
+    /// those that waited if the history has no queue.
     fn waiters(&self, change: &Key, own: OpId) -> Vec<&'a Op> {
         if !self.has_queue() {
-            let caller = change.by.map(|by| self.index.caller(by));
-            let others =
-                self.index.acquires().filter(|op| Some(self.index.caller(op.id)) != caller);
+            // Also one of the same caller, whose release was late.
+            let others = self.index.acquires().filter(|op| op.id != own);
             return others.filter(|op| waits(op, change)).collect();
         }
         let removed = self.places.iter().filter(|place| is_removed_by(place, change));

@@ -236,14 +236,18 @@ fn shrunk(group: &Distinct, audience: &Audience<'_>) -> String {
         (None, None) if *is_minimal => String::new(),
         (None, None) => "; shrinking stopped at its limit".to_owned(),
         (None, Some(why)) => undone("not compared with a correct lock", why, group, audience),
-        (Some(why), None) => undone("not shrunk to the end", why, group, audience),
-        (Some(why), Some(_)) => {
-            let what = "not shrunk to the end, and not compared with a correct lock";
-            undone(what, why, group, audience)
+        (Some(why), other) => {
+            let end = if *shrink_runs > 0 { " to the end" } else { "" };
+            let alone = other.map_or("", |_| ", and not compared with a correct lock");
+            undone(&format!("not shrunk{end}{alone}"), why, group, audience)
         }
     };
+    let shrunk = match shrink_runs {
+        0 => "as drawn".to_owned(),
+        runs => format!("shrunk in {} to", count(u64::from(*runs), "run")),
+    };
     let drawn = format!("seed {} of the strategy '{strategy}'", finding.seed);
-    format!("{drawn}, shrunk in {shrink_runs} runs to {}{left}", faults(finding))
+    format!("{drawn}, {shrunk} {}{left}", faults(finding))
 }
 
 /// What was left out of a finding, why, and what does it.

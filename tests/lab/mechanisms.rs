@@ -59,7 +59,8 @@ fn a_key_that_an_older_release_counted_down_is_drawn_and_in_the_story() {
     let scenario = Scenario::parse("counted-down", text).expect("a scenario");
     let finding = examine::judged(&Lab::default(), &scenario, scenario.seeds()[0]);
     let pages: String = page::of_finding(&finding).into_iter().map(|page| page.text).collect();
-    assert!(pages.contains("c1's EVAL, 12.602 s on its way and sent again"));
+    assert!(pages.contains("c1's EVAL, 12.602 s on its way and sent again once its link was"));
+    assert!(pages.contains(" was whole at 8.510 s, counts down its own newer key on n1."));
     assert!(pages.contains("deleted by c1's release<"), "the picture");
     assert!(!pages.contains("old release"), "the newest one deleted it");
 }

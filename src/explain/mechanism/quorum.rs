@@ -22,7 +22,9 @@ pub fn two_quorums(
     set: &[(usize, &Key)],
 ) -> Option<Mechanism> {
     let topology = &witness.finding.plan.topology;
-    let (quorum, nodes) = (witness.quorum(), topology.masters());
+    // Of a lock that names no quorum it is not known: it may ask no more nodes than it needs.
+    let quorum = witness.finding.plan.lock.quorum?;
+    let nodes = topology.masters();
     if topology.kind != TopologyKind::Independent || quorum > nodes / 2 {
         return None;
     }
