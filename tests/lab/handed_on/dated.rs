@@ -26,13 +26,17 @@ if string.match(redis.call("GET", KEYS[1]) or "", ":(.*)$") == ARGV[1] then
 end
 return 0"#;
 
-/// Replaces the deadline of a token. KEYS: lock. ARGV: token, the new value.
+/// Replaces the deadline of a token by a later one: a request that comes late must not shorten what
+/// a newer one has set. KEYS: lock. ARGV: token, the new value.
 const PROLONG: &str = r#"
-if string.match(redis.call("GET", KEYS[1]) or "", ":(.*)$") == ARGV[1] then
-    redis.call("SET", KEYS[1], ARGV[2])
-    return 1
+local value = redis.call("GET", KEYS[1]) or ""
+if string.match(value, ":(.*)$") ~= ARGV[1] then
+    return 0
 end
-return 0"#;
+if value < ARGV[2] then
+    redis.call("SET", KEYS[1], ARGV[2])
+end
+return 1"#;
 
 struct Dated {
     client: Client,
