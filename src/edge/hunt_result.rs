@@ -8,19 +8,16 @@ use crate::refusal::Refusal;
 use crate::report::hunt::{self, Audience};
 
 /// Prints the result of a hunt, and writes the list of its findings, the plan of each and the
-/// report of the first one. If nothing was found, only a folder that exists needs a list: an older
-/// one there would look current.
+/// report of the first one. The list is written also if nothing was found: it says what was tested.
 pub fn show(catch: Catch, audience: &Audience<'_>) -> Result<Exit, Refusal> {
     let is_stopped = stop::is_requested() && catch.scouted.next.is_some();
     let catch = Catch { is_stopped, ..catch };
     hunt::found(&catch, audience).iter().for_each(|line| say(line));
-    if !catch.findings.is_empty() || audience.folder.exists() {
-        let written = output::write(audience.folder, &hunt::pages(&catch, audience));
-        if written.is_ok() {
-            hunt::kept(&catch, audience).iter().for_each(|line| say(line));
-        }
-        hunt::last(&catch).iter().for_each(|line| say(line));
-        written?;
+    let written = output::write(audience.folder, &hunt::pages(&catch, audience));
+    if written.is_ok() {
+        hunt::kept(&catch, audience).iter().for_each(|line| say(line));
     }
+    hunt::last(&catch).iter().for_each(|line| say(line));
+    written?;
     Ok(Exit::of_hunt(catch.violated(), !is_stopped, &catch.scouted.tally))
 }

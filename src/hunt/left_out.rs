@@ -6,6 +6,7 @@ use lockstorm_platform::fault::verbs;
 use crate::hunt::drawing::{Alphabet, default_verbs, promise, rows};
 use crate::hunt::seeded::{Hunt, draw};
 use crate::hunt::strategy::Strategy;
+use crate::plan::TopologyKind;
 use crate::promise::{Assumption, Bounded};
 
 /// The number of plans that are drawn to see whether one of them can have a fault.
@@ -19,7 +20,14 @@ pub fn left_out(hunt: &Hunt) -> Vec<&'static str> {
     let every = Alphabet { verbs, ..hunt.alphabet.clone() };
     let rows = rows(&hunt.base, if is_asked { &hunt.alphabet } else { &every });
     let words = rows.into_iter().map(|row| row.word);
-    words.filter(|word| hunt.alphabet.within && !is_drawn(hunt, word)).collect()
+    let words = words.filter(|word| hunt.alphabet.within && !is_drawn(hunt, word));
+    // Where Sentinels or nodes promote by themselves, no verb is needed for it.
+    let promotes =
+        matches!(hunt.base.topology.kind, TopologyKind::Sentinel | TopologyKind::Cluster);
+    let has_failovers = promotes && !is_asked;
+    let is_assumed = |it: &Assumption| it.what == Bounded::Failover && it.bound == 0;
+    let is_left = has_failovers && assumed(hunt).iter().any(is_assumed);
+    words.chain(is_left.then_some("failover")).collect()
 }
 
 /// The assumptions of the lock with the bounds that they have in the base plan; none for a hunt

@@ -85,10 +85,11 @@ fn nothing(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
         )];
     }
     let explored = &catch.scouted.novelty;
-    if catch.is_stopped {
-        return vec![format!("unknown: no violation so far in {tested}; {seeds}")];
-    }
-    let lines = [format!("no violation in {tested}; {seeds}"), format!("explored: {explored}")];
+    let what = match catch.is_stopped {
+        true => format!("unknown: no violation so far in {tested}; {seeds}"),
+        false => format!("no violation in {tested}; {seeds}"),
+    };
+    let lines = [what, format!("explored: {explored}")];
     lines.into_iter().chain(assumed(catch)).chain(untested(catch)).collect()
 }
 
@@ -166,7 +167,9 @@ fn list(catch: &Catch, audience: &Audience<'_>) -> Page {
     if catch.findings.is_empty() {
         text += &(nothing(catch, audience).join("\n\n") + "\n");
     } else {
-        text += &format!("{tested}; {}\n\n", seeds(catch));
+        let stay = "all plans stay within the assumptions of the lock";
+        let within = if catch.within { format!("; {stay}") } else { String::new() };
+        text += &format!("{tested}; {}{within}\n\n", seeds(catch));
     }
     let groups = catch.findings.len();
     for (nth, found) in (1..).zip(&catch.findings) {
@@ -175,6 +178,9 @@ fn list(catch: &Catch, audience: &Audience<'_>) -> Page {
         let report = format!("{}.md", finding.scenario);
         let report = if nth == 1 { format!(", [report]({report})") } else { String::new() };
         text += &format!("- {what}; {}: [plan]({plan}){report}\n", shrunk(found, audience));
+        for line in text::how(&explain(finding)) {
+            text += &format!("  {}\n", line.trim());
+        }
     }
     Page { name: list_name(&catch.name), text: mark::marked(&text) }
 }

@@ -148,7 +148,7 @@ fn what_makes_no_campaign_is_refused_with_what_to_write() {
     let refused = |command: &mut Command, texts: &[&str]| _ = check(command, 3, texts);
     refused(&mut hunt("--shard 3/2"), &["there is no shard 3 of 2", "'1/2' to '2/2'"]);
     refused(&mut hunt("--shard three"), &["'three' is not a shard", "'3/10'"]);
-    refused(&mut hunt("--shard auto"), &["the environment names no shard", "--shard 1/10"]);
+    refused(&mut hunt("--shard auto"), &["the environment names no shard", "'1/10' as the shard"]);
     refused(&mut hunt("--shard 1/9"), &["9 shards have only 2 segments", "at most 2 shards"]);
     refused(&mut hunt("--campaign there"), &["--shard"]);
     refused(&mut hunt("--shard 1/2 --first"), &["cannot be used with"]);
