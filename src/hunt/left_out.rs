@@ -45,3 +45,32 @@ fn is_drawn(hunt: &Hunt, word: &str) -> bool {
     let only = Hunt { alphabet: Alphabet { verbs, ..hunt.alphabet.clone() }, ..hunt.clone() };
     (0..TRIES).any(|seed| !draw(&only, seed, Strategy::Random).current().faults.is_empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{assumed, left_out};
+    use crate::hunt::drawing::Alphabet;
+    use crate::hunt::seeded::Hunt;
+    use crate::lock::catalogue::find;
+    use crate::plan::TopologyKind;
+    use crate::plan::base_plan::base_plan;
+    use crate::promise::Bounded;
+    use crate::run::Lab;
+
+    #[test]
+    fn failovers_are_left_out_wherever_there_are_replicas() {
+        for (kind, has_failovers) in [
+            (TopologyKind::Single, false),
+            (TopologyKind::Replicated, true),
+            (TopologyKind::Sentinel, true),
+            (TopologyKind::Cluster, true),
+        ] {
+            let lock = *find("token-lua").expect("a lock of the catalogue");
+            let alphabet = Alphabet { within: true, ..Alphabet::of(lock) };
+            let hunt = Hunt::new(Lab::default(), base_plan("token-lua", kind), alphabet, 1..=1);
+            assert_eq!(left_out(&hunt).contains(&"failover"), has_failovers, "{kind:?}");
+            let is_assumed = assumed(&hunt).iter().any(|it| it.what == Bounded::Failover);
+            assert_eq!(is_assumed, has_failovers, "{kind:?}");
+        }
+    }
+}

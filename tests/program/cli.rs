@@ -270,8 +270,11 @@ fn interrupt(child: &Child) {
 
 #[test]
 fn a_hunt_that_is_stopped_reports_what_it_has() {
-    let rows =
-        [("check-then-set", 1, "violated plans in "), ("token-lua", 2, "no violation so far")];
+    let rows = [
+        ("check-then-set", 1, "violated plans in "),
+        ("token-lua", 2, "no violation so far"),
+        ("token-lua", 2, "assumed, with the figures of the base plan"),
+    ];
     for (lock, code, text) in rows {
         let folder = Folder::new(&format!("stopped-{lock}"));
         let (mut child, mut out) = begun(&folder, lock);
