@@ -32,6 +32,9 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         // No caller relies on a member that an acquire without a grant left.
         let victim = case.owner_of(life).filter(|owner| !case.by_member || case.is_granted(*owner));
         let (Some(by), Some(victim)) = (change.by, victim) else { continue };
+        if hands_over(&case.history.keys[life.born], change) {
+            continue;
+        }
         let Some(kind) = harm(case, change, (touch.met, victim)) else { continue };
         if !same_caller(case, by, victim) && !takes_over(case, change, victim) {
             let keys = harms.entry((kind, by, victim)).or_default();
@@ -39,6 +42,12 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         }
     }
     harms.into_iter().map(|(harm, keys)| violation(case, harm, keys)).collect()
+}
+
+/// Whether the command that set a key went on to change it: it gives the time to live to a hash that
+/// it handed to another. All that a command does happens at one time.
+fn hands_over(born: &Key, change: &Key) -> bool {
+    change.change != KeyChange::Deleted && born.by == change.by && born.at.at == change.at.at
 }
 
 fn harm(case: &Case, change: &Key, (life, victim): (usize, OpId)) -> Option<Kind> {

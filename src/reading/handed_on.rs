@@ -55,14 +55,19 @@ struct HandOvers<'a, 'i> {
 impl<'a> HandOvers<'a, '_> {
     fn found(&self) -> HandedOn {
         let (mut found, mut by_release) = (HandedOn::new(), BTreeMap::new());
-        // Whose key each node has.
+        // Whose key each node has, and had before its last change.
         let mut owners: BTreeMap<&str, OpId> = BTreeMap::new();
+        let mut before: BTreeMap<&str, (Option<OpId>, &Key)> = BTreeMap::new();
         for (nth, (born, change)) in self.of_lock.iter().enumerate() {
             let in_place = change.change == KeyChange::Changed && self.has_queue();
             let sets = change.change == KeyChange::Set || in_place;
             let owner = owners.get(&*change.node).copied();
+            // A command may delete the key before it sets another one.
+            let of_command = before.get(&*change.node).filter(|(_, last)| is_one(last, change));
+            let had = of_command.map_or(owner, |(had, _)| *had);
+            before.insert(&change.node, (had, change));
             let by = change.by.and_then(|by| self.index.op(by)).filter(|_| sets);
-            let to = by.and_then(|by| self.taker((nth, change), by, owner == change.by));
+            let to = by.and_then(|by| self.taker((nth, change), by, had == change.by));
             let to = to.or_else(|| by_release.get(&by?.id).copied());
             if let Some((by, to)) = by.zip(to) {
                 found.insert(*born, to);
@@ -142,11 +147,11 @@ impl<'a> HandOvers<'a, '_> {
         self.index.commands(by.id, &change.node).any(|at| at.at > change.at.at)
     }
 
-    /// The changes of the key on its node after a change, in order.
+    /// The changes of the key on its node by later commands than that of a change, in order.
     fn later(&self, nth: usize) -> impl Iterator<Item = &'a Key> {
         let (_, change) = self.of_lock[nth];
         let later = self.of_lock[nth + 1..].iter().map(|(_, key)| *key);
-        later.filter(move |key| key.node == change.node)
+        later.filter(move |key| key.node == change.node && !is_one(change, key))
     }
 
     /// Whether the next operation that changed the key was a waiter's acquire which prolonged it,
@@ -190,8 +195,13 @@ impl<'a> HandOvers<'a, '_> {
     }
 }
 
-/// Whether the command that changed the key removed a place: all that a command does happens at one
+/// Whether one command made two changes of a node's key: all that a command does happens at one
 /// time.
+fn is_one(one: &Key, other: &Key) -> bool {
+    one.by == other.by && one.at.at == other.at.at
+}
+
+/// Whether the command that changed the key removed a place.
 fn is_removed_by(place: &KeyLife, change: &Key) -> bool {
     let is_by = place.ended.is_some_and(|end| end.by == change.by);
     is_by && place.node == &*change.node && place.to.at == change.at.at
