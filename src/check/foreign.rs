@@ -44,8 +44,8 @@ pub fn violations(case: &Case) -> Vec<Violation> {
     harms.into_iter().map(|(harm, keys)| violation(case, harm, keys)).collect()
 }
 
-/// Whether the command that set a key went on to change it: it gives the time to live to a hash that
-/// it handed to another. All that a command does happens at one time.
+/// Whether the command that set a key went on to change it: it gives a time to live to the hash
+/// that it handed to another. All that a command does happens at one time.
 fn hands_over(born: &Key, change: &Key) -> bool {
     change.change != KeyChange::Deleted && born.by == change.by && born.at.at == change.at.at
 }

@@ -42,10 +42,10 @@ fn overtaking(case: &Case, places: &[QueuePlace], grant: &Op) -> Option<Violatio
         let own = places.iter().rfind(|place| {
             place.waiter.id == grant.id && place.node == entry.node && place.from <= entry.from
         });
-        let since = own.map_or(grant.call.into(), |own| own.from);
+        let since = own.map_or(grant.call.into(), |own| own.joined);
         let waits = |place: &&QueuePlace| {
             place.node == entry.node
-                && place.from < since
+                && place.joined < since
                 && case.caller(place.waiter.id) != case.caller(grant.id)
                 && place.waiter.ret.is_none_or(|ret| entry.from < Moment::from(ret))
                 && place.standing(case, entry.from) == Standing::Waits

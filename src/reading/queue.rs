@@ -8,7 +8,9 @@
 //! skip a waiter that was silent for some time, but no time that a queue may wait is shorter than
 //! that. A waiter whose place was removed by the command that handed the key to it had its turn.
 
-use lockstorm_platform::time::Nanos;
+use std::collections::BTreeMap;
+
+use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::Leg;
 
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
@@ -28,6 +30,8 @@ pub struct QueuePlace<'a> {
     pub born: usize,
     /// When it was taken.
     pub from: Moment,
+    /// Since when it has its position: a start brings a place back to where it was.
+    pub joined: Moment,
     /// When it was removed: [`Moment::NEVER`] if it stayed to the end of the run.
     pub to: Moment,
     /// What removed it.
@@ -152,12 +156,26 @@ impl QueuePlace<'_> {
 pub fn places<'a>(reading: &Reading<'a>, queue: &str) -> Vec<QueuePlace<'a>> {
     let is_place = |key: &Key| key.of.as_deref() == Some(queue);
     let lives = Lives::of(reading.history, is_place, |_, _| false, &HandedOn::new());
+    let mut positions: BTreeMap<(&str, OpId), Moment> = BTreeMap::new();
     let place = |life: &KeyLife<'a>| {
         let waiter = reading.op(life.by?).filter(|op| op.kind == OpKind::Acquire)?;
         let (node, born, from, to) = (life.node, life.born, life.from, life.to);
-        Some(QueuePlace { waiter, node, born, from, to, ended: life.ended })
+        let position = positions.entry((node, waiter.id)).or_insert(from);
+        if !is_brought_back(reading, life) {
+            *position = from;
+        }
+        Some(QueuePlace { waiter, node, born, from, joined: *position, to, ended: life.ended })
     };
-    lives.lives.iter().filter_map(place).collect()
+    let mut places: Vec<QueuePlace> = lives.lives.iter().filter_map(place).collect();
+    places.sort_by_key(|place| place.joined);
+    places
+}
+
+/// Whether a place exists again since its node was started.
+fn is_brought_back(reading: &Reading, life: &KeyLife) -> bool {
+    let mut deaths = reading.history.fault_intervals.iter().filter(|c| c.verb.kills());
+    let is_start = |to: Instant| to.at == life.from.at;
+    deaths.any(|death| death.strikes(life.node) && death.to.is_some_and(is_start))
 }
 
 /// The first place in the queue of a node at a moment.

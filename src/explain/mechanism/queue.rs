@@ -24,7 +24,7 @@ pub fn overtaken(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
         place.waiter.id == grant.id && place.node == key.node && place.from <= key.at.into()
     });
     let stood = match own {
-        Some(own) => format!("which had joined the queue at {}", moment(own.from.at)),
+        Some(own) => format!("which had joined the queue at {}", moment(own.joined.at)),
         None => "which had no place in the queue".to_owned(),
     };
     let taken = taken_away(witness, waiter, key);
@@ -39,7 +39,7 @@ pub fn overtaken(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
     let text = format!(
         "{entry}, {stood}, though {} had stood in it since {}{removed}.",
         waiter.waiter.caller,
-        moment(waiter.from.at)
+        moment(waiter.joined.at)
     );
     let evidence = [Evidence::Op(waiter.waiter.id), Evidence::Op(grant.id)];
     let keys = violation.keys.iter().copied().map(Evidence::Key);

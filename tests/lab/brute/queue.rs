@@ -60,12 +60,19 @@ fn handed_on(table: &Table) -> BTreeMap<Point, u32> {
     // Whose the key is on each node; without a queue, only if it was handed on.
     let mut has: BTreeMap<&str, u32> = BTreeMap::new();
     let mut released: BTreeMap<u32, u32> = BTreeMap::new();
+    // The last change of each node's key, and whose the key was before its command.
+    let mut commands: BTreeMap<&str, (&Key, Option<u32>)> = BTreeMap::new();
     for key in table.history.keys.iter().filter(|key| is_of_lock(key)) {
         let owner = has.remove(key.node.as_str());
+        let had = match commands.get(key.node.as_str()) {
+            Some((last, had)) if of_one_command(last, key) => *had,
+            _ => owner,
+        };
+        commands.insert(&key.node, (key, had));
         let counts = key.change == KeyChange::Set || key.change == KeyChange::Changed && has_queue;
         let by = key.by.filter(|_| counts);
         let to = by.and_then(|by| {
-            let to = taker(table, key, owner == Some(by));
+            let to = taker(table, key, had == Some(by));
             to.or_else(|| released.get(&by).copied())
         });
         if let (Some(by), Some(to)) = (by, to) {
@@ -105,7 +112,7 @@ fn taker(table: &Table, key: &Key, had_key: bool) -> Option<u32> {
         let waiting = ops.filter(|op| {
             let is_over = op.ret.is_some_and(|ret| stamp(ret) <= point(key.at));
             let may_wait = !is_over || op.outcome == Outcome::Unknown;
-            may_wait && stamp(op.call) < point(key.at) && op.caller != setter.caller
+            may_wait && stamp(op.call) < point(key.at)
         });
         waiting.collect::<Vec<_>>()
     } else {
@@ -151,11 +158,17 @@ fn commands(table: &Table, op: &Op, node: &str) -> Vec<Point> {
     applied.collect()
 }
 
-/// The next change of the key on the same node, of those that count.
+/// Whether two changes of a node's key are those of one command.
+fn of_one_command(one: &Key, other: &Key) -> bool {
+    one.by == other.by && one.at.at == other.at.at
+}
+
+/// The next change of the key on the same node by another command, of those that count.
 fn next_change<'a>(table: &'a Table, key: &Key, counts: fn(&Key) -> bool) -> Option<&'a Key> {
     let mut keys = table.history.keys.iter();
     keys.find(|other| {
-        is_of_lock(other) && other.node == key.node && other.at > key.at && counts(other)
+        let is_later = other.node == key.node && other.at > key.at && !of_one_command(key, other);
+        is_of_lock(other) && is_later && counts(other)
     })
 }
 
@@ -276,6 +289,21 @@ fn is_just_heard(table: &Table, place: &Stay, at: Point) -> bool {
     done.any(|done| done <= at && at.0 <= done.0 + fastest)
 }
 
+/// Since when a place has its position: one that its node has again since a start has that of the
+/// place which the same acquire had there before.
+fn joined(table: &Table, places: &[Stay], place: &Stay) -> Point {
+    let mut outages = table.history.fault_intervals.iter().filter(|c| c.verb.kills());
+    let is_start =
+        outages.any(|c| c.strikes(&place.node) && c.to.is_some_and(|to| to.at == place.from.0));
+    let earlier =
+        |other: &&Stay| other.by == place.by && other.node == place.node && other.from < place.from;
+    let before = places.iter().filter(earlier).max_by_key(|other| other.from);
+    match before.filter(|_| is_start) {
+        Some(before) => joined(table, places, before),
+        None => place.from,
+    }
+}
+
 /// Each grant that passed a waiter, with the waiter.
 pub fn overtaken(table: &Table) -> BTreeSet<(u32, u32)> {
     let (places, lock) = (places(table), stays(table, None));
@@ -288,8 +316,9 @@ pub fn overtaken(table: &Table) -> BTreeSet<(u32, u32)> {
                 .iter()
                 .filter(here)
                 .filter(|place| place.by == Some(grant.id) && place.from <= entry.from);
-            let since = own.next_back().map_or(stamp(grant.call), |own| own.from);
-            let before = places.iter().filter(here).filter(|place| place.from < since);
+            let joined = |place: &Stay| joined(table, &places, place);
+            let since = own.next_back().map_or(stamp(grant.call), joined);
+            let before = places.iter().filter(here).filter(|place| joined(place) < since);
             let by = |place: &Stay| place.by.expect("an acquire");
             let mut waiting = before.filter(|place| {
                 stands(table, &lock, place, entry)
@@ -306,6 +335,7 @@ pub fn overtaken(table: &Table) -> BTreeSet<(u32, u32)> {
 /// Each place that was left and kept an acquire out, by when and by whom it was met first.
 pub fn left(table: &Table) -> BTreeSet<(u32, Point, u32)> {
     let (places, lock) = (places(table), stays(table, None));
+    let order: Vec<Point> = places.iter().map(|place| joined(table, &places, place)).collect();
     let mut found = BTreeSet::new();
     for (index, place) in places.iter().enumerate() {
         let waiter = table.op(place.by.expect("an acquire"));
@@ -320,7 +350,10 @@ pub fn left(table: &Table) -> BTreeSet<(u32, Point, u32)> {
             let (op, at): (_, Instant) = (table.op(request.op), at);
             let there = |stay: &Stay| stay.from <= point(at) && point(at) < stay.to;
             let here = |stay: &Stay| stay.node == place.node;
-            let is_first = !places[..index].iter().any(|ahead| here(ahead) && there(ahead));
+            let mut others = places.iter().enumerate();
+            let is_first = !others.any(|(nth, ahead)| {
+                (order[nth], nth) < (order[index], index) && here(ahead) && there(ahead)
+            });
             let is_free = !lock.iter().any(|key| here(key) && there(key));
             let meets = op.kind == OpKind::Acquire
                 && op.caller != waiter.caller
