@@ -282,6 +282,14 @@ pub struct Key {
     pub unacknowledged: bool,
 }
 
+impl Key {
+    /// Whether one command made both changes: all that a command does on a node happens at one
+    /// time.
+    pub(crate) fn is_one_command_with(&self, other: &Key) -> bool {
+        self.node == other.node && self.by == other.by && self.at.at == other.at.at
+    }
+}
+
 /// A fault interval on a host or a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultInterval {

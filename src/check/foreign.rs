@@ -32,7 +32,9 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         // No caller relies on a member that an acquire without a grant left.
         let victim = case.owner_of(life).filter(|owner| !case.by_member || case.is_granted(*owner));
         let (Some(by), Some(victim)) = (change.by, victim) else { continue };
-        if hands_over(&case.history.keys[life.born], change) {
+        let born = &case.history.keys[life.born];
+        // The command that hands a hash to another also gives it a time to live.
+        if change.change != KeyChange::Deleted && born.is_one_command_with(change) {
             continue;
         }
         let Some(kind) = harm(case, change, (touch.met, victim)) else { continue };
@@ -42,12 +44,6 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         }
     }
     harms.into_iter().map(|(harm, keys)| violation(case, harm, keys)).collect()
-}
-
-/// Whether the command that set a key went on to change it: it gives a time to live to the hash
-/// that it handed to another. All that a command does happens at one time.
-fn hands_over(born: &Key, change: &Key) -> bool {
-    change.change != KeyChange::Deleted && born.by == change.by && born.at.at == change.at.at
 }
 
 fn harm(case: &Case, change: &Key, (life, victim): (usize, OpId)) -> Option<Kind> {

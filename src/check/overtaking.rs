@@ -53,7 +53,7 @@ fn overtaking(case: &Case, places: &[QueuePlace], grant: &Op) -> Option<Violatio
                 && place.stands(case, key)
         };
         let first = places.iter().find(waits)?;
-        let removed = first.ended.filter(|_| first.is_gone(key));
+        let removed = first.ended.filter(|_| first.is_gone(case, key));
         let keys = [Some(first.born), removed.map(|end| end.key), Some(entry.born)];
         Some(Violation {
             ops: vec![first.waiter.id, grant.id],

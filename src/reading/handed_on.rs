@@ -32,16 +32,19 @@ pub fn handed_on(index: &HistoryIndex) -> HandedOn {
     let keys = &index.history.keys;
     let is_place = |key: &Key| key.of.as_deref().is_some_and(|queue| queue != index.lock_key);
     let is_of_lock = |key: &Key| key.of.is_none() && key.key == index.lock_key;
-    let places = Lives::of(index.history, is_place, |_, _| false, &HandedOn::new()).lives;
-    let of_lock = keys.iter().enumerate().filter(|(_, key)| is_of_lock(key)).collect();
-    let hand_overs = HandOvers { index, places, of_lock };
-    // So with most locks.
-    if !hand_overs.has_queue()
-        && !hand_overs.of_lock.iter().any(|(_, key)| hand_overs.is_by_release(key))
-    {
+    // With most locks nobody is handed the key.
+    if !keys.iter().any(|key| is_place(key) || (is_of_lock(key) && is_set_by_release(index, key))) {
         return HandedOn::new();
     }
-    hand_overs.found()
+    let places = Lives::of(index.history, is_place, |_, _| false, &HandedOn::new()).lives;
+    let of_lock = keys.iter().enumerate().filter(|(_, key)| is_of_lock(key)).collect();
+    HandOvers { index, places, of_lock }.found()
+}
+
+fn is_set_by_release(index: &HistoryIndex, change: &Key) -> bool {
+    let by = change.by.filter(|_| change.change == KeyChange::Set);
+    let by = by.and_then(|by| index.op(by));
+    by.is_some_and(|by| matches!(by.kind, OpKind::Release { .. }))
 }
 
 struct HandOvers<'a, 'i> {
@@ -63,7 +66,8 @@ impl<'a> HandOvers<'a, '_> {
             let sets = change.change == KeyChange::Set || in_place;
             let owner = owners.get(&*change.node).copied();
             // A command may delete the key before it sets another one.
-            let of_command = before.get(&*change.node).filter(|(_, last)| is_one(last, change));
+            let of_command =
+                before.get(&*change.node).filter(|(_, last)| last.is_one_command_with(change));
             let had = of_command.map_or(owner, |(had, _)| *had);
             before.insert(&change.node, (had, change));
             let by = change.by.and_then(|by| self.index.op(by)).filter(|_| sets);
@@ -87,12 +91,6 @@ impl<'a> HandOvers<'a, '_> {
 
     fn has_queue(&self) -> bool {
         !self.places.is_empty()
-    }
-
-    fn is_by_release(&self, change: &Key) -> bool {
-        let by = change.by.and_then(|by| self.index.op(by));
-        let is_release = |by: &Op| matches!(by.kind, OpKind::Release { .. });
-        change.change == KeyChange::Set && by.is_some_and(is_release)
     }
 
     /// The waiter for which a command changed the key, which its operation had before or not.
@@ -128,7 +126,7 @@ impl<'a> HandOvers<'a, '_> {
             let others = self.index.acquires().filter(|op| op.id != own);
             return others.filter(|op| waits(op, change)).collect();
         }
-        let removed = self.places.iter().filter(|place| is_removed_by(place, change));
+        let removed = self.places.iter().filter(|place| self.is_removed_with(place, change));
         let waiters = removed.filter_map(|place| self.index.op(place.by?));
         waiters.filter(|op| op.kind == OpKind::Acquire && op.id != own).collect()
     }
@@ -138,8 +136,14 @@ impl<'a> HandOvers<'a, '_> {
         self.places.iter().any(|place| {
             let is_own = place.by == Some(by.id) && place.node == &*change.node;
             let is_there = place.from.at <= change.at.at && place.to > change.at.into();
-            is_own && is_there && !is_removed_by(place, change)
+            is_own && is_there && !self.is_removed_with(place, change)
         })
+    }
+
+    /// Whether the command that changed the key removed a place.
+    fn is_removed_with(&self, place: &KeyLife, change: &Key) -> bool {
+        let ended = place.ended.map(|end| &self.index.history.keys[end.key]);
+        ended.is_some_and(|removal| removal.is_one_command_with(change))
     }
 
     /// Whether an acquire sent the node another request after it had changed the key.
@@ -151,7 +155,7 @@ impl<'a> HandOvers<'a, '_> {
     fn later(&self, nth: usize) -> impl Iterator<Item = &'a Key> {
         let (_, change) = self.of_lock[nth];
         let later = self.of_lock[nth + 1..].iter().map(|(_, key)| *key);
-        later.filter(move |key| key.node == change.node && !is_one(change, key))
+        later.filter(move |key| key.node == change.node && !change.is_one_command_with(key))
     }
 
     /// Whether the next operation that changed the key was a waiter's acquire which prolonged it,
@@ -193,18 +197,6 @@ impl<'a> HandOvers<'a, '_> {
         };
         !is_own && (self.has_queue() || meets())
     }
-}
-
-/// Whether one command made two changes of a node's key: all that a command does happens at one
-/// time.
-fn is_one(one: &Key, other: &Key) -> bool {
-    one.by == other.by && one.at.at == other.at.at
-}
-
-/// Whether the command that changed the key removed a place.
-fn is_removed_by(place: &KeyLife, change: &Key) -> bool {
-    let is_by = place.ended.is_some_and(|end| end.by == change.by);
-    is_by && place.node == &*change.node && place.to.at == change.at.at
 }
 
 /// Whether an acquire waited when the key was changed: it was called and had not returned, or its

@@ -65,17 +65,18 @@ impl QueuePlace<'_> {
             let moments = [self.to, at];
             self.is_taken_away(reading) && moments.iter().all(|at| self.is_just_heard(reading, *at))
         };
-        self.from <= at && (!self.is_gone(entry) || is_taken())
+        self.from <= at && (!self.is_gone(reading, entry) || is_taken())
     }
 
     /// Whether it was removed before a change, or by the command of that change.
-    pub fn is_gone(&self, entry: &Key) -> bool {
-        self.to <= entry.at.into() || self.is_removed_by(entry.by, entry.at.at)
+    pub fn is_gone(&self, reading: &Reading, entry: &Key) -> bool {
+        self.to <= entry.at.into() || self.is_removed_with(reading, entry)
     }
 
-    /// Whether a command removed it: all that a command does happens at one time.
-    fn is_removed_by(&self, by: Option<OpId>, at: Nanos) -> bool {
-        self.to.at == at && self.ended.is_some_and(|end| end.by == by)
+    /// Whether the command of a change removed it.
+    fn is_removed_with(&self, reading: &Reading, change: &Key) -> bool {
+        let ended = self.ended.map(|end| &reading.history.keys[end.key]);
+        ended.is_some_and(|removal| removal.is_one_command_with(change))
     }
 
     /// Whether the acquire or the release of another caller removed it from a waiter that still
@@ -93,10 +94,7 @@ impl QueuePlace<'_> {
     /// Whether the command that removed it made the lock's key that of its waiter.
     fn is_handed_the_key(&self, reading: &Reading) -> bool {
         let mut own = reading.lives.lives.iter().filter(|life| life.by == Some(self.waiter.id));
-        own.any(|life| {
-            let set = &reading.history.keys[life.born];
-            set.node == *self.node && self.is_removed_by(set.by, set.at.at)
-        })
+        own.any(|life| self.is_removed_with(reading, &reading.history.keys[life.born]))
     }
 
     /// Whether the node had just carried out a request of its waiter at a moment.

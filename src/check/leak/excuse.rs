@@ -167,21 +167,14 @@ fn is_over(case: &Case, last: &Key, (op, at): (&Op, Instant), ttl: Nanos) -> boo
     by_callers && passed(wall(&last.node, last.at), wall(&last.node, at))
 }
 
-/// When a fault removed a key. A node loses its keys when it dies, but only its next start shows
-/// that.
+/// When a fault removed a key: of one that a node lost as it died, when its start shows that, since
+/// a dead node carries out no request.
 fn removed_at(case: &Case, key: &KeyLife) -> Option<Nanos> {
     let end = key.ended?;
     let removes = [KeyChange::LostAtRestart, KeyChange::LostAtFailover, KeyChange::Evicted];
     let is_removed = removes.contains(&end.change)
         || case.removers(&case.history.keys[end.key]).next().is_some();
-    let last = last_change(case, key, |at| at < key.to)?;
-    let forgets = end.change == KeyChange::LostAtRestart;
-    let deaths = case.history.fault_intervals.iter().filter(|interval| {
-        let is_before = interval.from.at <= key.to.at;
-        forgets && interval.verb.kills() && interval.strikes(key.node) && is_before
-    });
-    let died = deaths.map(|death| death.from.at).max().filter(|died| last.at.at <= *died);
-    is_removed.then(|| died.unwrap_or(key.to.at))
+    is_removed.then_some(key.to.at)
 }
 
 /// Whether a caller released an acquire, or the tenure to which it belongs.

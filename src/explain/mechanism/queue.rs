@@ -57,7 +57,7 @@ pub fn taken_away<'a>(
     place: &QueuePlace,
     entry: &Key,
 ) -> Option<(&'a Op, Moment)> {
-    removed_by(witness, place).filter(|_| place.is_gone(entry))
+    removed_by(witness, place).filter(|_| place.is_gone(&witness.reading, entry))
 }
 
 /// Whose operation removed a waiter's place, and when.

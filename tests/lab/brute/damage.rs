@@ -574,8 +574,10 @@ fn leaked_at(table: &Table, born: usize, refused: u32) -> Option<Point> {
         }
         _ => false,
     });
-    // What hands the key to its owner says nothing about it.
-    let of_grant = of_grant.filter(|op| keys[born].by != Some(op.id) || by_release.is_some());
+    // A release that hands the key to its owner says nothing about it. An extend that comes late and
+    // makes a key of its own has been given up before.
+    let hands = |op: &Op| matches!(op.kind, OpKind::Release { .. }) && by_release.is_none();
+    let of_grant = of_grant.filter(|op| keys[born].by != Some(op.id) || !hands(op));
     let of_grant = of_grant.collect::<Vec<_>>();
     let met = |op: &Op| meets(table, born, op);
     let answered = first(&of_grant, |op| {
@@ -692,8 +694,7 @@ fn is_bounded_member(table: &Table, born: usize, (at, last): (Point, Option<&Key
     table.member.is_some() && (at.0 < since + table.terms.longest_ttl || is_swept)
 }
 
-/// When something other than an operation ended the key: at the death after which the node came back
-/// without it.
+/// When something other than an operation ended the key.
 fn cut_off(table: &Table, born: usize) -> Option<u64> {
     let (keys, end) = (&table.history.keys, end_of(table, born)?);
     let is_flushed = || {
@@ -707,19 +708,7 @@ fn cut_off(table: &Table, born: usize) -> Option<u64> {
             keys[end].change,
             KeyChange::LostAtRestart | KeyChange::LostAtFailover | KeyChange::Evicted
         );
-    let is_own = |key: &&Key| key.node == keys[born].node && key.key == table.terms.lock_key;
-    let last = keys[born..end].iter().rfind(is_own)?;
-    let mut gone = keys[end].at.at;
-    for interval in &table.history.fault_intervals {
-        let is_death = matches!(interval.verb, Verb::Crash | Verb::PowerLoss | Verb::Restart)
-            && interval.target == Target::Host(last.node.to_string());
-        let is_between = keys[end].change == KeyChange::LostAtRestart
-            && last.at.at <= interval.from.at
-            && interval.from.at <= keys[end].at.at;
-        // Conditions are in order: the last one counts.
-        gone = if is_death && is_between { interval.from.at } else { gone };
-    }
-    is_fault.then_some(gone)
+    is_fault.then_some(keys[end].at.at)
 }
 
 /// Whether a key stays although it was released, or a fault cut it off, and before that no acquire
