@@ -48,6 +48,14 @@ surface:
 fuzz-checkers cases="200000":
     LOCKSTORM_CASES={{cases}} cargo test --release --test lab brute::
 
+# a correct lock of each shape over so many plans: semaphore, re-entrant, readers, queues, groups
+shapes plans="20000":
+    LOCKSTORM_SHAPES={{plans}} cargo test --release --test lab keeps_its_promise
+
+# how many plans, and seconds, half of twenty hunts take for each row of lock, topology and fault
+reach hunts="20":
+    LOCKSTORM_REACH={{hunts}} cargo test --release --test lab reach:: -- --nocapture
+
 # the class of random violated plans against all subsets of their faults, at length
 class plans="300":
     LOCKSTORM_PLANS={{plans}} cargo test --release --test lab class::
@@ -78,7 +86,7 @@ fuzz-redis requests="1000000" seed="1":
     LOCKSTORM_REQUESTS={{requests}} LOCKSTORM_SEED={{seed}} cargo test -p lockstorm-redis --test truth random
 
 # redlock inside its assumptions, and the same settings on two locks that must fail
-campaign seeds="1..10000": (outlast "--lock redlock" seeds)
+redlock seeds="1..10000": (outlast "--lock redlock" seeds)
     -just outlast "--lock redlock --quorum 2" {{seeds}}
     -just outlast "--lock redlock-no-validity" {{seeds}}
 

@@ -11,6 +11,7 @@ use crate::edge::ending::Exit;
 use crate::edge::terminal::say;
 use crate::edge::{clock, hunt_result, output, progress, stop};
 use crate::explain::finding::Finding;
+use crate::hunt::campaign::canary;
 use crate::hunt::catch::catch;
 use crate::hunt::quarry::{Quarry, seeds_of};
 use crate::hunt::search::{Until, scout};
@@ -32,7 +33,8 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
     let hunt = quarry(arguments, shards)?.hunt(watched(arguments.engine.lab()))?;
     if let Some(shard) = shard {
         let (folder, budget) = (&arguments.campaign, arguments.budget);
-        let part = ShardRun { shard, folder, budget, merge: "lockstorm merge" };
+        let (merge, canary) = ("lockstorm merge", canary::dead);
+        let part = ShardRun { shard, folder, budget, merge, canary };
         return act::side_by_side(arguments.jobs, || campaign::run(&hunt, &part));
     }
     campaign::warn_of_array("--shard auto");
@@ -89,10 +91,9 @@ fn quarry(arguments: &HuntArguments, shards: u32) -> Result<Quarry, Refusal> {
 
 /// Who reads what the command line prints of a hunt.
 pub fn reader(folder: &Path) -> Audience<'_> {
-    let wording = Wording::Options;
     let again = &|finding: &Finding, path: &Path| {
         format!("lockstorm replay {} --trace {}", path.display(), finding.trace_hash)
     };
-    let (within, others) = (wording.within(), "lockstorm explain PLAN explains each of them");
-    Audience { folder, is_whole: false, within, wording, again, others }
+    let (wording, others) = (Wording::Options, "lockstorm explain PLAN explains each of them");
+    Audience { folder, is_whole: false, wording, again, others }
 }

@@ -13,12 +13,13 @@ use crate::edge::{clock, environment, output, progress};
 use crate::explore::budget::Spending;
 use crate::hunt::campaign::log::{Log, Record};
 use crate::hunt::campaign::shard::{Choice, Shard, array_variable, from_environment};
-use crate::hunt::campaign::{Campaign, Segment, Settings, canary};
+use crate::hunt::campaign::{Campaign, Segment, Settings};
 use crate::hunt::group::{Example, GroupKey};
 use crate::hunt::seeded::{Hunt, draw};
 use crate::quantity::count;
 use crate::refusal::Refusal;
 use crate::report::page::Page;
+use crate::run::Lab;
 
 /// The folder of plans, below that of the campaign.
 const PLANS: &str = "plans";
@@ -49,6 +50,9 @@ pub struct ShardRun<'a> {
     pub budget: Option<Nanos>,
     /// What joins the logs of all shards.
     pub merge: &'a str,
+    /// Looks for planted violations first, and says which one is not found: see
+    /// [`crate::hunt::campaign::canary::dead`].
+    pub canary: fn(&Lab) -> Option<String>,
 }
 
 /// Runs the shard's segments that no earlier process has finished.
@@ -79,7 +83,7 @@ pub fn run(hunt: &Hunt, part: &ShardRun<'_>) -> Result<Exit, Refusal> {
     }
     let lock = &hunt.base.lock.algorithm;
     say(&format!("lockstorm {}: shard {shard} of a hunt for {lock}", env!("CARGO_PKG_VERSION")));
-    if let Some(why) = canary::dead(&hunt.lab) {
+    if let Some(why) = (part.canary)(&hunt.lab) {
         complain(&format!("the canary failed: {why}. No verdict of this machine is reliable\n"));
         return Ok(Exit::Diverged);
     }
@@ -112,7 +116,7 @@ fn go_on(
         if campaign.segments.contains_key(seeds.start()) {
             continue;
         }
-        // At least one segment runs, so that a campaign gets on.
+        // At least one segment runs, so that a campaign makes progress.
         if has_run && spending.is_used_up() {
             return Ok(());
         }
@@ -142,7 +146,7 @@ fn keep_plans(
             continue;
         }
         smallest.insert(key.clone(), *example);
-        let plan = draw(hunt, example.seed, example.strategy).current();
+        let plan = draw(hunt, example.seed, example.strategy);
         pages.push(Page { name: format!("{}.plan.json", plan.digest()), text: plan.to_json() });
     }
     if pages.is_empty() { Ok(()) } else { output::write(&folder.join(PLANS), &pages) }
@@ -165,4 +169,40 @@ fn ended(campaign: &Campaign, part: &ShardRun<'_>, path: &Path) -> Exit {
     say(&format!("explored: {}", campaign.states()));
     say(&format!("log: {}; {merge} joins the logs of all shards", path.display()));
     Exit::of_hunt(violated, left.is_none_or(|left| left == 0), &tally)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{ShardRun, run};
+    use crate::edge::ending::Exit;
+    use crate::hunt::campaign::shard::Shard;
+    use crate::hunt::drawing::Alphabet;
+    use crate::hunt::seeded::Hunt;
+    use crate::lock::catalogue::find;
+    use crate::plan::TopologyKind;
+    use crate::plan::base_plan::base_plan;
+    use crate::run::Lab;
+
+    #[test]
+    fn a_shard_does_not_hunt_if_its_canary_is_dead() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let base = base_plan("none", TopologyKind::Single);
+        let alphabet = Alphabet::of(*find("none").expect("a lock"));
+        let hunt = Hunt::new(Lab::default(), base, alphabet, 1..=1);
+        let ended = run(
+            &hunt,
+            &ShardRun {
+                shard: Shard { index: 1, count: 1 },
+                folder: folder.path(),
+                budget: None,
+                merge: "merge",
+                canary: |_| Some("a planted bug was not found".to_owned()),
+            },
+        );
+        assert!(matches!(ended, Ok(Exit::Diverged)));
+        let log = folder.path().join("shard-00001-of-00001.jsonl");
+        assert_eq!(fs::read_to_string(log).expect("a log"), "", "nothing is said of a hunt");
+    }
 }

@@ -16,8 +16,8 @@ pub enum Exit {
     Unknown = 2,
     /// Bad input or usage.
     Refused = 3,
-    /// Two runs of one plan differ, which is a bug in lockstorm, or a poll of a lock does not
-    /// return. No verdict is reliable.
+    /// Two runs of one plan differ or the canary of a campaign is not found, which is a bug in
+    /// lockstorm, or a poll of a lock does not return. No verdict is reliable.
     Diverged = 70,
 }
 

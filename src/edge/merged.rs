@@ -93,7 +93,7 @@ fn say_missing(campaign: &Campaign) -> bool {
     let missing = campaign.missing_shards();
     for (shard, seeds) in missing.iter().take(NAMED) {
         let seeds = count(*seeds, "seed");
-        say(&format!("incomplete: {seeds} of shard {shard}; run it again, it goes on"));
+        say(&format!("incomplete: {seeds} of shard {shard}; run it again to continue"));
     }
     if missing.len() > NAMED {
         say(&format!("incomplete: {} more", count((missing.len() - NAMED) as u64, "shard")));

@@ -21,7 +21,7 @@ pub struct Deployment {
     /// How many Sentinels have to agree on that.
     sentinel_quorum: Option<u32>,
     min_replicas: Option<MinReplicas>,
-    /// A replica and its priority: 0 for never, 10 for before the others.
+    /// A node and its priority as a replica: 0 for never, 10 for before the others.
     priority: Option<(String, u32)>,
     /// A host and the rate of its clocks, in parts per million.
     rate: Option<(String, i32)>,

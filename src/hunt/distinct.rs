@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use rayon::iter::{IntoParallelRefIterator, ParallelExtend, ParallelIterator};
 
 use crate::check::signature::Signature;
 use crate::check::verdict::Kind;
@@ -22,6 +22,9 @@ use crate::hunt::pursuit::{HuntFound, pursue};
 use crate::hunt::seeded::{Hunt, draw};
 use crate::hunt::sound::{self, Sound, beside};
 use crate::hunt::strategy::Strategy;
+
+/// A group with what names it.
+type NamedGroup<'a> = (&'a GroupKey, &'a Sightings);
 
 /// One finding of a hunt.
 pub struct Distinct {
@@ -63,9 +66,15 @@ impl Distinct {
     }
 }
 
-/// The place of a finding: bugs come first, then what a correct lock does not fall to.
+/// The place of a finding: bugs come first, then what a correct lock withstands, then what was not
+/// compared with one.
 fn place(is_bug: bool, sound: Option<&Sound>) -> impl Ord + use<> {
-    (Reverse(is_bug), sound.map(|sound| (sound.falls(), sound.is_unknown)))
+    let excuse = match sound {
+        Some(sound) if sound.falls() => 2,
+        Some(sound) if !sound.is_unknown => 0,
+        Some(_) | None => 1,
+    };
+    (Reverse(is_bug), excuse)
 }
 
 /// The findings behind the groups of a hunt. Each is classified; it is shrunk and compared with a
@@ -76,14 +85,17 @@ pub fn distinct(
     spending: &Spending,
     progress: &(dyn Fn() + Sync),
 ) -> Vec<Distinct> {
-    let groups: Vec<(&GroupKey, &Sightings)> = groups.iter().collect();
-    let shrunk = groups.par_iter().map(|(key, sightings)| {
+    let shrink = |(key, sightings): &NamedGroup<'_>| {
         let found = pursue(hunt, example(hunt, key, sightings, spending), spending);
         progress();
         (sightings.count, found)
-    });
+    };
+    let (bugs, others) = bugs_and_others(groups);
+    // The time may not suffice for all of them.
+    let mut shrunk: Vec<_> = bugs.par_iter().map(shrink).collect();
+    shrunk.par_extend(others.par_iter().map(shrink));
     let mut joined: BTreeMap<Identity, (u64, HuntFound)> = BTreeMap::new();
-    for (count, found) in shrunk.collect::<Vec<_>>() {
+    for (count, found) in shrunk {
         match joined.entry(Identity::of(&found.signature, &found.class)) {
             Entry::Vacant(free) => _ = free.insert((count, found)),
             Entry::Occupied(mut same) => {
@@ -109,6 +121,11 @@ pub fn distinct(
     let mut all: Vec<Distinct> = joined.into_values().map(finish).collect();
     all.sort_by_cached_key(|one| (one.rank(), Reverse(one.count)));
     all
+}
+
+/// The groups within the lock's assumptions, and the others.
+fn bugs_and_others(groups: &Groups) -> (Vec<NamedGroup<'_>>, Vec<NamedGroup<'_>>) {
+    groups.iter().partition(|(key, _)| key.in_model)
 }
 
 /// What two findings have in common that are the same. The broken assumptions may differ.
@@ -138,7 +155,7 @@ fn example(hunt: &Hunt, key: &GroupKey, sightings: &Sightings, spending: &Spendi
     let mut examples = sightings.smallest.iter().copied();
     let smallest = examples.clone().next().expect("a group has an example");
     let shows_bug = |example: &Example| {
-        let plan = draw(hunt, example.seed, example.strategy).current();
+        let plan = draw(hunt, example.seed, example.strategy);
         let trial = attempt(&hunt.lab, &plan);
         trial.is_violated() && classify(&hunt.lab, &plan, &trial).is_in_model()
     };
@@ -164,5 +181,7 @@ mod tests {
             .flat_map(|is_bug| [&holds, &untested, &falls].map(|sound| place(is_bug, Some(sound))))
             .collect();
         assert!(places.is_sorted_by(|one, next| one < next));
+        let uncompared = place(false, None);
+        assert!(place(false, Some(&holds)) < uncompared && uncompared < place(false, Some(&falls)));
     }
 }

@@ -79,7 +79,7 @@ pub fn hunt(hunt: &Hunt, budget: Option<Budget>) -> HuntReport {
 /// Draws a violated plan again, classifies it, and shrinks it while there is time.
 pub fn pursue(hunt: &Hunt, example: Example, spending: &Spending) -> HuntFound {
     let Example { seed, strategy, .. } = example;
-    let drawn = draw(hunt, seed, strategy).current();
+    let drawn = draw(hunt, seed, strategy);
     let (trial, is_repeatable) = repeated(&hunt.lab, &drawn, attempt(&hunt.lab, &drawn));
     // Checked before class and shrinking: reruns of a plan that differ each time prove nothing.
     if !is_repeatable {

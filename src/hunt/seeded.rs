@@ -58,8 +58,8 @@ impl Hunt {
     }
 }
 
-/// The tree of plans that a seed draws by a strategy: the plan itself, and smaller ones.
-pub fn draw(hunt: &Hunt, seed: u64, strategy: Strategy) -> Box<dyn ValueTree<Value = Plan>> {
+/// The plan that a seed draws by a strategy.
+pub fn draw(hunt: &Hunt, seed: u64, strategy: Strategy) -> Plan {
     let mut runner = runner(seed, 0);
     let base = Plan { seed, ..hunt.base.clone() };
     let (base, alphabet) = &with_callers(base, &hunt.alphabet);
@@ -78,7 +78,7 @@ pub fn draw(hunt: &Hunt, seed: u64, strategy: Strategy) -> Box<dyn ValueTree<Val
         }
     };
     let tree = plans.new_tree(&mut runner);
-    Box::new(tree.expect("the strategies reject nothing"))
+    tree.expect("the strategies reject nothing").current()
 }
 
 /// The runner for one stream of draws of a seed.

@@ -45,6 +45,13 @@ pub struct Small {
     pub cut: Option<Cut>,
 }
 
+impl Small {
+    fn of(plan: &Plan, trial: Trial, class: Class, signature: Signature) -> Small {
+        let plan = plan.clone();
+        Small { plan, trial, class, signature, runs: 0, is_minimal: false, cut: None }
+    }
+}
+
 /// Shrinks a plan, which was run and classified, while its signature stays the same and there is
 /// time. Parameters that do not vary stay as they are.
 pub fn shrink(
@@ -54,16 +61,7 @@ pub fn shrink(
     variation: &Variation<'_>,
     spending: &Spending,
 ) -> Small {
-    let signature = signature.clone();
-    let mut best = Small {
-        plan: plan.clone(),
-        trial,
-        class,
-        signature,
-        runs: 0,
-        is_minimal: false,
-        cut: None,
-    };
+    let mut best = Small::of(plan, trial, class, signature.clone());
     let mut tried = 0;
     // A pass continues where a step was taken; passes repeat until one takes no step.
     loop {
@@ -133,14 +131,5 @@ fn tried(
     let class = classify(lab, plan, &trial);
     let signature = examine::signature(lab, plan, &trial, &class);
     let is_same = compares(&signature, wanted);
-    let plan = plan.clone();
-    is_same.then_some(Small {
-        plan,
-        trial,
-        class,
-        signature,
-        runs: 0,
-        is_minimal: false,
-        cut: None,
-    })
+    is_same.then(|| Small::of(plan, trial, class, signature))
 }

@@ -70,7 +70,8 @@ impl fmt::Display for Tally {
         let beyond = match outside {
             0 => String::new(),
             _ => format!(
-                ", {outside} left out because an assumption was broken that no fault foresaw"
+                ", {outside} left out because the run broke an assumption that its faults were not \
+                 expected to break"
             ),
         };
         write!(

@@ -25,8 +25,6 @@ pub struct Audience<'a> {
     pub folder: &'a Path,
     /// Whether the first finding is shown with its whole story, instead of in short.
     pub is_whole: bool,
-    /// How the reader restricts a hunt to the assumptions of the lock.
-    pub within: &'a str,
     /// How the reader names the settings of a hunt.
     pub wording: Wording,
     /// How the reader runs the plan of a finding again, which is in this file.
@@ -59,7 +57,7 @@ pub fn found(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
     }
     let is_outside = finding.class.as_ref().is_some_and(|class| !class.is_in_model());
     if is_outside && !catch.within {
-        let within = audience.within;
+        let within = audience.wording.within();
         lines
             .push(format!("a bug of the lock itself may hide behind this one: hunt with {within}"));
     }
@@ -73,7 +71,7 @@ fn nothing(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
     let reasons = if reasons.is_empty() { String::new() } else { format!(": {reasons}") };
     if tested.struck_in_hold == 0 {
         let others = match catch.within {
-            true => format!("try more seeds, or hunt without {}", audience.within),
+            true => format!("try more seeds, or hunt without {}", audience.wording.within()),
             false => "try more seeds".to_owned(),
         };
         let what = format!("unknown: no fault struck inside a hold in {tested}{reasons}");
@@ -259,13 +257,18 @@ fn shrunk(group: &Distinct, audience: &Audience<'_>) -> String {
 /// What was left out of a finding, why, and what does it.
 fn undone(what: &str, why: Cut, group: &Distinct, audience: &Audience<'_>) -> String {
     let (seed, strategy) = (group.finding.seed, group.strategy);
-    let hunt = match audience.wording {
-        Wording::Options => format!("--seeds {seed}..{seed} --strategy {strategy} and no --budget"),
-        Wording::Methods => {
-            format!(".seeds({seed}..={seed}), the strategy '{strategy}' and no .budget(..)")
+    let (hunt, unbounded) = match audience.wording {
+        Wording::Options => {
+            (format!("--seeds {seed}..{seed} --strategy {strategy}"), " and no --budget")
         }
+        Wording::Methods => (
+            format!(".seeds({seed}..={seed}) and the strategy '{strategy}'"),
+            " and no .budget(..)",
+        ),
     };
-    format!("; {what}, because {}: the same hunt with {hunt} does it", why.words())
+    // Who stopped a hunt need not have given it a budget.
+    let unbounded = if why == Cut::Budget { unbounded } else { "" };
+    format!("; {what}, because {}: the same hunt with {hunt}{unbounded} does it", why.words())
 }
 
 fn faults(finding: &Finding) -> String {

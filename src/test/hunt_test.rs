@@ -14,7 +14,7 @@ use crate::edge::terminal::complain;
 use crate::edge::{clock, environment, hunt_result, merged, progress, stop, watchdog};
 use crate::explain::finding::Finding;
 use crate::hunt::campaign::shard::Choice;
-use crate::hunt::campaign::{Campaign, Settings};
+use crate::hunt::campaign::{Campaign, Settings, canary};
 use crate::hunt::catch::catch;
 use crate::hunt::parameter::Parameter;
 use crate::hunt::pursuit::{self, HuntReport};
@@ -318,7 +318,13 @@ impl HuntTest {
 
     fn part(self, shard: &str, folder: &Path) -> Result<Exit, Refusal> {
         let shard = campaign::shard(Choice::read(shard)?)?;
-        let part = ShardRun { shard, folder, budget: self.budget, merge: ".merge(..)" };
+        let part = ShardRun {
+            shard,
+            folder,
+            budget: self.budget,
+            merge: ".merge(..)",
+            canary: canary::dead,
+        };
         campaign::run(&self.hunt(shard.count)?, &part)
     }
 
@@ -367,7 +373,6 @@ fn author() -> Audience<'static> {
     Audience {
         folder: Path::new(FAILURES),
         is_whole: true,
-        within: Wording::Methods.within(),
         wording: Wording::Methods,
         again: &again,
         others: "a replay of each plan ends with its story",

@@ -2,12 +2,15 @@
 //! threads, and compared with a correct lock.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::{Kind, Violation};
 use lockstorm::explain::experiment::Cut;
 use lockstorm::explain::mechanism::how::How;
-use lockstorm::explore::budget::Spending;
+use lockstorm::explore::budget::{Budget, Spending};
 use lockstorm::explore::trial::attempt;
 use lockstorm::hunt::distinct::{Distinct, distinct};
 use lockstorm::hunt::drawing::Alphabet;
@@ -71,7 +74,7 @@ fn every_finding_of_a_hunt_is_reported_once_and_the_bugs_first() {
     // What a group promises about a seed is what its plan shows.
     for (key, sightings) in scouted.groups.iter() {
         for example in &sightings.smallest {
-            let plan = draw(&hunt, example.seed, example.strategy).current();
+            let plan = draw(&hunt, example.seed, example.strategy);
             let trial = attempt(&hunt.lab, &plan);
             let kinds = Signature::of(&trial.judgement.verdict).kinds;
             assert_eq!(leading(&kinds), key.kinds);
@@ -162,6 +165,24 @@ fn what_there_is_no_time_to_shrink_is_still_classified() {
         assert_eq!((one.cut, one.uncompared), (None, None));
         assert!(one.shrink_runs > 0);
     }
+}
+
+#[test]
+fn bugs_are_shrunk_before_what_is_out_of_model() {
+    static SHRUNK: AtomicU64 = AtomicU64::new(0);
+    // The time is up when the first group is shrunk.
+    let clock = || Duration::from_secs(SHRUNK.load(Relaxed));
+    let budget = Budget { length: Duration::from_secs(1), clock, ..NO_TIME };
+    let hunt = hunt("px-constant", false, 81..=110);
+    let found = on_threads(1, || {
+        let scouted = scout(&hunt, Until::End, None, &|_| {});
+        let progress = || _ = SHRUNK.fetch_add(1, Relaxed);
+        distinct(&hunt, &scouted.groups, &Spending::of(Some(budget)), &progress)
+    });
+    assert!(found.iter().any(|one| one.is_bug() && one.shrink_runs > 0));
+    let mut others = found.iter().filter(|one| !one.is_bug()).peekable();
+    assert!(others.peek().is_some());
+    assert!(others.all(|one| one.shrink_runs == 0 && one.cut == Some(Cut::Budget)));
 }
 
 #[test]

@@ -156,10 +156,10 @@ fn hunt(lock: Algorithm, kind: TopologyKind) -> HuntTest {
     hunt_own(lock, kind).within_assumptions().clients(4)
 }
 
-/// `LOCKSTORM_GROUPS` sets the number of plans.
+/// `LOCKSTORM_SHAPES` sets the number of plans.
 #[test]
-fn groups_keep_their_promise() {
-    let plans = amount("LOCKSTORM_GROUPS", 1_000) as u64;
+fn a_group_keeps_its_promise() {
+    let plans = amount("LOCKSTORM_SHAPES", 1_000) as u64;
     for kind in [TopologyKind::Independent, TopologyKind::Single] {
         let tally = hunt(CORRECT, kind).seeds(1..=plans).holds();
         assert!(tally.struck_in_hold > plans / 8, "{tally:?}");

@@ -335,7 +335,7 @@ fn every_drawn_plan_makes_sense_and_keeps_within_its_limits() {
             let others = Strategy::ALL.into_iter().flat_map(|one| (1..=40).map(move |s| (s, one)));
             let random = (41..=300).map(|seed| (seed, Strategy::Random));
             for (seed, strategy) in others.chain(random) {
-                let plan = draw(&hunt, seed, strategy).current();
+                let plan = draw(&hunt, seed, strategy);
                 assert_eq!(plan.validate().map_err(|no| no.what), Ok(()), "{}", plan.to_json());
                 let promise = Lab::default().promise(&plan);
                 assert!(!within || planned::breaks(&plan, &promise).is_empty());
@@ -343,7 +343,7 @@ fn every_drawn_plan_makes_sense_and_keeps_within_its_limits() {
                 // What is known of runs without faults makes no difference.
                 let fresh =
                     Hunt::new(Lab::default(), hunt.base.clone(), hunt.alphabet.clone(), 1..=1);
-                let again = draw(&fresh, seed, strategy).current();
+                let again = draw(&fresh, seed, strategy);
                 assert_eq!(again, plan, "seed {seed} of {strategy} draws one plan");
             }
         }
@@ -362,7 +362,7 @@ fn what_is_given_is_in_every_plan_within_assumptions() {
     let hunt = Hunt::new(Lab::default(), base.clone(), alphabet, 1..=1);
     let mut leases = BTreeSet::new();
     for seed in 1..=600 {
-        let plan = draw(&hunt, seed, Strategy::Random).current();
+        let plan = draw(&hunt, seed, Strategy::Random);
         let given = |plan: &Plan| (plan.workload.hold, plan.lock.timeout);
         assert_eq!(given(&plan), given(&base), "seed {seed}");
         leases.insert(plan.lock.ttl);
@@ -410,7 +410,7 @@ fn the_shortest_time_out_that_is_drawn_is_enough_without_faults() {
         });
         let alphabet = Alphabet { within: true, ..alphabet("token-lua") };
         let hunt = Hunt::new(Lab::default(), base, alphabet, 1..=1);
-        let drawn = (1..=600).map(|seed| draw(&hunt, seed, Strategy::Random).current());
+        let drawn = (1..=600).map(|seed| draw(&hunt, seed, Strategy::Random));
         let shortest = drawn.filter(|plan| plan.lock.timeout.is_some());
         let shortest = shortest.min_by_key(|plan| plan.lock.timeout).expect("some are drawn");
         let calm = Plan { faults: Vec::new(), ..shortest };

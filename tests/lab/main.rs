@@ -29,6 +29,7 @@ mod handed_on;
 mod histories;
 mod hunt;
 mod limits;
+mod list_queue;
 mod lock_calls;
 mod locks;
 mod mechanisms;

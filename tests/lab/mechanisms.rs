@@ -157,7 +157,7 @@ fn drawn_violations_have_a_mechanism() {
 
 /// The mechanism of the plan that a seed draws, if it is violated.
 fn hunted(hunt: &Hunt, seed: u64) -> Option<(String, Mechanism, Option<String>)> {
-    let plan = draw(hunt, seed, Strategy::Random).current();
+    let plan = draw(hunt, seed, Strategy::Random);
     let finding = examine::classified(&hunt.lab, &plan);
     let how = mechanism(&Witness::of(&finding))?;
     let kind = lockstorm::explain::witness::kinds(&finding.judgement.verdict);

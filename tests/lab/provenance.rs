@@ -296,7 +296,7 @@ fn check(kind: TopologyKind) {
     ] {
         let hunt = hunt(kind, persistence);
         for seed in 1..=plans() {
-            let mut plan = draw(&hunt, seed, Strategy::Random).current();
+            let mut plan = draw(&hunt, seed, Strategy::Random);
             strike_for_certain(&mut plan, seed);
             let run = hunt.lab.run(&plan);
             match Truth::new(&run.history).check() {

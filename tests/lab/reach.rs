@@ -78,7 +78,7 @@ fn plans(hunt: &Hunt, from: u64, most: u64) -> Option<u64> {
     // One after the other, as far as no result changes which strategy draws the next one.
     let first = (1..=most).zip(hunt.portfolio().batch(BATCH as usize));
     for (nth, strategy) in first {
-        if attempt(&hunt.lab, &draw(hunt, from + nth, strategy).current()).is_violated() {
+        if attempt(&hunt.lab, &draw(hunt, from + nth, strategy)).is_violated() {
             return Some(nth);
         }
     }

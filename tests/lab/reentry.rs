@@ -3,6 +3,8 @@
 
 use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::Kind;
+use lockstorm::explain::explanation::explain;
+use lockstorm::explain::mechanism::how::How;
 use lockstorm::history::{OpKind, Outcome};
 use lockstorm::own::{
     Acquired, Algorithm, Choices, Client, Extended, Grant, HuntTest, LEASE, Lock, Released,
@@ -11,7 +13,7 @@ use lockstorm::own::{
 };
 use lockstorm::run::Lab;
 
-use crate::amount::share;
+use crate::amount::amount;
 
 /// A key with its owner's token; the owner counts how often it has it.
 struct Counted {
@@ -107,9 +109,10 @@ fn hunt(lock: Algorithm) -> HuntTest {
     hunt_own(lock, TopologyKind::Single).reenter(true).within_assumptions()
 }
 
+/// `LOCKSTORM_SHAPES` sets the number of plans.
 #[test]
 fn a_reentrant_lock_keeps_its_promise() {
-    let plans = share(2_000) as u64;
+    let plans = amount("LOCKSTORM_SHAPES", 2_000) as u64;
     let tally = hunt(CORRECT).seeds(1..=plans).holds();
     assert!(tally.struck_in_hold > plans / 4, "{tally:?}");
 }
@@ -133,5 +136,10 @@ fn a_lock_that_its_first_release_frees_is_found() {
     let finding = hunt(BROKEN).seeds(1..=200).finds();
     let kinds = Signature::of(&finding.judgement.verdict).kinds;
     assert!(kinds.contains(&Kind::DoubleGrant), "{kinds:?}");
-    assert!(finding.class.is_some_and(|class| class.is_in_model()));
+    assert!(finding.class.as_ref().is_some_and(|class| class.is_in_model()));
+    let found = explain(&finding).mechanism.expect("it is violated");
+    assert_eq!(found.how, How::DeletedByOwner, "{}", found.sentence);
+    let parts =
+        ["'s release at ", " of its acquire at ", " deleted the key on n1, which its acquire "];
+    assert!(parts.iter().all(|part| found.sentence.contains(part)), "{}", found.sentence);
 }

@@ -143,11 +143,11 @@ fn found(hunt: HuntTest) -> Finding {
     finding
 }
 
-/// `LOCKSTORM_SEMAPHORE` sets the number of plans.
+/// `LOCKSTORM_SHAPES` sets the number of plans.
 #[test]
 fn a_semaphore_keeps_its_promise() {
     let lock = semaphore("semaphore", |setting| Semaphore::boxed(setting, CORRECT));
-    let plans = amount("LOCKSTORM_SEMAPHORE", 2_000) as u64;
+    let plans = amount("LOCKSTORM_SHAPES", 2_000) as u64;
     let tally = hunt(lock).seeds(1..=plans).holds();
     assert!(tally.struck_in_hold > plans / 4, "{tally:?}");
     let extended = hunt(lock).extend("1/2".parse().unwrap()).hold(4_000 * MILLISECOND);

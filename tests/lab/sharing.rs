@@ -13,7 +13,7 @@ use lockstorm::own::{
 };
 use lockstorm::run::Lab;
 
-use crate::amount::share;
+use crate::amount::amount;
 use crate::found::{how, is_in_model, kinds};
 
 /// Enters as a reader unless a writer has the lock. KEYS: lock. ARGV: token, ms.
@@ -190,9 +190,10 @@ fn grants(history: &History, shared: bool) -> impl Iterator<Item = &Op> {
     history.ops.iter().filter(granted).filter(move |op| op.shared == shared)
 }
 
+/// `LOCKSTORM_SHAPES` sets the number of plans.
 #[test]
 fn a_lock_of_readers_and_a_writer_keeps_its_promise() {
-    let plans = share(2_000) as u64;
+    let plans = amount("LOCKSTORM_SHAPES", 2_000) as u64;
     let tally = hunt(CORRECT).seeds(1..=plans).holds();
     assert!(tally.struck_in_hold > plans / 4, "{tally:?}");
 }

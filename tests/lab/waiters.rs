@@ -8,19 +8,12 @@ use lockstorm::check::verdict::{Kind, Verdict};
 use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::Finding;
 use lockstorm::explain::mechanism::how::How;
-use lockstorm::own::{
-    Acquired, Algorithm, Answer, Choices, Client, Clock, Extended, Grant, HuntTest, LEASE, Lock,
-    LockConfig, MILLISECOND, Promise, Released, SECOND, Setting, TopologyKind, Work, answer,
-    assumptions, async_trait, base_plan_of, hunt_own, milliseconds, token,
-};
-
+use lockstorm::own::{Algorithm, HuntTest, TopologyKind, base_plan_of, hunt_own};
 use lockstorm::run::Lab;
 
 use crate::amount::amount;
 use crate::found::{is_in_model, kinds};
-
-/// How often a waiter asks whether it is its turn.
-const EVERY: u64 = 100 * MILLISECOND;
+use crate::list_queue::{ListQueue, queueing};
 
 /// Joins the queue, drops heads that gave no sign of life, and takes the lock if it is free and the
 /// caller is the first. KEYS: lock, queue. ARGV: token, ms of the lease, ms of a sign of life.
@@ -91,90 +84,7 @@ if redis.call("GET", KEYS[1]) == ARGV[1] then
 end
 return 0"#;
 
-const PROLONG: &str = r#"
-if redis.call("GET", KEYS[1]) == ARGV[1] then
-    return redis.call("PEXPIRE", KEYS[1], ARGV[2])
-end
-return 0"#;
-
-struct Fair {
-    client: Client,
-    setting: Setting,
-    choices: Choices,
-    turn: &'static str,
-    leave: &'static str,
-}
-
-impl Fair {
-    fn boxed(setting: Setting, turn: &'static str, leave: &'static str) -> Box<dyn Lock> {
-        let client = Client::of(&setting, &setting.nodes[0]);
-        Box::new(Fair { client, choices: LEASE.settle(&setting.config), setting, turn, leave })
-    }
-
-    async fn run(&mut self, script: &'static str, token: &str) -> Answer {
-        let Setting { config, call, .. } = &self.setting;
-        let (ttl, alive) = (milliseconds(self.choices.ttl), milliseconds(3 * SECOND));
-        let queue = queue_of(config);
-        let keys = [config.key.as_bytes(), queue.as_bytes()];
-        let args = [token.as_bytes(), ttl.as_bytes(), alive.as_bytes()];
-        self.client.eval(call.get(), self.choices.timeout, script, &keys, &args).await
-    }
-}
-
-#[async_trait(?Send)]
-impl Lock for Fair {
-    async fn acquire(&mut self) -> Acquired {
-        let host = self.setting.host.clone();
-        let lease = self.choices.lease(&self.setting.config);
-        let token = token::fresh(&host, self.setting.call.get(), 0);
-        let wait_for = self.setting.config.wait_for.unwrap_or(self.choices.ttl);
-        let until = host.now(Clock::Monotonic) + wait_for;
-        loop {
-            let sent = host.now(lease.clock);
-            let answer = self.run(self.turn, &token).await;
-            let deadline = Some(lease.deadline(&host, sent));
-            let grant = Grant::new(token.clone(), deadline);
-            match answer::acquired(&answer, grant.clone()) {
-                Acquired::Refused(why) if host.now(Clock::Monotonic) >= until => {
-                    // Only a queue that has answered, and not with an error, is surely left.
-                    let left = answer::released(&self.run(self.leave, &token).await);
-                    return match left {
-                        Released::Unknown => Acquired::Unknown(grant),
-                        Released::Released | Released::NotMine => Acquired::Refused(why),
-                    };
-                }
-                Acquired::Refused(_) => host.sleep(EVERY).await,
-                other => return other,
-            }
-        }
-    }
-
-    async fn extend(&mut self, grant: &Grant) -> Extended {
-        let host = self.setting.host.clone();
-        let lease = self.choices.lease(&self.setting.config);
-        let sent = host.now(lease.clock);
-        let answer = self.run(PROLONG, &grant.token).await;
-        answer::extended(&answer, lease.deadline(&host, sent))
-    }
-
-    async fn release(&mut self, grant: &Grant) -> Released {
-        answer::released(&self.run(self.leave, &grant.token).await)
-    }
-}
-
-fn queue_of(config: &LockConfig) -> String {
-    format!("{}:queue", config.key)
-}
-
-fn promise(config: &LockConfig, work: Work) -> Promise {
-    Promise { queue: Some(queue_of(config)), ..assumptions::lease(config, work) }
-}
-
-const fn queueing(name: &'static str, build: fn(Setting) -> Box<dyn Lock>) -> Algorithm {
-    Algorithm { promise, waits_for_turn: true, ..Algorithm::lease(name, build) }
-}
-
-const CORRECT: Algorithm = queueing("fair", |setting| Fair::boxed(setting, TURN, LEAVE));
+const CORRECT: Algorithm = queueing("fair", |setting| ListQueue::boxed(setting, TURN, LEAVE));
 
 fn hunt(lock: Algorithm) -> HuntTest {
     hunt_own(lock, TopologyKind::Single).within_assumptions().clients(4)
@@ -188,17 +98,17 @@ fn told(finding: &Finding) -> (How, String, Vec<String>) {
     (found.how, found.sentence, lines.collect())
 }
 
-/// `LOCKSTORM_QUEUE` sets the number of plans.
+/// `LOCKSTORM_SHAPES` sets the number of plans.
 #[test]
 fn a_queue_keeps_its_promise() {
-    let plans = amount("LOCKSTORM_QUEUE", 1_000) as u64;
+    let plans = amount("LOCKSTORM_SHAPES", 1_000) as u64;
     let tally = hunt(CORRECT).seeds(1..=plans).holds();
     assert!(tally.struck_in_hold > plans / 8, "{tally:?}");
 }
 
 #[test]
 fn a_dead_head_that_nobody_skips_is_found() {
-    let lock = queueing("patient", |setting| Fair::boxed(setting, PATIENT, LEAVE));
+    let lock = queueing("patient", |setting| ListQueue::boxed(setting, PATIENT, LEAVE));
     let finding = hunt(lock).faults(["crash"]).seeds(1..=400).finds();
     assert_eq!(kinds(&finding), [Kind::Stuck]);
     let (how, sentence, story) = told(&finding);
@@ -212,7 +122,7 @@ fn a_dead_head_that_nobody_skips_is_found() {
 
 #[test]
 fn a_newcomer_that_passes_the_queue_is_found() {
-    let lock = queueing("barging", |setting| Fair::boxed(setting, BARGE, LEAVE));
+    let lock = queueing("barging", |setting| ListQueue::boxed(setting, BARGE, LEAVE));
     let finding = hunt(lock).seeds(1..=200).finds();
     assert!(kinds(&finding).contains(&Kind::Overtaken), "{:?}", kinds(&finding));
     let (how, sentence, story) = told(&finding);
@@ -224,7 +134,7 @@ fn a_newcomer_that_passes_the_queue_is_found() {
 
 #[test]
 fn newcomers_that_throw_out_who_waits_are_found() {
-    let lock = queueing("ruthless", |setting| Fair::boxed(setting, THROW_OUT, LEAVE));
+    let lock = queueing("ruthless", |setting| ListQueue::boxed(setting, THROW_OUT, LEAVE));
     let finding = hunt(lock).seeds(1..=200).finds();
     assert_eq!(kinds(&finding), [Kind::Overtaken]);
     let (how, sentence, story) = told(&finding);
@@ -254,7 +164,7 @@ fn a_waiter_at_the_head_waits_for_nobody() {
 
 #[test]
 fn a_waiter_that_leaves_without_its_place_is_found() {
-    let lock = queueing("leaving", |setting| Fair::boxed(setting, PATIENT, LEAVE_LOCK));
+    let lock = queueing("leaving", |setting| ListQueue::boxed(setting, PATIENT, LEAVE_LOCK));
     let finding = hunt(lock).seeds(1..=200).finds();
     let (how, sentence, _) = told(&finding);
     assert_eq!(how, How::LeftInQueue, "{sentence}");

@@ -18,8 +18,13 @@ const HUNT: &str = "hunt --lock check-then-set --topology single --within-assump
                     --strategy random";
 
 /// The variables of schedulers, which the machine that runs the tests may have set.
-const SET: [&str; 4] =
-    ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "CI_NODE_INDEX", "BUILDKITE_PARALLEL_JOB"];
+const SET: [&str; 5] = [
+    "SLURM_ARRAY_TASK_ID",
+    "JOB_COMPLETION_INDEX",
+    "AWS_BATCH_JOB_ARRAY_INDEX",
+    "CI_NODE_INDEX",
+    "BUILDKITE_PARALLEL_JOB",
+];
 
 fn command(folder: &TempDir, words: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockstorm"));
@@ -71,7 +76,7 @@ fn a_killed_shard_goes_on_and_the_campaign_finds_the_same() {
     let mut torn = fs::read_to_string(&log).expect("a log");
     torn.push_str("{\"hash\":\"0123");
     fs::write(&log, torn).expect("it fits");
-    let left = "incomplete: 64 seeds of shard 2/2; run it again, it goes on";
+    let left = "incomplete: 64 seeds of shard 2/2; run it again to continue";
     check(&mut command(&folder, "merge hard"), 1, &["1 torn line skipped", left]);
     let texts = ["resumes after 64 plans; 1 torn line in its log", "shard 2/2: complete"];
     check(&mut shard(2, "hard"), 1, &texts);

@@ -104,9 +104,11 @@ fn by_hand(
 ) -> Mechanism {
     let is_own = by.grant().is_some_and(|grant| witness.reading.are_one(grant, owner));
     let worn = witness.counted_down(life).filter(|_| by.caller == whose);
-    let (how, text) = match worn {
-        Some((_, old)) => twice(old, by, life),
-        None => hand(witness.history().keys[index].change, by, (is_own, life), whose),
+    let entries = entered_twice(witness, owner, by).filter(|_| is_own);
+    let (how, text) = match (worn, entries) {
+        (Some((_, old)), _) => twice(old, by, life),
+        (None, Some(entries)) => one_of_two(entries, by, life),
+        (None, None) => hand(witness.history().keys[index].change, by, (is_own, life), whose),
     };
     let exact = (how == How::DeletedByAnother).then(|| stolen(witness, index, owner));
     let keys = [life.born, index].into_iter().chain(worn.map(|(change, _)| change));
@@ -206,6 +208,39 @@ fn hand(
         }
         _ => (How::DeletedByAnother, format!("{request} deleted {whose}'s key on {node}.")),
     }
+}
+
+/// The acquire that a release gave back, and another one of the same tenure that its caller had not
+/// given back by then.
+fn entered_twice<'a>(witness: &Witness<'a>, owner: OpId, release: &Op) -> Option<(&'a Op, &'a Op)> {
+    let OpKind::Release { grant } = release.kind else { return None };
+    let reading = &witness.reading;
+    let is_left = |entry: &Op| {
+        let own = OpKind::Release { grant: entry.id };
+        reading
+            .ops_of(entry.id)
+            .any(|op| op.kind == own && op.call.instant() <= release.call.instant())
+    };
+    let mut others = reading.acquires().filter(|entry| {
+        let has_entered = entry.ret.is_some_and(|ret| ret.instant() <= release.call.instant());
+        let is_other = entry.id != grant && reading.are_one(entry.id, owner);
+        is_other && reading.is_granted(entry.id) && has_entered && !is_left(entry)
+    });
+    Some((reading.op(grant)?, others.next()?))
+}
+
+/// How a release deleted a key that another entry of its caller still needed.
+fn one_of_two((left, needed): (&Op, &Op), release: &Op, life: &StoryLife) -> (How, String) {
+    let text = format!(
+        "{}'s release at {} of its acquire at {} deleted the key on {}, which its acquire at {} \
+         still needed.",
+        release.caller,
+        moment(release.call.at),
+        moment(left.call.at),
+        life.node,
+        moment(needed.call.at)
+    );
+    (How::DeletedByOwner, text)
 }
 
 /// The same for a key that an older release of its owner had counted down before.

@@ -97,7 +97,9 @@ fn stands(witness: &Witness<'_>, (place, at): (&QueuePlace, Moment), weight: Wei
     let node = place.node;
     let (text, end) = match place.ended {
         Some(end) => (
-            format!("{caller}'s place is removed from the queue on {node}, which goes on."),
+            format!(
+                "{caller}'s place is removed from the queue on {node}, and the queue moves on."
+            ),
             Some(Evidence::Key(end.key)),
         ),
         None => (

@@ -70,8 +70,8 @@ fn the_class_is_what_all_subsets_of_the_faults_say() {
     let quota = plans.div_ceil(rows.len());
     for (lock, kind, persistence) in rows {
         let hunt = hunt(&lab, lock, kind, persistence);
-        let seeds = (1..=MAX_SEEDS * quota as u64)
-            .map(|seed| (seed, draw(&hunt, seed, Strategy::Random).current()));
+        let seeds =
+            (1..=MAX_SEEDS * quota as u64).map(|seed| (seed, draw(&hunt, seed, Strategy::Random)));
         let trials = seeds.map(|(seed, plan)| (seed, attempt(&lab, &plan), plan));
         for (seed, trial, plan) in trials.filter(|(_, trial, _)| trial.is_violated()).take(quota) {
             let class = classify(&lab, &plan, &trial);

@@ -17,10 +17,10 @@ fn hunt(lock: Algorithm) -> HuntTest {
     hunt_own(lock, TopologyKind::Single).within_assumptions().clients(4)
 }
 
-/// `LOCKSTORM_HANDED_ON` sets the number of plans for each lock.
+/// `LOCKSTORM_SHAPES` sets the number of plans for each lock.
 #[test]
 fn a_lock_that_is_handed_on_keeps_its_promise() {
-    let plans = amount("LOCKSTORM_HANDED_ON", 500) as u64;
+    let plans = amount("LOCKSTORM_SHAPES", 500) as u64;
     for lock in [baton::BATON, baton::UNORDERED, baton::USHERED, dated::DATED] {
         let tally = hunt(lock).seeds(1..=plans).holds();
         assert!(tally.struck_in_hold > plans / 8, "{}: {tally:?}", lock.name);

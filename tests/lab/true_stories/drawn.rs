@@ -53,8 +53,7 @@ pub fn findings(row: &Row, from: u64, violated: bool) -> impl Iterator<Item = Fi
         if idle > MAX_SEEDS {
             return None;
         }
-        let plan =
-            draw(&hunts[(seed % hunts.len() as u64) as usize], seed, Strategy::Random).current();
+        let plan = draw(&hunts[(seed % hunts.len() as u64) as usize], seed, Strategy::Random);
         let trial = attempt(&lab, &plan);
         let holds = trial.judgement.verdict == Verdict::Holds;
         if !(if violated { trial.is_violated() } else { holds }) {

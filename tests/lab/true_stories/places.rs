@@ -47,13 +47,16 @@ pub const TEMPLATES: &[Template] = &[
         };
         stays(facts, sentence, is_neither)
     }),
-    ("{who}'s place is removed from the queue on {node}, which goes on.", |facts, sentence| {
-        let is_it = |place: &Place| {
-            place.is_of(sentence.words[0], sentence.words[1])
-                && place.gone.is_some_and(|gone| gone.at == sentence.at)
-        };
-        ensure(places(facts).iter().any(is_it), "no such place is removed then")
-    }),
+    (
+        "{who}'s place is removed from the queue on {node}, and the queue moves on.",
+        |facts, sentence| {
+            let is_it = |place: &Place| {
+                place.is_of(sentence.words[0], sentence.words[1])
+                    && place.gone.is_some_and(|gone| gone.at == sentence.at)
+            };
+            ensure(places(facts).iter().any(is_it), "no such place is removed then")
+        },
+    ),
     (
         "{who}'s place is still at the head of the queue on {node}, and nobody behind it can take \
          the free lock.",
