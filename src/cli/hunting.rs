@@ -9,7 +9,7 @@ use crate::cli::args::HuntArguments;
 use crate::edge::campaign::{self, ShardRun};
 use crate::edge::ending::Exit;
 use crate::edge::terminal::say;
-use crate::edge::{clock, hunt_result, output, progress, stop};
+use crate::edge::{clock, environment, hunt_result, output, progress, stop};
 use crate::explain::finding::Finding;
 use crate::hunt::campaign::canary;
 use crate::hunt::catch::catch;
@@ -95,5 +95,6 @@ pub fn reader(folder: &Path) -> Audience<'_> {
         format!("lockstorm replay {} --trace {}", path.display(), finding.trace_hash)
     };
     let (wording, others) = (Wording::Options, "lockstorm explain PLAN explains each of them");
-    Audience { folder, is_whole: false, wording, again, others }
+    let command = Some(environment::command());
+    Audience { folder, is_whole: false, command, wording, again, others }
 }

@@ -25,6 +25,8 @@ pub struct Audience<'a> {
     pub folder: &'a Path,
     /// Whether the first finding is shown with its whole story, instead of in short.
     pub is_whole: bool,
+    /// The command that made the result, if it was one.
+    pub command: Option<String>,
     /// How the reader names the settings of a hunt.
     pub wording: Wording,
     /// How the reader runs the plan of a finding again, which is in this file.
@@ -162,6 +164,7 @@ pub fn pages(catch: &Catch, audience: &Audience<'_>) -> Vec<Page> {
 fn list(catch: &Catch, audience: &Audience<'_>) -> Page {
     let (name, tested) = (&catch.name, &catch.scouted.tally);
     let mut text = format!("# {name}: the last hunt\n\n");
+    text.extend(audience.command.iter().map(|command| format!("`{command}`\n\n")));
     if catch.findings.is_empty() {
         text += &(nothing(catch, audience).join("\n\n") + "\n");
     } else {

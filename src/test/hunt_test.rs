@@ -373,6 +373,7 @@ fn author() -> Audience<'static> {
     Audience {
         folder: Path::new(FAILURES),
         is_whole: true,
+        command: None,
         wording: Wording::Methods,
         again: &again,
         others: "a replay of each plan ends with its story",

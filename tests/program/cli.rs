@@ -232,6 +232,8 @@ fn no_hunt_replaces_what_another_one_found() {
     let calm = ["--within-assumptions", "--faults", "delay", "--seeds", "1..1"];
     assert_eq!(hunt("single", &calm, 0, "no violation in 1 plan"), [""; 0]);
     assert!(read(list).contains("no violation in 1 plan"), "a clean hunt is on record");
+    let command = "`lockstorm hunt --lock px-constant --topology single --within-assumptions ";
+    assert!(read(list).contains(command), "{}", read(list));
     let six = ["--seeds", "1..6", "--budget", "1s"];
     let first = hunt("single", &six, 1, "list: reports/hunt-px-constant-single.md");
     let linked = |list: &str, plan: &String| {
