@@ -3,7 +3,9 @@
 //!
 //! A command hands the key on if it belongs to a release; or to an acquire that keeps its own place
 //! in the queue, and goes on to ask or leaves the key to the waiter; or to an acquire that has the
-//! key and is not granted the lock: it leaves, and passes on what was handed to it.
+//! key and is not granted the lock: it leaves, and passes on what was handed to it; or to one that
+//! takes its own place out of the queue without a grant: it leaves the free lock to the next, if it
+//! is refused or the next makes use of the key.
 //!
 //! The waiter is one whose place in the queue the command removes. Of several it is the first that
 //! changed the key next, or was granted the lock without a change of its own; if there is none, the
@@ -95,7 +97,8 @@ impl<'a> HandOvers<'a, '_> {
 
     /// The waiter for which a command changed the key, which its operation had before or not.
     fn taker(&self, (nth, change): (usize, &Key), by: &Op, has_key: bool) -> Option<OpId> {
-        let leaves = has_key && !self.index.is_granted(by.id);
+        let quits = self.quits(change, by);
+        let leaves = has_key && !self.index.is_granted(by.id) || quits;
         let (own, keeps) = match by.kind {
             OpKind::Release { grant } => (grant, false),
             OpKind::Acquire => (by.id, !leaves && self.keeps_place(change, by)),
@@ -114,7 +117,9 @@ impl<'a> HandOvers<'a, '_> {
             waiters.iter().filter(|waiter| self.is_let_in(nth, waiter)).collect();
         granted.sort_by_key(|waiter| waiter.ret.map(Moment::from));
         let is_set = self.has_queue() && change.change == KeyChange::Set;
-        let last = waiters.last().filter(|_| is_set);
+        // One whose reply was lost may have set the key for itself.
+        let is_sure = !quits || has_key || matches!(by.outcome, Outcome::Refused { .. });
+        let last = waiters.last().filter(|_| is_set && is_sure);
         next.or(granted.first().copied()).or(last).map(|waiter| waiter.id)
     }
 
@@ -138,6 +143,14 @@ impl<'a> HandOvers<'a, '_> {
             let is_there = place.from.at <= change.at.at && place.to > change.at.into();
             is_own && is_there && !self.is_removed_with(place, change)
         })
+    }
+
+    /// Whether an acquire without a grant left the queue with the command that changed the key.
+    fn quits(&self, change: &Key, by: &Op) -> bool {
+        let mut own = self.places.iter().filter(|place| place.by == Some(by.id));
+        by.kind == OpKind::Acquire
+            && !self.index.is_granted(by.id)
+            && own.any(|place| self.is_removed_with(place, change))
     }
 
     /// Whether the command that changed the key removed a place.

@@ -77,10 +77,26 @@ impl<'a> Reading<'a> {
         // The lives come last: whether a key is taken over depends on the tenures.
         let is_own = |key: &Key| reading.is_of_lock(key);
         let has_one = !reading.can_overlap();
-        let handed_on = if has_one { handed_on(&reading) } else { HandedOn::new() };
+        let mut handed_on = if has_one { handed_on(&reading) } else { HandedOn::new() };
+        handed_on.extend(reading.kept().filter(|_| has_one));
         let takes_over = |creator, change: &Key| has_one && reading.takes_over(creator, change);
         reading.lives = Lives::of(history, is_own, takes_over, &handed_on);
         reading
+    }
+
+    /// The keys that a release set anew within its tenure, as one that writes the entries which are
+    /// left: each stays that of the acquire that began the tenure.
+    fn kept(&self) -> impl Iterator<Item = (usize, OpId)> {
+        let keys = self.history.keys.iter().enumerate();
+        let set = keys.filter(|(_, key)| key.change == KeyChange::Set && self.is_of_lock(key));
+        set.filter_map(|(index, key)| match self.op(key.by?)?.kind {
+            OpKind::Release { grant } => {
+                let whole = &self.tenure(grant)?.whole;
+                let at = Moment::from(key.at);
+                (whole.start <= at && at < whole.end).then_some((index, whole.grant))
+            }
+            _ => None,
+        })
     }
 
     /// Whether a change is one of a key whose lives are read: of the lock's key or, if each holder

@@ -11,7 +11,9 @@ use std::net::SocketAddrV4;
 use bytes::Bytes;
 use lockstorm_platform::fault::{Fault, HostNames};
 use lockstorm_platform::time::Instant;
-use lockstorm_platform::trace::{Connection, Entry, Event, HostId, Leg, Request as RequestId};
+use lockstorm_platform::trace::{
+    Connection, Entry, Event, HostId, KeyChange, Leg, Request as RequestId,
+};
 use lockstorm_world::world::remains::Remains;
 
 use crate::history::{ClockPiece, FaultInterval, Key, OpId, Request, Seen, Sighting};
@@ -216,7 +218,24 @@ impl<'a> Gathering<'a> {
         let key = if is_locks { self.lock_key.clone() } else { key.to_string().into() };
         let node = self.names.host(names, host);
         let key = Key { node, key, of: None, at, change, until_ms, by, unacknowledged };
+        if change == KeyChange::Set {
+            self.forget_deletion(&key);
+        }
         self.evidence.keys.push(key);
+    }
+
+    /// A command that deletes a key and sets it again overwrites it: nobody ever finds it gone.
+    fn forget_deletion(&mut self, set: &Key) {
+        let keys = &mut self.evidence.keys;
+        let is_same = |key: &&Key| key.key == set.key && key.of.is_none();
+        let of_command = keys.iter().rev().take_while(|key| key.at.at == set.at.at);
+        let last = of_command.filter(is_same).find(|key| key.node == set.node);
+        let deleted = last.filter(|last| {
+            last.change == KeyChange::Deleted && last.by.is_some() && last.is_one_command_with(set)
+        });
+        if let Some(seq) = deleted.map(|deleted| deleted.at.seq) {
+            keys.retain(|key| key.at.seq != seq || key.of.is_some());
+        }
     }
 
     /// Records a change of a member of the lock's key or of its queue.

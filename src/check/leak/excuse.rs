@@ -183,9 +183,11 @@ fn is_released(case: &Case, owner: OpId) -> bool {
     own.any(|op| matches!(op.kind, OpKind::Release { .. }))
 }
 
-/// Whether a release of its owner with an unknown outcome deleted a key.
+/// Whether a release of its owner with an unknown outcome deleted a key, or wrote over it that the
+/// lock is free.
 fn was_released_late(case: &Case, key: &KeyLife, owner: OpId) -> bool {
-    let by = key.ended.filter(|end| end.change == KeyChange::Deleted);
+    let frees = |change| matches!(change, KeyChange::Deleted | KeyChange::Set | KeyChange::Changed);
+    let by = key.ended.filter(|end| frees(end.change));
     let by = by.and_then(|end| case.op(end.by?));
     by.is_some_and(|by| match by.kind {
         OpKind::Release { grant } => {

@@ -13,7 +13,8 @@
 //!   acquire: leaving one out never makes it harder to find an order. A re-entry with an unknown
 //!   outcome may have taken effect, from its call on: a later reply to its tenure can depend on
 //!   that.
-//! - Refusals and lost extends prove nothing (lenient).
+//! - Refusals prove nothing (lenient). A lost extend, or a notice of a loss, may have ended the
+//!   hold from its call on: the lock was free, or the caller gave it up.
 //! - A lease may expire on its own; see [`lease_end`].
 
 use std::collections::BTreeSet;
@@ -185,10 +186,11 @@ pub fn proven_by<'a>(case: &Case<'a>, op: &'a Op) -> Option<&'a Op> {
     }
 }
 
-/// When a release with an uncertain outcome can first have ended the hold, and that release.
+/// When a release with an uncertain outcome or a loss can first have ended the hold, and that
+/// operation.
 pub fn released_from(case: &Case, grant: OpId) -> Option<(Moment, OpId)> {
     let mut permitted: Option<(Moment, OpId)> = None;
-    for op in case.ops_of(grant).filter(|op| matches!(op.kind, OpKind::Release { .. })) {
+    for op in case.ops_of(grant) {
         if op.outcome == Outcome::Released && is_sole(case) {
             return None;
         }
@@ -200,14 +202,17 @@ pub fn released_from(case: &Case, grant: OpId) -> Option<(Moment, OpId)> {
     permitted
 }
 
-/// Whether an operation is a release that may or may not have removed the key.
+/// Whether an operation may or may not have ended the hold: a release that may have removed the
+/// key, or the report of a loss.
 fn says_nothing_certain(case: &Case, op: &Op) -> bool {
-    matches!(op.kind, OpKind::Release { .. })
-        && match op.outcome {
-            Outcome::Released => !is_sole(case),
-            Outcome::NotMine => !is_sole(case) && may_have_removed(case, op.id),
-            _ => true,
+    match (&op.kind, &op.outcome) {
+        (OpKind::Release { .. }, Outcome::Released) => !is_sole(case),
+        (OpKind::Release { .. }, Outcome::NotMine) => {
+            !is_sole(case) && may_have_removed(case, op.id)
         }
+        (OpKind::Release { .. }, _) => true,
+        (_, outcome) => *outcome == Outcome::Lost,
+    }
 }
 
 /// Whether a release changed a key on some node, as far as the history records keys.

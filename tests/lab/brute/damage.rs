@@ -335,7 +335,17 @@ fn foreign_of(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
 
 /// The waiter to which a command handed the key; a member is handed to nobody.
 pub fn handed_on(table: &Table, key: &Key) -> Option<u32> {
-    if table.may_meet() { None } else { queue::handed_to(table, key) }
+    if table.may_meet() { None } else { kept(table, key).or_else(|| queue::handed_to(table, key)) }
+}
+
+/// The acquire whose key stays its own though a release within its tenure set it anew.
+fn kept(table: &Table, key: &Key) -> Option<u32> {
+    let grant = match table.op(key.by.filter(|_| key.change == KeyChange::Set)?).kind {
+        OpKind::Release { grant } => grant,
+        _ => return None,
+    };
+    let began = table.began(grant);
+    table.has(began, point(key.at)).then_some(began)
 }
 
 /// The creator of the living key. A key that was only extended has no recorded creation. A member
@@ -506,11 +516,13 @@ pub fn marked_at(table: &Table, born: usize, began: u32) -> Option<Point> {
     mark.map(|key| point(key.at))
 }
 
-/// Whether a release of the owner's that was never answered deleted the key.
+/// Whether a release of the owner's that was never answered deleted the key, or set another value.
 fn deleted_late(table: &Table, born: usize, owner: u32) -> bool {
     let keys = &table.history.keys;
     let end = end_of(table, born).map(|end| &keys[end]);
-    let by = end.filter(|end| end.change == KeyChange::Deleted).and_then(|end| end.by);
+    let is_late =
+        |key: &&Key| matches!(key.change, KeyChange::Deleted | KeyChange::Set | KeyChange::Changed);
+    let by = end.filter(is_late).and_then(|end| end.by);
     by.map(|by| table.op(by)).is_some_and(|by| match by.kind {
         OpKind::Release { grant } => {
             table.began(grant) == table.began(owner)

@@ -124,6 +124,9 @@ fn lock_happening(table: &Table, op: &Op) -> Option<Happening> {
             (one_node, Deed::Give { grant })
         }
         OpKind::Release { grant } if vague => (false, Deed::Give { grant }),
+        OpKind::Extend { grant, .. } | OpKind::Lost { grant } if op.outcome == Outcome::Lost => {
+            (false, Deed::Give { grant })
+        }
         OpKind::Release { grant } if !one_node && removed_some(table, op) => {
             (false, Deed::Give { grant })
         }
@@ -166,7 +169,8 @@ fn retaken(table: &Table, op: &Op, outer: u32) -> Happening {
         let vague = matches!(other.outcome, Outcome::Unknown | Outcome::Pending);
         let some = table.terms.site.queried > 1
             && (other.outcome == Outcome::Released || removed_some(table, other));
-        matches!(other.kind, OpKind::Release { .. }) && (vague || some)
+        let is_release = matches!(other.kind, OpKind::Release { .. });
+        is_release && (vague || some) || other.outcome == Outcome::Lost
     });
     let alone = given.chain(may).map(|other| stamp(other.call)).fold(ends, Point::min);
     Happening {

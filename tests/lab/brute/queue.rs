@@ -124,7 +124,12 @@ fn taker(table: &Table, key: &Key, had_key: bool) -> Option<u32> {
     let is_waiter = |op: &&&Op| op.kind == OpKind::Acquire && op.id != own;
     let waiters: Vec<&Op> = waiters.iter().filter(is_waiter).copied().collect();
     let next = waiters.iter().find(|op| changes_next(table, key, op));
-    let passes_on = !is_granted(setter) && had_key;
+    let mut own_places = places.iter().filter(|place| place.by == key.by);
+    let quits = setter.kind == OpKind::Acquire
+        && !is_granted(setter)
+        && own_places
+            .any(|place| place.node == *key.node && place.is_ended_by(key.by, point(key.at)));
+    let passes_on = !is_granted(setter) && had_key || quits;
     let keeps = places.iter().any(|place| {
         let is_there = place.from.0 <= key.at.at && point(key.at) < place.to;
         let stays = !place.is_ended_by(key.by, point(key.at));
@@ -137,7 +142,10 @@ fn taker(table: &Table, key: &Key, had_key: bool) -> Option<u32> {
     }
     let let_in = waiters.iter().filter(|op| is_let_in(table, key, op, places.is_empty()));
     let first = let_in.min_by_key(|op| op.ret.map(stamp));
-    let last = waiters.last().filter(|_| !places.is_empty() && key.change == KeyChange::Set);
+    let is_refused = matches!(setter.outcome, Outcome::Refused { .. });
+    let is_sure = is_refused || had_key || !quits;
+    let may_be_last = !places.is_empty() && key.change == KeyChange::Set && is_sure;
+    let last = waiters.last().filter(|_| may_be_last);
     next.or(first).or(last).map(|op| op.id)
 }
 
