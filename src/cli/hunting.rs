@@ -39,7 +39,7 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
     }
     campaign::warn_of_array("--shard auto");
     // Refused before the hunt, which may take hours, rather than when its result is written.
-    output::refuse_foreign(&arguments.report, report::hunt::names(&hunt.base))?;
+    output::prepare(&arguments.report, report::hunt::names(&hunt.base))?;
     let (first, last) = (hunt.seeds.start(), hunt.seeds.end());
     let (lock, topology) = (&arguments.lock, &arguments.topology);
     let seeds = match arguments.budget {

@@ -48,6 +48,11 @@ impl LogFile {
 /// Reads a log.
 pub fn read(path: &Path) -> Result<Log, Refusal> {
     let shown = path.display();
+    // A device may have no end.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        let what = format!("{shown} is no file");
+        return Err(Refusal::new(what, "name the log of a shard, or what merge wrote"));
+    }
     let bytes = fs::read(path).map_err(|error| {
         let what = format!("{shown} cannot be read: {error}");
         Refusal::new(what, "name the log of a shard, or the folder of a campaign")

@@ -14,9 +14,12 @@ pub fn show(catch: Catch, audience: &Audience<'_>) -> Result<Exit, Refusal> {
     let catch = Catch { is_stopped, ..catch };
     hunt::found(&catch, audience).iter().for_each(|line| say(line));
     let written = output::write(audience.folder, &hunt::pages(&catch, audience));
-    if written.is_ok() {
-        hunt::kept(&catch, audience).iter().for_each(|line| say(line));
-    }
+    // What cannot be kept can still be read.
+    let rest = match written {
+        Ok(()) => hunt::kept(&catch, audience),
+        Err(_) => hunt::others(&catch, audience),
+    };
+    rest.iter().for_each(|line| say(line));
     hunt::last(&catch).iter().for_each(|line| say(line));
     written?;
     Ok(Exit::of_hunt(catch.violated(), !is_stopped, &catch.scouted.tally))

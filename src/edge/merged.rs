@@ -55,7 +55,7 @@ pub fn report(
     audience: &Audience<'_>,
 ) -> Result<Exit, Refusal> {
     let is_complete = say_missing(campaign);
-    output::refuse_foreign(audience.folder, report::hunt::names(&hunt.base))?;
+    output::prepare(audience.folder, report::hunt::names(&hunt.base))?;
     if let Some(seed) = differing(campaign, hunt) {
         complain(&format!(
             "seed {seed} has a trace here that differs from its log: no verdict is reliable\n"

@@ -45,6 +45,19 @@ fn beside(path: &Path) -> io::Result<(PathBuf, File)> {
     }
 }
 
+/// Refuses a folder that cannot be made or written into, or in which a file with one of these names
+/// was not written by lockstorm: a hunt learns of it before it has found anything.
+pub fn prepare(folder: &Path, names: impl Iterator<Item = String>) -> Result<(), Refusal> {
+    refuse_foreign(folder, names)?;
+    let tried = || {
+        fs::create_dir_all(folder)?;
+        let (path, mut file) = beside(&folder.join("lockstorm-tries-to-write"))?;
+        let written = file.write_all(&[0; 4096]);
+        fs::remove_file(path).and(written)
+    };
+    tried().map_err(|error| unwritable(folder, &error))
+}
+
 /// Refuses a folder in which a file with one of these names was not written by lockstorm.
 pub fn refuse_foreign(folder: &Path, names: impl Iterator<Item = String>) -> Result<(), Refusal> {
     let mut foreign: Vec<PathBuf> = Vec::new();

@@ -5,7 +5,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::hold::op;
-use crate::explain::mechanism::alone::kept_out;
+use crate::explain::mechanism::left::kept_out;
 use crate::explain::naming::{self, damage};
 use crate::explain::witness::Witness;
 use crate::history::{Outcome, PROBE};

@@ -309,9 +309,11 @@ impl<'a> Witness<'a> {
     /// release, if another operation ended the key.
     pub fn counted_down(&self, life: &StoryLife) -> Option<(usize, &'a Op)> {
         let keys = self.history().keys.iter().enumerate();
+        // A change of a set as a whole is none of each of its members.
+        let name = &self.history().keys[life.born].key;
         let inside = keys.filter(|(_, key)| {
             let is_there = life.from < key.at && key.at < life.until;
-            is_there && key.node == life.node && key.key == self.reading.lock_key
+            is_there && key.node == life.node && key.key == *name
         });
         let end = life.end.and_then(|end| self.history().keys.get(end)).and_then(|key| key.by);
         let changes = inside.filter(|(_, key)| key.change == KeyChange::Changed);

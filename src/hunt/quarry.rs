@@ -241,6 +241,12 @@ pub fn seeds_of(
     shards: u32,
     (default, wording): (RangeInclusive<u64>, Wording),
 ) -> Result<RangeInclusive<u64>, Refusal> {
+    if let Some(none) = given.as_ref().filter(|seeds| seeds.is_empty()) {
+        let (first, last) = (none.start(), none.end());
+        let range = wording.pick("..", "..=");
+        let what = format!("the seeds {first}{range}{last} are none");
+        return Err(Refusal::new(what, format!("write {last}{range}{first}")));
+    }
     match (given, has_limit) {
         (Some(seeds), true) => Ok(seeds),
         (None, true) => Ok(1..=u64::MAX),

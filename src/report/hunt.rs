@@ -123,9 +123,7 @@ pub fn kept(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
     }
     lines.push(again(finding, path(plan_name(finding))));
     for (nth, other) in (2..).zip(others) {
-        lines.push(headline(other, nth, groups));
-        lines.push(format!("  {}", shrunk(other, audience)));
-        lines.extend(text::how(&explain(&other.finding)));
+        lines.extend(in_short(other, (nth, groups), audience));
         lines.push(format!("  {}", again(&other.finding, path(plan_name(&other.finding)))));
     }
     if !others.is_empty() {
@@ -134,6 +132,22 @@ pub fn kept(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
     lines.push(list);
     lines.push(format!("explored: {}", catch.scouted.novelty));
     lines
+}
+
+/// The other findings, if no file could be written.
+pub fn others(catch: &Catch, audience: &Audience<'_>) -> Vec<String> {
+    let groups = catch.findings.len();
+    let others = (1..).zip(&catch.findings).skip(1);
+    others.flat_map(|(nth, other)| in_short(other, (nth, groups), audience)).collect()
+}
+
+fn in_short(
+    other: &Distinct,
+    (nth, groups): (usize, usize),
+    audience: &Audience<'_>,
+) -> Vec<String> {
+    let lines = [headline(other, nth, groups), format!("  {}", shrunk(other, audience))];
+    lines.into_iter().chain(text::how(&explain(&other.finding))).collect()
 }
 
 /// The seed and the plan of the first finding; nothing if there is none.

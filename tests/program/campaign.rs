@@ -188,6 +188,7 @@ fn what_makes_no_campaign_is_refused_with_what_to_write() {
     refused(&mut command(&folder, "replay mine.plan.json"), &own);
     fs::write(path(&folder, "notes.jsonl"), "{\"a\": 1}\n").expect("it fits");
     refused(&mut command(&folder, "merge notes.jsonl"), &["is not the log of a shard"]);
+    refused(&mut command(&folder, "merge /dev/zero"), &["/dev/zero is no file"]);
     let into = ["is not the log of a shard"];
     refused(&mut command(&folder, "merge campaign --into notes.jsonl"), &into);
     refused(&mut command(&folder, "merge nothing.jsonl"), &["cannot be read"]);

@@ -481,3 +481,12 @@ fn a_second_engine_is_chosen_by_its_name() {
     let replay = ["replay", &saved(&said)[0], "--engine", "turmoil"];
     check(&folder, &replay, 1, &["the same as that of a second run"]);
 }
+
+/// What cannot be kept is told before a hunt that may take hours, and not after it.
+#[test]
+fn a_folder_that_cannot_be_written_is_refused_before_the_hunt() {
+    let folder = Folder::new("unwritable");
+    let hunt = ["hunt", "--lock", "px-constant", "--topology", "single", "--seeds", "1..9999999"];
+    let texts = ["/proc/reports cannot be written"];
+    check(&folder, &[&hunt[..], &["--report", "/proc/reports"]].concat(), 3, &texts);
+}

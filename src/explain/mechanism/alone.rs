@@ -2,7 +2,7 @@
 
 use lockstorm_platform::trace::KeyChange;
 
-use crate::check::verdict::{Cause, Kind, Violation};
+use crate::check::verdict::{Cause, Violation};
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
@@ -11,7 +11,6 @@ use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::overlap;
 use crate::explain::mechanism::queue;
-use crate::explain::mechanism::stuck;
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::naming::breaker;
 use crate::explain::witness::Witness;
@@ -76,142 +75,6 @@ pub fn foreign(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
     let thief = history.keys[*index].by?;
     let victim = violation.ops.iter().find(|id| **id != thief)?;
     stolen(witness, *index, *victim)
-}
-
-/// A key that blocks every caller although none holds the lock.
-pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
-    let named = |born: usize| violation.keys.contains(&born);
-    let left: Vec<_> = witness.left().collect();
-    let chosen = left.iter().find(|(life, _)| named(life.born)).or_else(|| left.first());
-    let Some((life, owner)) = chosen else {
-        return stuck::mechanism(witness, violation);
-    };
-    let (who, node) = (&owner.caller, &life.node);
-    let mut evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
-    let reading = &witness.reading;
-    let died = reading.death_after(&owner.process, Moment::from(owner.call));
-    let releases: Vec<&Op> = reading
-        .ops_of(owner.id)
-        .chain(reading.releases(owner.id))
-        .filter(|op| matches!(op.kind, OpKind::Release { .. }))
-        .collect();
-    let done = releases.iter().find(|op| op.outcome == Outcome::Released);
-    let (how, text) = match (&owner.outcome, done, releases.last()) {
-        (_, Some(release), _) => {
-            evidence.push(Evidence::Op(release.id));
-            given_back(witness, (life, who), release)
-        }
-        _ if let Some((text, more)) = stuck::brought_back(witness, (life, who), &releases) => {
-            evidence.extend(more);
-            (How::SetAgain, format!("{text}."))
-        }
-        (Outcome::Refused { .. }, None, None) => {
-            (How::LeftByRefused, format!("{who} was refused, and left its key on {node}."))
-        }
-        (Outcome::Unknown, None, Some(release))
-            if release.ret.is_some_and(|ret| ret.instant() < life.from) =>
-        {
-            evidence.push(Evidence::Op(release.id));
-            let at = moment(life.from.at);
-            let text = format!(
-                "{who}'s request set its key on {node} at {at}, after its release had returned."
-            );
-            (How::LeftByUnknown, text)
-        }
-        (_, None, Some(release)) => {
-            evidence.push(Evidence::Op(release.id));
-            let what = match release.outcome {
-                Outcome::NotMine => "reported that nothing was its own".to_owned(),
-                _ => reply(witness, release),
-            };
-            let mut sent = witness.reading.requests_of(release.id).iter();
-            let to = match sent.clone().next_back() {
-                Some(last) if sent.all(|request| request.to != *node) => {
-                    format!(", sent to {},", last.to)
-                }
-                _ => String::new(),
-            };
-            let text = format!("{who}'s release{to} {what}, and its key on {node} stayed.");
-            (How::ReleaseFailed, text)
-        }
-        (_, None, None) if died.is_some() => {
-            (How::LeftByDead, format!("{who} died and left its key on {node}."))
-        }
-        (Outcome::Unknown | Outcome::Pending, None, None) => (
-            How::LeftByUnknown,
-            format!("{who} never learned that its key is on {node}, and left it there."),
-        ),
-        (_, None, None) => {
-            (How::ReleaseFailed, format!("{who} never gave its key on {node} back."))
-        }
-    };
-    Some(Mechanism::new(how, text, evidence))
-}
-
-/// Why a key was there although its owner's release had returned as released.
-fn given_back(
-    witness: &Witness<'_>,
-    (life, who): (&StoryLife, &str),
-    release: &Op,
-) -> (How, String) {
-    let node = &life.node;
-    if witness.set_by_release(life).is_some_and(|release| release.caller == who) {
-        let whom = kept_out(witness, who);
-        let text =
-            format!("{who}'s release set the key on {node}, and what it set kept {whom} out.");
-        return (How::NothingDeleted, text);
-    }
-    let is_later = release.ret.is_some_and(|ret| life.from > ret.instant());
-    let put_back = life.from > release.call.instant() && was_there(witness, life);
-    let keys = witness.history().keys.iter();
-    let mut deleted = keys.filter(|key| key.by == Some(release.id));
-    let deleted = deleted.find(|key| key.change == KeyChange::Deleted);
-    match is_later || put_back {
-        false if deleted.is_some_and(|key| key.node != *node) => (
-            How::DeleteNeverReached,
-            format!(
-                "{who}'s key was deleted on {}, and stayed on {node}, where that did not \
-                 come.",
-                deleted.map_or("", |key| &key.node)
-            ),
-        ),
-        true => (How::SetAgain, format!("{who}'s key came back on {node} after its release.")),
-        false => (
-            How::NothingDeleted,
-            format!("{who} learned that its lock is released, and its key on {node} stayed."),
-        ),
-    }
-}
-
-/// Whom a leftover key of a caller kept out: the caller itself, if no leak kept another caller out.
-pub fn kept_out(witness: &Witness<'_>, who: &str) -> String {
-    let mut callers = witness
-        .of_kind(Kind::Leak)
-        .filter(|leak| leak.ops.len() > 1)
-        .flat_map(|leak| leak.ops.iter().filter_map(|id| witness.caller(*id)))
-        .peekable();
-    match callers.peek().is_some() && callers.all(|caller| caller == who) {
-        true => format!("{who} itself"),
-        false => "others".to_owned(),
-    }
-}
-
-/// Whether an earlier key of the same acquire was on the node of a life.
-fn was_there(witness: &Witness<'_>, life: &StoryLife) -> bool {
-    let earlier = |other: &StoryLife| {
-        other.node == life.node && other.owner == life.owner && other.from < life.from
-    };
-    witness.lives.iter().any(earlier)
-}
-
-/// How the last request of an operation without an outcome was answered, if it was.
-fn reply(witness: &Witness<'_>, op: &Op) -> String {
-    let error =
-        witness.reading.requests_of(op.id).iter().rev().find(|request| request.is_answered());
-    match error.and_then(|request| Some((&request.to, request.answer.as_deref()?))) {
-        Some((node, error)) => format!("was answered with {error} by {node}"),
-        None => witness.answers(op).in_words(),
-    }
 }
 
 /// A renewal that took effect after its release.
@@ -350,9 +213,6 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
             }
         }
     }
-    if let Some(found) = ops().find_map(|op| of_older(witness, op)) {
-        return Some(found);
-    }
     if let Some(found) = ops().find_map(|op| said_kept(witness, op)) {
         return Some(found);
     }
@@ -365,17 +225,6 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
         return undone(witness, ids()).or_else(|| denied(witness, ids()));
     };
     Some(belief(witness, past, (Moment::default(), past.until.into())))
-}
-
-/// A release that deleted the key of an older acquire of its caller, and returned as if the key of
-/// its own acquire had been there.
-fn of_older(witness: &Witness<'_>, release: &Op) -> Option<Mechanism> {
-    let OpKind::Release { .. } = release.kind else { return None };
-    let (index, older) = witness.lives.iter().find_map(|life| {
-        let (index, owner) = (life.end?, another(witness, life, release)?);
-        (witness.history().keys[index].by == Some(release.id)).then_some((index, owner))
-    })?;
-    taken_for_own(witness, release, index, older)
 }
 
 /// An extend that was kept by the key of another acquire of its caller.
@@ -396,17 +245,16 @@ fn another<'a>(witness: &Witness<'a>, life: &StoryLife, by: &Op) -> Option<&'a O
     is_other.then_some(owner)
 }
 
-/// The mechanism of an operation that changed the key of another acquire of its caller.
+/// The mechanism of an extend that prolonged the key of another acquire of its caller.
 fn taken_for_own(witness: &Witness<'_>, by: &Op, index: usize, other: &Op) -> Option<Mechanism> {
     let own = op(witness.history(), by.grant()?)?;
     let key = &witness.history().keys[index];
     let text = format!(
-        "{}'s {} at {} {} the key of its acquire at {} on {}, as if it were that of its acquire \
-         at {}.",
+        "{}'s {} at {} extended the key of its acquire at {} on {}, as if it were that of its \
+         acquire at {}.",
         by.caller,
         by.kind.noun(),
         moment(by.call.at),
-        if key.change == KeyChange::Extended { "extended" } else { "deleted" },
         moment(other.call.at),
         key.node,
         moment(own.call.at)

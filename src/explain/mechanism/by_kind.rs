@@ -3,7 +3,7 @@
 use crate::check::verdict::{Kind, Violation};
 use crate::explain::evidence::cited;
 use crate::explain::mechanism::how::{How, Mechanism};
-use crate::explain::mechanism::{alone, deadlock, fence, overlap, queue};
+use crate::explain::mechanism::{alone, deadlock, fence, left, overlap, queue};
 use crate::explain::witness::Witness;
 
 /// How the headline violation became possible; `None` if nothing is violated.
@@ -21,7 +21,7 @@ pub fn mechanism(witness: &Witness<'_>) -> Option<Mechanism> {
             let waits = deadlock::mechanism(witness, violation);
             let left = waits.or_else(|| queue::left(witness, violation));
             let left = left.or_else(|| queue::without_place(witness, violation));
-            left.or_else(|| alone::left(witness, violation))
+            left.or_else(|| left::left(witness, violation))
         }
         Kind::Overtaken => queue::overtaken(witness, violation),
         Kind::RenewalAfterRelease => alone::renewal(witness, violation),

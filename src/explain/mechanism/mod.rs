@@ -11,11 +11,12 @@
 //! - [`overlap`]: two holders at once
 //! - [`takeover`]: which node was promoted in place of another
 //! - [`fence`]: a fence that is not larger than the previous one
-//! - [`alone`]: violations that involve one caller
+//! - [`left`]: a key of which nobody was the owner
+//! - [`alone`]: other violations that involve one caller
 //! - [`stuck`]: nobody gets the lock, and no caller's key is the reason
 //! - [`by_kind`]: which of these applies to a kind of violation
 
-pub mod alone;
+mod alone;
 mod belief;
 pub mod by_kind;
 mod clock;
@@ -23,6 +24,7 @@ pub(in crate::explain) mod deadlock;
 mod ending;
 mod fence;
 pub mod how;
+pub mod left;
 mod overlap;
 pub(in crate::explain) mod queue;
 mod quorum;

@@ -16,8 +16,8 @@ use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::share;
 use crate::explain::witness::Witness;
-use crate::history::{Key, Op, OpKind};
-use crate::quantity::{list, moment};
+use crate::history::{Key, Op, OpKind, Outcome, PROBE};
+use crate::quantity::{count, list, moment};
 use crate::reading::moment::Moment;
 
 /// How one caller more than allowed was granted the lock: a holder was past its lease, or else what
@@ -306,4 +306,26 @@ fn last_in<'a>(witness: &Witness<'a>) -> Option<&'a Op> {
     let changes = keys.filter(|key| key.at <= from);
     let mut by = changes.filter_map(|key| key.by);
     by.find_map(|by| witness.actors.iter().copied().find(|actor| actor.id == by))
+}
+
+/// Members that refused acquires left, and that kept the probe out in the end.
+pub fn left_by_refused(witness: &Witness<'_>) -> Option<Mechanism> {
+    let (history, reading) = (witness.history(), &witness.reading);
+    let is_refused = |op: &&Op| matches!(op.outcome, Outcome::Refused { .. });
+    let mut probes = history.ops.iter().filter(|op| op.process == PROBE).filter(is_refused);
+    let last = probes.rfind(|op| op.kind == OpKind::Acquire && reading.by_member)?;
+    let request = reading.requests_of(last.id).iter().rfind(|request| request.is_answered())?;
+    let met = witness.lives.iter().filter(|life| life.is_met_by(request));
+    let owners = met.filter_map(|life| Some((life, op(history, life.owner?)?)));
+    let left: Vec<_> = owners.filter(|(_, owner)| is_refused(owner)).collect();
+    let (life, owner) = left.first()?;
+    let text = format!(
+        "{} was full: it had {} of acquires that had been refused, the first of {}'s at {}.",
+        life.node,
+        count(left.len() as u64, "member"),
+        owner.caller,
+        moment(owner.call.at)
+    );
+    let evidence = vec![Evidence::Op(last.id), Evidence::Op(owner.id), Evidence::Key(life.born)];
+    Some(Mechanism::new(How::LeftByRefused, text, evidence))
 }

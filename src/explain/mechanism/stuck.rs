@@ -11,6 +11,7 @@ use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::ending::last_set;
 use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::mechanism::several::left_by_refused;
 use crate::explain::witness::Witness;
 use crate::history::{History, Op, OpId, OpKind, Outcome, PROBE, PROBE_MARGIN, Request, Seen};
 use crate::ledger::node::SERVES_NOBODY;
@@ -35,6 +36,7 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
             .or_else(|| left_late(witness))
             .or_else(|| stayed_late(witness))
             .or_else(|| own_key(witness))
+            .or_else(|| left_by_refused(witness))
             .or_else(|| rejected(witness))
             .or_else(|| unreplicated(witness))
             .or_else(|| never_back(witness))

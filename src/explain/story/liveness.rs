@@ -9,6 +9,7 @@ use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
+use crate::explain::mechanism::left::lost_entry;
 use crate::explain::story::grant::{early_key, endless, granted};
 use crate::explain::story::theft::comes_back;
 use crate::explain::story::{Beat, Weight};
@@ -23,6 +24,8 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let shut = |kind: &Kind| witness.of_kind(*kind).next().is_some();
     if [Kind::Stuck, Kind::Leak].iter().any(shut) {
         beats.extend(witness.left().filter_map(|(life, owner)| left_by(witness, life, owner)));
+        let entries = witness.left().filter_map(|(life, _)| lost_entry(witness, life));
+        beats.extend(entries.map(|(first, entry)| early_key(witness, entry, first)));
         // A start may have restored the leftover key, on its node or on one that replicated it.
         let owners: BTreeSet<OpId> = witness.left().map(|(_, owner)| owner.id).collect();
         let is_stuck = shut(&Kind::Stuck);

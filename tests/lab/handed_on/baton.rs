@@ -84,7 +84,7 @@ end
 /// Hands the lock on to the next that `$pop` takes out of the queue and that still gives a sign of
 /// life.
 macro_rules! hand_on {
-    ($pop:literal) => {
+    ($pop:literal, $lease:literal) => {
         leave!(
             "local next = redis.call('",
             $pop,
@@ -93,7 +93,9 @@ while next and redis.call("EXISTS", KEYS[2] .. ":" .. next) == 0 do
     next = redis.call("LPOP", KEYS[2])
 end
 if next then
-    redis.call("SET", KEYS[1], next, "PX", ARGV[2])
+    redis.call("SET", KEYS[1], next"#,
+            $lease,
+            r#")
 else
     redis.call("DEL", KEYS[1])
 end"#
@@ -102,10 +104,13 @@ end"#
 }
 
 /// Hands the lock on to the first.
-const HAND_ON: &str = hand_on!("LPOP");
+const HAND_ON: &str = hand_on!("LPOP", ", 'PX', ARGV[2]");
 
 /// Hands it to the last, or to the first if that one is silent.
-const TO_THE_LAST: &str = hand_on!("RPOP");
+const TO_THE_LAST: &str = hand_on!("RPOP", ", 'PX', ARGV[2]");
+
+/// Hands it to the first, for good.
+const FOR_GOOD: &str = hand_on!("LPOP", "");
 
 /// Empties the queue, and leaves the lock to the next that asks.
 const DISPERSE: &str = leave!(r#"redis.call("DEL", KEYS[1], KEYS[2])"#);
@@ -132,3 +137,7 @@ pub const DISPERSING: Algorithm =
 /// Counts the lease from the request by which a waiter learns of it, not from the hand-over.
 pub const LATE_LEASE: Algorithm =
     queueing("baton-late-lease", |setting| ListQueue::boxed(setting, LATE, HAND_ON));
+
+/// Hands the lock on without a lease.
+pub const ENDLESS: Algorithm =
+    queueing("baton-endless", |setting| ListQueue::boxed(setting, TURN, FOR_GOOD));

@@ -55,3 +55,13 @@ fn a_lease_that_is_counted_from_the_news_of_it_is_found() {
     let wrong = [Kind::LostEarly, Kind::DoubleGrant];
     assert!(kinds(&finding).iter().any(|kind| wrong.contains(kind)), "{:?}", kinds(&finding));
 }
+
+/// A waiter that has left, or died, is handed a key that nobody gives back.
+#[test]
+fn a_key_that_is_handed_over_for_good_is_told_as_that() {
+    let finding = hunt(baton::ENDLESS).seeds(1..=400).finds();
+    let (_, sentence) = how(&finding);
+    let parts =
+        ["'s release at ", " handed the key on n1 to c", "'s acquire of ", "nobody gave it back"];
+    assert!(parts.iter().all(|part| sentence.contains(part)), "{sentence}");
+}

@@ -1,0 +1,218 @@
+//! Why a key was there of which nobody was the owner: who left it, and how.
+
+use lockstorm_platform::trace::KeyChange;
+
+use crate::check::verdict::{Kind, Violation};
+use crate::explain::evidence::Evidence;
+use crate::explain::life::StoryLife;
+use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::mechanism::stuck;
+use crate::explain::witness::Witness;
+use crate::history::{Op, OpId, OpKind, Outcome};
+use crate::quantity::moment;
+use crate::reading::moment::Moment;
+
+/// A key that blocks every caller although none holds the lock.
+pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let named = |born: usize| violation.keys.contains(&born);
+    let left: Vec<_> = witness.left().collect();
+    let chosen = left.iter().find(|(life, _)| named(life.born)).or_else(|| left.first());
+    let Some((life, owner)) = chosen else {
+        return stuck::mechanism(witness, violation);
+    };
+    let (who, node) = (&owner.caller, &life.node);
+    let mut evidence = vec![Evidence::Op(owner.id), Evidence::Key(life.born)];
+    let reading = &witness.reading;
+    let died = reading.death_after(&owner.process, Moment::from(owner.call));
+    let releases: Vec<&Op> = reading
+        .ops_of(owner.id)
+        .chain(reading.releases(owner.id))
+        .filter(|op| matches!(op.kind, OpKind::Release { .. }))
+        .collect();
+    let done = releases.iter().find(|op| op.outcome == Outcome::Released);
+    let (how, text) = match (&owner.outcome, done, releases.last()) {
+        _ if let Some((how, text, giver)) = handed_over(witness, life, owner) => {
+            evidence.push(Evidence::Op(giver));
+            (how, text)
+        }
+        (_, Some(release), _) => {
+            evidence.push(Evidence::Op(release.id));
+            let entry = lost_entry(witness, life);
+            let of_entry = |(first, entry): (&StoryLife, &Op)| {
+                [Evidence::Op(entry.id), Evidence::Key(first.born)]
+            };
+            evidence.extend(entry.into_iter().flat_map(of_entry));
+            given_back(witness, (life, who), (release, entry.map(|(_, entry)| entry)))
+        }
+        _ if let Some((text, more)) = stuck::brought_back(witness, (life, who), &releases) => {
+            evidence.extend(more);
+            (How::SetAgain, format!("{text}."))
+        }
+        (Outcome::Refused { .. }, None, None) => {
+            (How::LeftByRefused, format!("{who} was refused, and left its key on {node}."))
+        }
+        (Outcome::Unknown, None, Some(release))
+            if release.ret.is_some_and(|ret| ret.instant() < life.from) =>
+        {
+            evidence.push(Evidence::Op(release.id));
+            let at = moment(life.from.at);
+            let text = format!(
+                "{who}'s request set its key on {node} at {at}, after its release had returned."
+            );
+            (How::LeftByUnknown, text)
+        }
+        (_, None, Some(release)) => {
+            evidence.push(Evidence::Op(release.id));
+            (How::ReleaseFailed, failed(witness, (life, who), release))
+        }
+        (_, None, None) if died.is_some() => {
+            (How::LeftByDead, format!("{who} died and left its key on {node}."))
+        }
+        (Outcome::Unknown | Outcome::Pending, None, None) => (
+            How::LeftByUnknown,
+            format!("{who} never learned that its key is on {node}, and left it there."),
+        ),
+        (_, None, None) => {
+            (How::ReleaseFailed, format!("{who} never gave its key on {node} back."))
+        }
+    };
+    Some(Mechanism::new(how, text, evidence))
+}
+
+/// How a release did not free a key, in words.
+fn failed(witness: &Witness<'_>, (life, who): (&StoryLife, &str), release: &Op) -> String {
+    let node = &life.node;
+    let what = match release.outcome {
+        Outcome::NotMine => "reported that nothing was its own".to_owned(),
+        _ => reply(witness, release),
+    };
+    let mut sent = witness.reading.requests_of(release.id).iter();
+    let to = match sent.clone().next_back() {
+        Some(last) if sent.all(|request| request.to != *node) => format!(", sent to {},", last.to),
+        _ => String::new(),
+    };
+    format!("{who}'s release{to} {what}, and its key on {node} stayed.")
+}
+
+/// The key that a life took over in place, and the acquire of the same caller that had set it and
+/// never had an answer: the later key counts it as an entry.
+pub fn lost_entry<'a>(
+    witness: &'a Witness<'_>,
+    life: &StoryLife,
+) -> Option<(&'a StoryLife, &'a Op)> {
+    let keys = &witness.history().keys;
+    let change = keys.get(life.born).filter(|key| key.change == KeyChange::Changed)?;
+    let first = witness.lives.iter().find(|first| first.end == Some(life.born))?;
+    let entry = first.owner.and_then(|owner| witness.reading.op(owner))?;
+    let is_lost = matches!(entry.outcome, Outcome::Unknown | Outcome::Pending);
+    let is_own = entry.caller == witness.reading.op(change.by?)?.caller;
+    (is_lost && is_own).then_some((first, entry))
+}
+
+/// By whom a key was handed to an acquire that was over, or that never had an answer. What its
+/// caller released is another key.
+fn handed_over(witness: &Witness<'_>, life: &StoryLife, owner: &Op) -> Option<(How, String, OpId)> {
+    let set = witness.history().keys.get(life.born)?;
+    let mut lives = witness.reading.lives.lives.iter();
+    let is_handed = lives.any(|other| other.born == life.born && other.by == Some(owner.id));
+    let giver = set.by.filter(|by| is_handed && *by != owner.id);
+    let giver = giver.and_then(|giver| witness.reading.op(giver))?;
+    let given = Moment::from(set.at);
+    let death = witness.reading.death_after(&owner.process, Moment::from(owner.call));
+    let (how, state) = match (&owner.outcome, death.filter(|death| death.at <= given)) {
+        (Outcome::Granted { .. }, _) => return None,
+        (_, Some(death)) => {
+            (How::LeftByDead, format!("whose process had died at {}", moment(death.at.at)))
+        }
+        (Outcome::Refused { .. }, None) => {
+            let ret = owner.ret.map(|ret| moment(ret.at)).unwrap_or_default();
+            (How::LeftByRefused, format!("which was refused at {ret}"))
+        }
+        _ => (How::LeftByUnknown, "which never learned of it".to_owned()),
+    };
+    let text = format!(
+        "{}'s {} at {} handed the key on {} to {}'s acquire of {}, {state}, and nobody gave it \
+         back.",
+        giver.caller,
+        giver.kind.noun(),
+        moment(giver.call.at),
+        life.node,
+        owner.caller,
+        moment(owner.call.at),
+    );
+    Some((how, text, giver.id))
+}
+
+/// Why a key was there although its owner's release had returned as released.
+fn given_back(
+    witness: &Witness<'_>,
+    (life, who): (&StoryLife, &str),
+    (release, entry): (&Op, Option<&Op>),
+) -> (How, String) {
+    let node = &life.node;
+    if let Some(entry) = entry {
+        let at = moment(entry.call.at);
+        let text = format!(
+            "{who}'s key on {node} stayed after its release: it also counts {who}'s acquire of \
+             {at}, which never had an answer."
+        );
+        return (How::NothingDeleted, text);
+    }
+    if witness.set_by_release(life).is_some_and(|release| release.caller == who) {
+        let whom = kept_out(witness, who);
+        let text =
+            format!("{who}'s release set the key on {node}, and what it set kept {whom} out.");
+        return (How::NothingDeleted, text);
+    }
+    let is_later = release.ret.is_some_and(|ret| life.from > ret.instant());
+    let put_back = life.from > release.call.instant() && was_there(witness, life);
+    let keys = witness.history().keys.iter();
+    let mut deleted = keys.filter(|key| key.by == Some(release.id));
+    let deleted = deleted.find(|key| key.change == KeyChange::Deleted);
+    match is_later || put_back {
+        false if deleted.is_some_and(|key| key.node != *node) => (
+            How::DeleteNeverReached,
+            format!(
+                "{who}'s key was deleted on {}, and stayed on {node}, where that did not \
+                 come.",
+                deleted.map_or("", |key| &key.node)
+            ),
+        ),
+        true => (How::SetAgain, format!("{who}'s key came back on {node} after its release.")),
+        false => (
+            How::NothingDeleted,
+            format!("{who} learned that its lock is released, and its key on {node} stayed."),
+        ),
+    }
+}
+
+/// Whom a leftover key of a caller kept out: the caller itself, if no leak kept another caller out.
+pub fn kept_out(witness: &Witness<'_>, who: &str) -> String {
+    let mut callers = witness
+        .of_kind(Kind::Leak)
+        .filter(|leak| leak.ops.len() > 1)
+        .flat_map(|leak| leak.ops.iter().filter_map(|id| witness.caller(*id)))
+        .peekable();
+    match callers.peek().is_some() && callers.all(|caller| caller == who) {
+        true => format!("{who} itself"),
+        false => "others".to_owned(),
+    }
+}
+
+/// Whether an earlier key of the same acquire was on the node of a life.
+fn was_there(witness: &Witness<'_>, life: &StoryLife) -> bool {
+    let earlier = |other: &StoryLife| {
+        other.node == life.node && other.owner == life.owner && other.from < life.from
+    };
+    witness.lives.iter().any(earlier)
+}
+
+/// How the last request of an operation without an outcome was answered, if it was.
+fn reply(witness: &Witness<'_>, op: &Op) -> String {
+    let error =
+        witness.reading.requests_of(op.id).iter().rev().find(|request| request.is_answered());
+    match error.and_then(|request| Some((&request.to, request.answer.as_deref()?))) {
+        Some((node, error)) => format!("was answered with {error} by {node}"),
+        None => witness.answers(op).in_words(),
+    }
+}
