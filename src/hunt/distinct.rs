@@ -20,6 +20,7 @@ use crate::explore::trial::attempt;
 use crate::hunt::group::{Example, GroupKey, Groups, Sightings, leading};
 use crate::hunt::pursuit::{HuntFound, pursue};
 use crate::hunt::seeded::{Hunt, draw};
+use crate::hunt::shrink::Shrunk;
 use crate::hunt::sound::{self, Sound, beside};
 use crate::hunt::strategy::Strategy;
 
@@ -37,12 +38,8 @@ pub struct Distinct {
     /// What a correct lock of the same family does in that plan. `None` if that is the lock itself,
     /// or if all plans of the hunt keep every assumption: then there is nothing to excuse.
     pub sound: Option<Sound>,
-    /// The number of plans that shrinking ran.
-    pub shrink_runs: u32,
-    /// Whether no smaller plan has the same signature.
-    pub is_minimal: bool,
-    /// Why shrinking ended before that, unless it was at its limit.
-    pub cut: Option<Cut>,
+    /// How far shrinking came.
+    pub shrunk: Shrunk,
     /// Why the plan was not run with a correct lock, if only that kept it from it.
     pub uncompared: Option<Cut>,
 }
@@ -114,9 +111,9 @@ pub fn distinct(
         let uncompared = spending.cut().filter(|_| can);
         let is_run = can && uncompared.is_none();
         let sound = is_run.then(|| beside(&hunt.lab, &found.plan, &found.trial)).flatten();
-        let HuntFound { strategy, shrink_runs, is_minimal, cut, .. } = found;
+        let HuntFound { strategy, shrunk, .. } = found;
         let finding = found.unexplained(&hunt.lab);
-        Distinct { count, finding, strategy, sound, shrink_runs, is_minimal, cut, uncompared }
+        Distinct { count, finding, strategy, sound, shrunk, uncompared }
     };
     let mut all: Vec<Distinct> = joined.into_values().map(finish).collect();
     all.sort_by_cached_key(|one| (one.rank(), Reverse(one.count)));

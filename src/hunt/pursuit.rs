@@ -1,7 +1,6 @@
 //! A violation that a hunt has found, drawn again, classified and shrunk.
 
 use crate::check::signature::Signature;
-use crate::explain::experiment::Cut;
 use crate::explain::finding::{Class, Finding};
 use crate::explore::budget::{Budget, Spending};
 use crate::explore::class::classify;
@@ -10,7 +9,7 @@ use crate::explore::trial::{Trial, attempt, repeated};
 use crate::hunt::group::Example;
 use crate::hunt::search::{Scouted, Until, scout};
 use crate::hunt::seeded::{Hunt, draw};
-use crate::hunt::shrink::shrink;
+use crate::hunt::shrink::{Shrunk, Small, shrink};
 use crate::hunt::smaller::Variation;
 use crate::hunt::strategy::Strategy;
 use crate::hunt::tally::Tally;
@@ -42,13 +41,8 @@ pub struct HuntFound {
     pub class: Class,
     /// The signature that shrinking kept.
     pub signature: Signature,
-    /// Runs that shrinking took.
-    pub shrink_runs: u32,
-    /// Whether no plan that is one step smaller keeps the signature: see
-    /// [`smaller`](crate::hunt::smaller::smaller).
-    pub is_minimal: bool,
-    /// Why shrinking ended before that, unless it was at its limit.
-    pub cut: Option<Cut>,
+    /// How far shrinking came.
+    pub shrunk: Shrunk,
 }
 
 impl HuntFound {
@@ -90,18 +84,8 @@ pub fn pursue(hunt: &Hunt, example: Example, spending: &Spending) -> HuntFound {
     let signature = examine::signature(&hunt.lab, &start, &trial, &class);
     let variation = Variation { base: &hunt.base, varies: &hunt.alphabet.varies };
     let small = shrink(&hunt.lab, (&start, trial, class), &signature, &variation, spending);
-    HuntFound {
-        seed,
-        strategy,
-        drawn,
-        plan: small.plan,
-        trial: small.trial,
-        class: small.class,
-        signature: small.signature,
-        shrink_runs: small.runs,
-        is_minimal: small.is_minimal,
-        cut: small.cut,
-    }
+    let Small { plan, trial, class, signature, shrunk } = small;
+    HuntFound { seed, strategy, drawn, plan, trial, class, signature, shrunk }
 }
 
 /// The part of a violated plan that shows a bug while it keeps every assumption, if there is one:
@@ -131,16 +115,6 @@ fn unrepeatable(hunt: &Hunt, example: Example, drawn: Plan, trial: Trial) -> Hun
     let class =
         Class { in_model: Signature::of(&trial.judgement.verdict).kinds, ..Class::default() };
     let signature = examine::signature(&hunt.lab, &drawn, &trial, &class);
-    HuntFound {
-        seed: example.seed,
-        strategy: example.strategy,
-        plan: drawn.clone(),
-        drawn,
-        trial,
-        class,
-        signature,
-        shrink_runs: 0,
-        is_minimal: false,
-        cut: None,
-    }
+    let (Example { seed, strategy, .. }, shrunk) = (example, Shrunk::default());
+    HuntFound { seed, strategy, plan: drawn.clone(), drawn, trial, class, signature, shrunk }
 }

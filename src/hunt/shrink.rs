@@ -37,9 +37,16 @@ pub struct Small {
     pub class: Class,
     /// Its signature: the given one, or that of the simpler plan.
     pub signature: Signature,
+    /// How far shrinking came.
+    pub shrunk: Shrunk,
+}
+
+/// How far shrinking came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shrunk {
     /// Plans that were tried.
     pub runs: u32,
-    /// Whether no smaller plan is left that keeps the signature.
+    /// Whether no plan that is one step smaller keeps the signature: see [`smaller`].
     pub is_minimal: bool,
     /// Why shrinking ended before that, unless it was at its limit.
     pub cut: Option<Cut>,
@@ -47,8 +54,7 @@ pub struct Small {
 
 impl Small {
     fn of(plan: &Plan, trial: Trial, class: Class, signature: Signature) -> Small {
-        let plan = plan.clone();
-        Small { plan, trial, class, signature, runs: 0, is_minimal: false, cut: None }
+        Small { plan: plan.clone(), trial, class, signature, shrunk: Shrunk::default() }
     }
 }
 
@@ -74,7 +80,8 @@ pub fn shrink(
             }
             let cut = spending.cut();
             if tried > MAX_RUNS || cut.is_some() {
-                return Small { runs: number(tried), cut, ..best };
+                let shrunk = Shrunk { runs: number(tried), is_minimal: false, cut };
+                return Small { shrunk, ..best };
             }
             tried += chunk.len();
             let kept: Vec<Option<Small>> =
@@ -91,7 +98,10 @@ pub fn shrink(
         tried += best.plan.faults.len();
         match without_a_fault(lab, &best) {
             Some(simpler) => best = simpler,
-            None => return Small { runs: number(tried), is_minimal: true, ..best },
+            None => {
+                let shrunk = Shrunk { runs: number(tried), is_minimal: true, cut: None };
+                return Small { shrunk, ..best };
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::explain::naming;
 use crate::hunt::catch::{self, Catch};
 use crate::hunt::distinct::Distinct;
 use crate::hunt::search::Until;
+use crate::hunt::shrink::Shrunk;
 use crate::hunt::sound::Sound;
 use crate::hunt::wording::Wording;
 use crate::plan::Plan;
@@ -251,21 +252,22 @@ fn words(sound: &Sound) -> String {
 }
 
 fn shrunk(group: &Distinct, audience: &Audience<'_>) -> String {
-    let Distinct { finding, strategy, shrink_runs, is_minimal, cut, uncompared, .. } = group;
+    let Distinct { finding, strategy, shrunk, uncompared, .. } = group;
+    let Shrunk { runs, is_minimal, cut } = *shrunk;
     let (unshrunk, uncompared) = (cut.filter(|_| !is_minimal), *uncompared);
     let left = match (unshrunk, uncompared) {
-        (None, None) if *is_minimal => String::new(),
+        (None, None) if is_minimal => String::new(),
         (None, None) => "; shrinking stopped at its limit".to_owned(),
         (None, Some(why)) => undone("not compared with a correct lock", why, group, audience),
         (Some(why), other) => {
-            let end = if *shrink_runs > 0 { " to the end" } else { "" };
+            let end = if runs > 0 { " to the end" } else { "" };
             let alone = other.map_or("", |_| ", and not compared with a correct lock");
             undone(&format!("not shrunk{end}{alone}"), why, group, audience)
         }
     };
-    let shrunk = match shrink_runs {
+    let shrunk = match runs {
         0 => "as drawn".to_owned(),
-        runs => format!("shrunk in {} to", count(u64::from(*runs), "run")),
+        runs => format!("shrunk in {} to", count(u64::from(runs), "run")),
     };
     let drawn = format!("seed {} of the strategy '{strategy}'", finding.seed);
     format!("{drawn}, {shrunk} {}{left}", faults(finding))

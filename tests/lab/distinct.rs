@@ -17,6 +17,7 @@ use lockstorm::hunt::drawing::Alphabet;
 use lockstorm::hunt::group::leading;
 use lockstorm::hunt::search::{Scouted, Until, scout};
 use lockstorm::hunt::seeded::{Hunt, draw};
+use lockstorm::hunt::shrink::Shrunk;
 use lockstorm::hunt::sound::{Sound, beside};
 use lockstorm::lock::catalogue::{ALGORITHMS, find, sound};
 use lockstorm::own::{Case, Findings};
@@ -157,13 +158,14 @@ fn what_there_is_no_time_to_shrink_is_still_classified() {
     let cut = of(&Spending::of(Some(NO_TIME)));
     assert!(!cut.is_empty());
     for one in &cut {
-        assert_eq!((one.cut, one.uncompared), (Some(Cut::Budget), Some(Cut::Budget)));
-        assert!(one.shrink_runs == 0 && !one.is_minimal && one.sound.is_none());
+        let unshrunk = Shrunk { cut: Some(Cut::Budget), ..Shrunk::default() };
+        assert_eq!((one.shrunk, one.uncompared), (unshrunk, Some(Cut::Budget)));
+        assert!(one.sound.is_none());
         assert!(one.finding.class.is_some());
     }
     for one in of(&Spending::of(None)) {
-        assert_eq!((one.cut, one.uncompared), (None, None));
-        assert!(one.shrink_runs > 0);
+        assert_eq!((one.shrunk.cut, one.uncompared), (None, None));
+        assert!(one.shrunk.runs > 0);
     }
 }
 
@@ -179,10 +181,10 @@ fn bugs_are_shrunk_before_what_is_out_of_model() {
         let progress = || _ = SHRUNK.fetch_add(1, Relaxed);
         distinct(&hunt, &scouted.groups, &Spending::of(Some(budget)), &progress)
     });
-    assert!(found.iter().any(|one| one.is_bug() && one.shrink_runs > 0));
+    assert!(found.iter().any(|one| one.is_bug() && one.shrunk.runs > 0));
     let mut others = found.iter().filter(|one| !one.is_bug()).peekable();
     assert!(others.peek().is_some());
-    assert!(others.all(|one| one.shrink_runs == 0 && one.cut == Some(Cut::Budget)));
+    assert!(others.all(|one| one.shrunk.runs == 0 && one.shrunk.cut == Some(Cut::Budget)));
 }
 
 #[test]

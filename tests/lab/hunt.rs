@@ -278,7 +278,7 @@ fn is_minimal(nth: usize) -> bool {
     let (base, alphabet) = (base(lock, kind, |_| {}), alphabet(lock));
     let hunt = Hunt::new(lab.clone(), base, alphabet, from..=from + 200);
     let Some(found) = lockstorm::hunt::pursuit::hunt(&hunt, None).found else { return false };
-    assert!(found.is_minimal, "{lock} from {from}");
+    assert!(found.shrunk.is_minimal, "{lock} from {from}");
     let same = |plan: &Plan| {
         let trial = attempt(&lab, plan);
         let kinds = Signature::of(&trial.judgement.verdict).kinds;
