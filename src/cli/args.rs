@@ -303,15 +303,10 @@ pub struct MergeArguments {
     /// Number of parallel runs; by default one per core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Time limit for explaining what is found; skipped work is reported
-    #[arg(
-        long,
-        value_name = "LENGTH",
-        default_value = BUDGET,
-        value_parser = length,
-        allow_hyphen_values = true
-    )]
-    pub budget: Nanos,
+    /// Time limit for shrinking what is found, and the same again for explaining it; by default
+    /// shrinking has no limit and explaining 1min. Skipped work is reported
+    #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
+    pub budget: Option<Nanos>,
     /// Folder for the plans that are found, and for the report of the first one
     #[arg(long, value_name = "DIR", default_value = REPORTS)]
     pub report: PathBuf,

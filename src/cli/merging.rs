@@ -27,8 +27,8 @@ pub fn merge(arguments: &MergeArguments) -> Result<Exit, Refusal> {
         return Ok(Exit::Held);
     }
     let hunt = hunt(&campaign)?;
-    let (budget, reader) = (clock::budget(arguments.budget), reader(&arguments.report));
-    act::side_by_side(arguments.jobs, || merged::report(&campaign, &hunt, budget, &reader))
+    let (limits, reader) = (clock::limits(arguments.budget), reader(&arguments.report));
+    act::side_by_side(arguments.jobs, || merged::report(&campaign, &hunt, limits, &reader))
 }
 
 /// The hunt of a campaign, which only the same build can repeat.

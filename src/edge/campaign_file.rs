@@ -48,10 +48,10 @@ impl LogFile {
 /// Reads a log.
 pub fn read(path: &Path) -> Result<Log, Refusal> {
     let shown = path.display();
+    let refused = |what: String| Refusal::new(what, "name the log of a shard, or what merge wrote");
     // A device may have no end.
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        let what = format!("{shown} is no file");
-        return Err(Refusal::new(what, "name the log of a shard, or what merge wrote"));
+        return Err(refused(format!("{shown} is no file")));
     }
     let bytes = fs::read(path).map_err(|error| {
         let what = format!("{shown} cannot be read: {error}");
@@ -59,8 +59,7 @@ pub fn read(path: &Path) -> Result<Log, Refusal> {
     })?;
     let text = String::from_utf8_lossy(&bytes);
     if !log::is_log(&text) {
-        let what = format!("{shown} is not the log of a shard");
-        return Err(Refusal::new(what, "name the log of a shard, or what merge wrote"));
+        return Err(refused(format!("{shown} is not the log of a shard")));
     }
     log::read(&text)
         .map_err(|refusal| Refusal::new(format!("{shown}: {}", refusal.what), refusal.instead))

@@ -10,7 +10,7 @@ use crate::explore::budget::Budget;
 use crate::hunt::catch::TimeLimits;
 
 /// The time limit for explaining what a hunt finds, unless another is given, ns.
-pub const EXPLAINING: Nanos = 60 * SECOND;
+const EXPLAINING: Nanos = 60 * SECOND;
 
 /// The time limit of an explanation, from its beginning; the terminal shows the current step.
 pub fn budget(length: Nanos) -> Option<Budget> {

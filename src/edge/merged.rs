@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use crate::edge::ending::Exit;
 use crate::edge::environment::build;
 use crate::edge::terminal::{complain, say};
-use crate::edge::{campaign_file, hunt_result, output, progress};
-use crate::explore::budget::Budget;
+use crate::edge::{campaign_file, hunt_result, output, progress, stop};
 use crate::hunt::campaign::{Campaign, Settings, sample};
 use crate::hunt::catch::{TimeLimits, catch};
 use crate::hunt::novelty::Novelty;
@@ -47,13 +46,15 @@ pub fn joined(inputs: &[PathBuf]) -> Result<Campaign, Refusal> {
     Ok(all)
 }
 
-/// Shrinks, explains and reports what a campaign found; `hunt` is the hunt of its settings.
+/// Shrinks, explains and reports what a campaign found; `hunt` is the hunt of its settings. A user
+/// who stops it gets the groups as far as they are shrunk.
 pub fn report(
     campaign: &Campaign,
     hunt: &Hunt,
-    budget: Option<Budget>,
+    limits: TimeLimits,
     audience: &Audience<'_>,
 ) -> Result<Exit, Refusal> {
+    stop::listen();
     let is_complete = say_missing(campaign);
     output::prepare(audience.folder, report::hunt::names(&hunt.base))?;
     if let Some(seed) = differing(campaign, hunt) {
@@ -64,7 +65,6 @@ pub fn report(
     }
     let (tally, groups) = (campaign.tally(), campaign.groups());
     let scouted = Scouted { tally, groups, novelty: Novelty::of(campaign.states()), next: None };
-    let limits = TimeLimits { shrinking: None, explaining: budget };
     let catch = catch(hunt, Until::End, scouted, limits, &progress::hunting(None));
     progress::clear();
     let violated = catch.violated();

@@ -11,7 +11,7 @@ use crate::check::own::Check;
 use crate::edge::campaign::{self, ShardRun};
 use crate::edge::ending::Exit;
 use crate::edge::terminal::complain;
-use crate::edge::{clock, environment, hunt_result, merged, progress, stop, watchdog};
+use crate::edge::{clock, environment, hunt_result, merged, output, progress, stop, watchdog};
 use crate::explain::finding::Finding;
 use crate::hunt::campaign::shard::Choice;
 use crate::hunt::campaign::{Campaign, Settings, canary};
@@ -28,6 +28,7 @@ use crate::lock::algorithm::Algorithm;
 use crate::plan::extend::Extend;
 use crate::plan::{Persistence, Plan, WorkloadKind};
 use crate::refusal::Refusal;
+use crate::report;
 use crate::report::hunt::Audience;
 use crate::run::Lab;
 use crate::test::failure::{FAILURES, again, fail};
@@ -308,6 +309,7 @@ impl HuntTest {
         let limits = clock::limits(self.budget);
         let (budget, search) = (self.budget, clock::search(self.budget));
         let hunt = self.hunt(1)?;
+        output::prepare(author().folder, report::hunt::names(&hunt.base))?;
         stop::listen();
         let progress = progress::hunting(budget.is_none().then(|| hunt.plans()));
         let scouted = scout(&hunt, Until::End, Some(search), &progress);
@@ -329,18 +331,14 @@ impl HuntTest {
     }
 
     fn merged(self, folder: &Path) -> Result<Exit, Refusal> {
-        let explaining = clock::budget(self.explaining());
+        let limits = clock::limits(self.budget);
         let found = merged::joined(&[folder.to_owned()])?;
         merged::refuse_other_build(&found.settings)?;
         // It is merged into the campaign of this hunt, which refuses that of another one.
         let hunt = self.hunt(u32::MAX)?;
         let mut campaign = Campaign::new(Settings::of(&hunt, environment::build()));
         campaign.merge(found)?;
-        merged::report(&campaign, &hunt, explaining, &author())
-    }
-
-    fn explaining(&self) -> Nanos {
-        self.budget.unwrap_or(clock::EXPLAINING)
+        merged::report(&campaign, &hunt, limits, &author())
     }
 
     #[track_caller]

@@ -108,6 +108,8 @@ fn a_killed_shard_goes_on_and_the_campaign_finds_the_same() {
     let (_, plan) = list.split_once("[plan](").expect("a plan");
     let (plan, _) = plan.split_once(')').expect("a link");
     assert!(path(&folder, &format!("merged/{plan}")).exists(), "the plan is saved");
+    let texts = ["group 1 of ", "; not shrunk, because the budget was used up: the same hunt with"];
+    check(&mut command(&folder, "merge all.jsonl --budget 1ms --report cut"), 1, &texts);
     // Each plan of a group's example is saved under its hash.
     let plans = fs::read_dir(path(&folder, "hard/plans")).expect("plans");
     for plan in plans.map(|plan| plan.expect("a file").path()) {
