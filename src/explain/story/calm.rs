@@ -319,17 +319,17 @@ fn overrun(witness: &Witness<'_>) -> Option<Beat> {
 
 /// The tenure that was extended most often.
 fn renewals(witness: &Witness<'_>) -> Option<Beat> {
+    let kept = witness.history().ops.iter().filter(|op| matches!(op.outcome, Outcome::Kept { .. }));
+    let kept: Vec<&Op> = kept.collect();
     let kept = |hold: &StoryHold<'_>| -> Vec<&Op> {
-        let ops = witness.history().ops.iter();
-        let prolongs = |op: &&Op| {
-            let kept = matches!(op.outcome, Outcome::Kept { .. });
+        let prolongs = |op: &&&Op| {
             let in_time = op.ret.is_some_and(|ret| ret.instant() < hold.until);
             let is_own =
                 matches!(op.kind, OpKind::Extend { grant, .. } if witness.is_of(hold, grant));
             let has_effect = || witness.history().keys.iter().any(|key| key.by == Some(op.id));
-            kept && in_time && is_own && has_effect()
+            in_time && is_own && has_effect()
         };
-        ops.filter(prolongs).collect()
+        kept.iter().filter(prolongs).copied().collect()
     };
     let hold = witness.tenures.iter().rev().max_by_key(|hold| kept(hold).len())?;
     let kept = kept(hold);
