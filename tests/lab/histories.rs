@@ -40,8 +40,8 @@ fn every_kind_has_a_file_that_shows_it_and_one_that_does_not() {
     }
 }
 
-/// The files that name a mechanism, each as a finding, with the name.
-pub fn expected() -> Vec<(Finding, String)> {
+/// The files that name a mechanism, each as a finding.
+pub fn expected() -> Vec<(Finding, Story)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/histories");
     let mut files = Vec::new();
     collect(&root, &mut files);
@@ -49,8 +49,8 @@ pub fn expected() -> Vec<(Finding, String)> {
     let read = |file: &PathBuf| {
         let text = fs::read_to_string(file).expect("a readable file");
         let story = toml::from_str::<Story>(&text).expect("a history");
-        let how = story.how.clone()?;
-        Some((story.finding(&name(file)), how))
+        story.how.as_ref()?;
+        Some((story.finding(&name(file)), story))
     };
     files.iter().filter_map(read).collect()
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use lockstorm::explain::cause::sentences;
 use lockstorm::explain::evidence::Evidence;
+use lockstorm::explain::explanation::explain;
 use lockstorm::explain::finding::{Class, Finding};
 use lockstorm::explain::mechanism::by_kind::mechanism;
 use lockstorm::explain::mechanism::how::{How, Mechanism};
@@ -107,12 +108,19 @@ fn plans_are_explained_by_what_made_the_difference() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A file of `tests/histories/` may name its mechanism.
+/// A file of `tests/histories/` may name its mechanism, and then what its story says, and what it
+/// never says.
 #[test]
 fn histories_are_explained_by_what_they_show() {
     let wrong = histories::expected().into_iter().filter_map(|(finding, wanted)| {
         let how = mechanism(&Witness::of(&finding)).map(|how| how.sentence).unwrap_or_default();
-        (!how.contains(&wanted)).then(|| format!("{}: {how}", finding.scenario))
+        let story = explain(&finding).story;
+        let story: Vec<_> = story.lines.into_iter().chain(story.folded).map(|it| it.text).collect();
+        let says = |words: &String| story.iter().any(|line| line.contains(words));
+        let is_right = how.contains(wanted.how.as_ref()?)
+            && wanted.says.iter().all(says)
+            && !wanted.never.iter().any(says);
+        (!is_right).then(|| format!("{}: {how}\n  {}", finding.scenario, story.join("\n  ")))
     });
     let wrong: Vec<String> = wrong.collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -42,7 +42,9 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
                 [Evidence::Op(entry.id), Evidence::Key(first.born)]
             };
             evidence.extend(entry.into_iter().flat_map(of_entry));
-            given_back(witness, (life, who), (release, entry.map(|(_, entry)| entry)))
+            set_late(witness, life, owner, release).unwrap_or_else(|| {
+                given_back(witness, (life, who), (release, entry.map(|(_, entry)| entry)))
+            })
         }
         _ if let Some((text, more)) = stuck::brought_back(witness, (life, who), &releases) => {
             evidence.extend(more);
@@ -52,14 +54,10 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
             (How::LeftByRefused, format!("{who} was refused, and left its key on {node}."))
         }
         (Outcome::Unknown, None, Some(release))
-            if release.ret.is_some_and(|ret| ret.instant() < life.from) =>
+            if let Some(late) = set_late(witness, life, owner, release) =>
         {
             evidence.push(Evidence::Op(release.id));
-            let at = moment(life.from.at);
-            let text = format!(
-                "{who}'s request set its key on {node} at {at}, after its release had returned."
-            );
-            (How::LeftByUnknown, text)
+            late
         }
         (_, None, Some(release)) => {
             evidence.push(Evidence::Op(release.id));
@@ -77,6 +75,31 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
         }
     };
     Some(Mechanism::new(how, text, evidence))
+}
+
+/// A key that an acquire set for the first time on its node after its release had returned: it did
+/// not come back, it came late.
+fn set_late(
+    witness: &Witness<'_>,
+    life: &StoryLife,
+    owner: &Op,
+    release: &Op,
+) -> Option<(How, String)> {
+    let is_late = release.ret.is_some_and(|ret| ret.instant() < life.from);
+    let born = &witness.history().keys[life.born];
+    let is_own = born.by == Some(owner.id) && witness.reading.is_by_command(born);
+    if !is_late || !is_own || was_there(witness, life) {
+        return None;
+    }
+    let how = match owner.outcome {
+        Outcome::Granted { .. } => How::SetAgain,
+        Outcome::Refused { .. } => How::LeftByRefused,
+        _ => How::LeftByUnknown,
+    };
+    let (who, node, at) = (&owner.caller, &life.node, moment(life.from.at));
+    let text =
+        format!("{who}'s request set its key on {node} at {at}, after its release had returned.");
+    Some((how, text))
 }
 
 /// How a release did not free a key, in words.

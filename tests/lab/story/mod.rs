@@ -68,6 +68,12 @@ pub struct Story {
     pub struck_in_hold: Option<u32>,
     /// Part of the sentence about its mechanism. The sentences of its story are checked as well.
     pub how: Option<String>,
+    /// Parts of sentences of its story.
+    #[serde(default)]
+    pub says: Vec<String>,
+    /// Words that no sentence of its story has.
+    #[serde(default)]
+    pub never: Vec<String>,
     #[serde(default)]
     terms: StoryTerms,
     story: String,

@@ -40,6 +40,7 @@ use lockstorm::scenario::Scenario;
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
 use crate::amount::{amount, number, sample};
+use crate::story::Story;
 use crate::true_stories::facts::Facts;
 use crate::{NO_TIME, histories};
 
@@ -149,7 +150,7 @@ fn every_sentence_of_a_drawn_run_that_held_is_true() {
 fn every_sentence_of_a_history_with_a_mechanism_is_true() {
     let sentence = histories::expected();
     assert!(!sentence.is_empty(), "no history names its mechanism");
-    let read = |tally: Tally, (finding, _): &(Finding, String)| tally.read(finding);
+    let read = |tally: Tally, (finding, _): &(Finding, Story)| tally.read(finding);
     sentence.iter().fold(Tally::default(), read).report("histories");
 }
 
