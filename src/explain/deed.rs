@@ -142,9 +142,11 @@ fn outages(deeds: Vec<String>) -> Vec<String> {
 
 /// Why requests leave no time of the lease for work.
 fn no_time(finding: &Finding, broken: &BrokenAssumption) -> String {
-    unanswered(finding).unwrap_or_else(|| {
-        let works = length(broken.actual);
-        format!("a caller works for {works}, and time-outs and messages leave none")
+    unanswered(finding).unwrap_or_else(|| match broken.actual {
+        0 => "time-outs and messages leave no time of the lease".to_owned(),
+        works => {
+            format!("a caller works for {}, and time-outs and messages leave none", length(works))
+        }
     })
 }
 
@@ -312,13 +314,13 @@ mod tests {
 
     #[test]
     fn a_reply_that_takes_longer_than_its_time_out_is_named_and_no_work() {
-        let check = |latency, timeout, said: &str| {
+        let check = |latency, timeout, works, said: &str| {
             let mut finding = fixture::gc_pause::finding();
             (finding.plan.links.latency, finding.timeout) = (latency, timeout * MILLISECOND);
             let broken = BrokenAssumption {
                 what: Bounded::Work,
                 bound: 0,
-                actual: 50 * MILLISECOND,
+                actual: works * MILLISECOND,
                 faults: Vec::new(),
                 initial: vec![Part::Work(0)],
                 goes: Vec::new(),
@@ -330,9 +332,10 @@ mod tests {
         };
         let slow = Latency::Constant(3 * MILLISECOND);
         let first = "a first reply takes 12 ms (4 messages of 3 ms), and the time-out is 10 ms";
-        check(slow, 10, first);
-        check(slow, 12, "a caller works for 50 ms, and time-outs and messages leave none");
+        check(slow, 10, 50, first);
+        check(slow, 12, 50, "a caller works for 50 ms, and time-outs and messages leave none");
+        check(slow, 12, 0, "time-outs and messages leave no time of the lease");
         let varies = Latency::LongTail { median: MILLISECOND };
-        check(varies, 150, "a reply takes up to 199.9 ms, and the time-out is 150 ms");
+        check(varies, 150, 50, "a reply takes up to 199.9 ms, and the time-out is 150 ms");
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::ledger::breach::Breach;
 use crate::ledger::breach::Ledger;
 use crate::ledger::breach::above;
+use crate::ledger::overwork::outlasts;
 use crate::ledger::part::Part;
 use crate::ledger::site::bound_of;
 use crate::ledger::stretch::stretches;
@@ -21,7 +22,8 @@ pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
 /// Work that no fault lengthens: the plan itself sets it.
 fn overwork(ledger: &Ledger) -> Option<Breach> {
     let bound = bound_of(&ledger.site.assumes, Bounded::Work)?;
-    above(ledger, Bounded::Work, ledger.site.works, vec![Part::Work(bound)])
+    let (what, parts, actual) = (Bounded::Work, vec![Part::Work(bound)], ledger.site.works);
+    outlasts(actual, bound).then_some(Breach { what, parts, bound, actual })
 }
 
 /// One breach for all such deaths, because the bound counts them together.

@@ -22,13 +22,18 @@ pub struct Overwork {
 pub fn overworked(plan: &Plan, promise: &Promise) -> Option<Overwork> {
     let bound = bound_of(&promise.assumes, Bounded::Work)?;
     let actual = works(plan);
-    (actual > bound).then_some(Overwork { actual, bound })
+    outlasts(actual, bound).then_some(Overwork { actual, bound })
 }
 
-/// How long a caller works under one grant without extending it. If not even one access fits into
-/// the lease, the bound is zero; the minimum of 1 then always exceeds it.
+/// How long a caller works under one grant without extending it.
 pub fn works(plan: &Plan) -> Nanos {
-    stretch(&plan.workload, plan.lock.ttl).max(1)
+    stretch(&plan.workload, plan.lock.ttl)
+}
+
+/// Whether work is longer than a bound. A bound of zero means that not even one access fits into
+/// the lease, however short the work is.
+pub fn outlasts(works: Nanos, bound: Nanos) -> bool {
+    works > bound || bound == 0
 }
 
 /// Makes the clients work for at most `bound` ns under one grant. A bound of zero means that
@@ -76,7 +81,7 @@ mod tests {
     use lockstorm_platform::network::Latency;
     use lockstorm_platform::time::{MILLISECOND, SECOND};
 
-    use super::{fit, overworked};
+    use super::{Overwork, fit, overworked};
     use crate::lock::config::LockConfig;
     use crate::plan::base_plan::base_plan;
     use crate::plan::{Plan, TopologyKind};
@@ -157,5 +162,10 @@ mod tests {
         };
         assert_eq!(bound(ttl - SECOND), None);
         assert_eq!(bound(ttl - 50 * MILLISECOND), Some(0));
+        // Nor for none.
+        plan.workload.hold = 0;
+        plan.lock.needs = Some(ttl - 50 * MILLISECOND);
+        let overwork = overworked(&plan, &Lab::default().promise(&plan));
+        assert_eq!(overwork, Some(Overwork { actual: 0, bound: 0 }));
     }
 }
