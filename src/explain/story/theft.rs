@@ -9,6 +9,7 @@ use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, late_by, op, sent_again};
 use crate::explain::life::StoryLife;
+use crate::explain::purge::is_purged;
 use crate::explain::share;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::story::{grant, lost, order};
@@ -180,6 +181,9 @@ fn ending(witness: &Witness<'_>, life: &StoryLife) -> Option<(OpId, KeyEnd)> {
     match (key.change, foreign) {
         // The last holder to leave a shared key rightly removes it, whoever created it.
         (KeyChange::Deleted, Some(by)) if is_shared && release(by).is_some() => None,
+        (KeyChange::Deleted, Some(_)) if is_purged(witness, life) => {
+            is_in_cast.then_some((owner, KeyEnd::Change(KeyChange::Expired)))
+        }
         (KeyChange::Set, Some(by)) => Some((owner, KeyEnd::OverwrittenBy(by))),
         (KeyChange::Deleted, Some(by)) => Some((owner, KeyEnd::DeletedBy(by))),
         (KeyChange::Changed, by) => {

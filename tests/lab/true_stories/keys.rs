@@ -1,6 +1,6 @@
 //! Predicates of sentences about keys: their ends, their extends, and interleaved commands.
 
-use lockstorm::history::{Key, Op, OpId, OpKind, Request};
+use lockstorm::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::{KeyChange, Leg};
@@ -16,6 +16,9 @@ const TOGETHER: Nanos = SECOND;
 pub const TEMPLATES: &[Template] = &[
     ("{who}'s expired key is removed on {list}.", |f, t| {
         ended(f, t, t.words[0], t.words[1], &|facts, index, key| {
+            if key.of.is_some() && key.by.is_some() {
+                return purged(facts, index, key);
+            }
             let born = facts.standing(&key.node, index).map_or(0, |(born, _)| born);
             let over = facts.runs_out(&key.node, born, index);
             // A flush may remove what was over and had not been noticed.
@@ -98,6 +101,42 @@ pub const TEMPLATES: &[Template] = &[
     ("{who}'s renewal{any} prolongs the key on {list}.", |f, t| renewal(f, t, false)),
     ("{who}'s {word} comes to {node} before {any} key is set there, its {word} after.", torn),
 ];
+
+/// An acquire removes a member whose lease is over on its caller's clock, or that has not changed
+/// for as long as it was to live, in true time or on a wall clock.
+fn purged(facts: &Facts, index: usize, key: &Key) -> Truth {
+    is(key, KeyChange::Deleted)?;
+    let by = key.by.and_then(|by| facts.op(by)).ok_or("nobody did it")?;
+    ensure(by.kind == OpKind::Acquire, "it is no acquire")?;
+    let owner = facts.owner_of_member(index).and_then(|owner| facts.op(owner));
+    let owner = owner.ok_or("the member is nobody's")?;
+    let (mut has_end, mut ends_later) = (false, false);
+    for op in &facts.history.ops {
+        if op.id != owner.id && facts.grant(op.id) != Some(owner.id) {
+            continue;
+        }
+        let (Outcome::Granted { deadline, .. } | Outcome::Kept { deadline }) = &op.outcome else {
+            continue;
+        };
+        if let Some((clock, until)) = deadline {
+            has_end = true;
+            let now = facts.reads(&owner.process, *clock, key.at.at);
+            ends_later |= now.is_none_or(|now| now < *until);
+        }
+    }
+    let ttl = facts.finding.plan.lock.ttl.ok_or("it has no lease")?;
+    let is_it = |other: &Key| other.node == key.node && other.key == key.key && other.of == key.of;
+    let changed = facts.history.keys[..index].iter().rfind(|other| is_it(other));
+    let changed = changed.ok_or("it was never there")?.at.at;
+    let lasts = |from: &str, to: &str| {
+        let from = facts.reads(from, Clock::Wall, changed);
+        from.zip(facts.reads(to, Clock::Wall, key.at.at)).is_some_and(|(from, to)| from + ttl <= to)
+    };
+    let is_due = changed + ttl <= key.at.at
+        || lasts(&key.node, &key.node)
+        || lasts(&owner.process, &by.process);
+    ensure(is_due || has_end && !ends_later, "its lease is not over")
+}
 
 /// A start brings a key back that had ended in this way: no request sets it then.
 fn put_back(facts: &Facts, sentence: &Sentence) -> Truth {
