@@ -19,7 +19,8 @@ use crate::explore::budget::Spending;
 use crate::explore::knob::fault;
 use crate::explore::remedy::changes::{
     changed, delayed_restart, fence, fenced, longer_lease, longer_timeout, majority, min_replicas,
-    more_votes, own_token, slewed, token_of_acquire, wait_for_replicas, with_lease, with_lock,
+    more_votes, own_token, slewed, token_of_acquire, unchecked, wait_for_replicas, with_lease,
+    with_lock,
 };
 use crate::explore::remedy::diff::diff;
 use crate::explore::rerun::pinned;
@@ -331,8 +332,13 @@ pub fn remedies(
     let within = |(index, (name, with)): (usize, (String, Plan))| {
         let scenario_plan = if index < named.len() { with.digest() } else { String::new() };
         let what = format!("the remedy '{name}'");
-        let remedied =
-            spending.within(&what, || tried(lab, (plan, violated.struck), &name, &with))?;
+        let of_run = (plan, violated.struck);
+        let remedied = spending.within(&what, || {
+            let found = tried(lab, of_run, &name, &with);
+            let heals = found.kinds.is_empty() && !found.is_unknown;
+            let is_side = index >= named.len() && heals && heals_unchecked(lab, of_run, &with);
+            (!is_side).then_some(found)
+        })??;
         Some(Remedied { scenario_plan, ..remedied })
     };
     known.filter_map(within).collect()
@@ -350,6 +356,14 @@ fn tried(lab: &Lab, (plan, struck): (&Plan, &Strikes), name: &str, with: &Plan) 
         service: ServiceLevel::of(&own.availability),
         on_fresh: on_fresh(lab, with),
     }
+}
+
+/// Whether a remedy that checks a fence owes its effect to the lock that draws the fence: the plan
+/// with that lock is not violated without the check either.
+fn heals_unchecked(lab: &Lab, (plan, struck): (&Plan, &Strikes), with: &Plan) -> bool {
+    let is_violated =
+        |with: Plan| matches!(run(lab, struck, &with).1.verdict, Verdict::Violated(_));
+    unchecked(plan, with).is_some_and(|with| !is_violated(with))
 }
 
 /// The plan as it is run, and its judgement. A fault that is anchored to an event which no longer

@@ -526,6 +526,18 @@ fn a_default_time_out_and_a_latency_have_thresholds_and_a_longer_time_out_is_a_r
     assert_eq!((longer.kinds.len(), longer.on_fresh.held), (0, 50));
 }
 
+/// The lock that draws fences sends its scripts again, which is enough after a failover.
+#[test]
+fn a_fence_is_no_remedy_where_its_lock_heals_unchecked() {
+    let has_fence = |name: &str| {
+        let finding = examine::plan(&Lab::default(), &plan(name));
+        let mut tried = experiments(&finding).remedies.iter();
+        tried.any(|remedied| remedied.name.starts_with("a fence"))
+    };
+    assert!(!has_fence("script-cache-lost-at-failover"));
+    assert!(has_fence("gc-pause-outlives-lease"));
+}
+
 /// Twice the rate of a clock is no rate: what is between is searched.
 /// A node that is back within the lease forgets it, and one that is down for longer does not.
 #[test]

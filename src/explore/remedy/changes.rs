@@ -65,6 +65,19 @@ pub fn fenced(plan: &Plan) -> Option<Plan> {
     fence(&plan, FenceMode::RejectSmaller)
 }
 
+/// The plan with the lock of a remedy, whose fences are not checked as the remedy checks them.
+/// `None` if the remedy keeps the lock, or does not change what is checked.
+pub fn unchecked(plan: &Plan, with: &Plan) -> Option<Plan> {
+    let (own, checked) = (&plan.workload, &with.workload);
+    let is_swapped = plan.lock.algorithm != with.lock.algorithm && own.fence != checked.fence;
+    let (fence, fence_on) = (own.fence, own.fence_on);
+    is_swapped.then(|| {
+        changed(with, |with| {
+            (with.workload.fence, with.workload.fence_on) = (fence, fence_on);
+        })
+    })?
+}
+
 /// A lease of three times the previous one, in which the longest hold fits twice. If a lease was
 /// measured, the result is between one and two times that: with far too long a lease a run may test
 /// nothing.

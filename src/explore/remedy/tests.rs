@@ -6,7 +6,7 @@ use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use super::changes::{
     delayed_restart, fenced, longer_lease, longer_timeout, majority, min_replicas, more_votes,
-    own_token, slewed, token_of_acquire,
+    own_token, slewed, token_of_acquire, unchecked,
 };
 use super::{REMEDIES, ViolatedRun, diff};
 use crate::explain::experiment::{Threshold, Unit};
@@ -149,6 +149,19 @@ fn a_diff_has_what_a_person_would_change() {
     let (one, mut moved) = (redlock(vec![fault("n1", Verb::Crash, None)]), redlock(Vec::new()));
     moved.faults = vec![Fault { anchor: Anchor::At(7 * SECOND), ..one.faults[0].clone() }];
     assert_eq!(diff(&one, &moved), ["fault:1.at: when it did, 7s"]);
+}
+
+/// A lock that draws fences may differ in other ways, too: without the check it shows what they do.
+#[test]
+fn a_fence_is_compared_with_its_lock_alone() {
+    let plan = base_plan("token-get-del", TopologyKind::Single);
+    let with = fenced(&plan).expect("one node draws fences");
+    let alone = unchecked(&plan, &with).expect("it is another lock");
+    assert_eq!(diff(&plan, &alone), ["lock.algorithm: token-get-del, then fenced"]);
+    let checked = fenced(&alone).expect("its fences are not checked");
+    assert_eq!(unchecked(&alone, &checked), None, "only the check differs");
+    let slewed = Plan { seed: 2, ..plan.clone() };
+    assert_eq!(unchecked(&plan, &slewed), None, "nothing is checked");
 }
 
 #[test]
