@@ -14,6 +14,7 @@
 //! - [`left`]: a key of which nobody was the owner
 //! - [`alone`]: other violations that involve one caller
 //! - [`stuck`]: nobody gets the lock, and no caller's key is the reason
+//! - [`state`]: who left a state of the lock that lets nobody in
 //! - [`by_kind`]: which of these applies to a kind of violation
 
 mod alone;
@@ -30,6 +31,7 @@ pub(in crate::explain) mod queue;
 mod quorum;
 mod renewal;
 mod several;
+mod state;
 mod stuck;
 mod takeover;
 mod theft;

@@ -12,6 +12,7 @@ use crate::explain::life::StoryLife;
 use crate::explain::mechanism::ending::last_set;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::several::left_by_refused;
+use crate::explain::mechanism::state::state_stays;
 use crate::explain::witness::Witness;
 use crate::history::{History, Op, OpId, OpKind, Outcome, PROBE, PROBE_MARGIN, Request, Seen};
 use crate::ledger::node::SERVES_NOBODY;
@@ -415,45 +416,6 @@ fn short_of_votes(witness: &Witness<'_>) -> Option<Mechanism> {
         witness.quorum(),
     );
     Some(Mechanism::new(How::NoAnswer, text, vec![Evidence::Op(last.id)]))
-}
-
-/// A probe that was answered without an error and refused, where no caller's key was.
-fn state_stays(witness: &Witness<'_>) -> Option<Mechanism> {
-    let history = witness.history();
-    let refused: BTreeSet<OpId> =
-        probe_acquires(history).filter(|op| is_refused(op)).map(|op| op.id).collect();
-    let is_clean = |request: &Request| !request.declined && request.answer.is_none();
-    let is_free = |request: &Request| {
-        !witness.lives.iter().any(|life| life.owner.is_some() && life.is_met_by(request))
-    };
-    let answers = history.requests.iter().enumerate();
-    let answers: Vec<(usize, &Request)> = answers
-        .filter(|(_, request)| refused.contains(&request.op) && request.is_answered())
-        .collect();
-    let (index, last) = answers.iter().next_back()?;
-    // With a quorum, a node that did not reply may be the reason, so all must have replied.
-    let mut all_of_last = witness.reading.requests_of(last.op).iter();
-    if witness.quorum() > 1 && !all_of_last.all(|request| request.is_answered()) {
-        return None;
-    }
-    let mut of_last = answers.iter().filter(|(_, request)| request.op == last.op);
-    if !of_last.all(|(_, request)| is_clean(request) && is_free(request)) {
-        return None;
-    }
-    let same = answers
-        .iter()
-        .filter(|(_, request)| request.to == last.to && is_clean(request) && is_free(request));
-    let acquires: BTreeSet<OpId> = same.map(|(_, request)| request.op).collect();
-    let text = format!(
-        "The lock's own state lets nobody in: {} answered {} of the probe without an error, the \
-         last {} at {}; no caller's key was there, and the probe was refused.",
-        last.to,
-        count(acquires.len() as u64, "acquire"),
-        last.command,
-        moment(last.at(Leg::Delivered)?.at)
-    );
-    let evidence = vec![Evidence::Op(last.op), Evidence::Request(*index)];
-    Some(Mechanism::new(How::StateStays, text, evidence))
 }
 
 /// A node that replied that it serves no client, though no other node led in its place. `None` if

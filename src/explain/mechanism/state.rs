@@ -1,0 +1,85 @@
+//! A lock whose own state lets nobody in, though no caller has it, and who left that state.
+
+use std::collections::BTreeSet;
+
+use lockstorm_platform::trace::{KeyChange, Leg};
+
+use crate::explain::evidence::Evidence;
+use crate::explain::hold::op;
+use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::witness::Witness;
+use crate::history::{Key, Op, OpId, OpKind, Outcome, PROBE, Request};
+use crate::quantity::{count, moment};
+
+/// A probe that was answered without an error and refused, where no caller's key was.
+pub fn state_stays(witness: &Witness<'_>) -> Option<Mechanism> {
+    let history = witness.history();
+    let is_refused = |op: &&Op| {
+        op.process == PROBE
+            && op.kind == OpKind::Acquire
+            && matches!(op.outcome, Outcome::Refused { .. })
+    };
+    let refused: BTreeSet<OpId> = history.ops.iter().filter(is_refused).map(|op| op.id).collect();
+    let is_clean = |request: &Request| !request.declined && request.answer.is_none();
+    let is_free = |request: &Request| {
+        !witness.lives.iter().any(|life| life.owner.is_some() && life.is_met_by(request))
+    };
+    let answers = history.requests.iter().enumerate();
+    let answers: Vec<(usize, &Request)> = answers
+        .filter(|(_, request)| refused.contains(&request.op) && request.is_answered())
+        .collect();
+    let (index, last) = answers.iter().next_back()?;
+    // With a quorum, a node that did not reply may be the reason, so all must have replied.
+    let mut all_of_last = witness.reading.requests_of(last.op).iter();
+    if witness.quorum() > 1 && !all_of_last.all(|request| request.is_answered()) {
+        return None;
+    }
+    let mut of_last = answers.iter().filter(|(_, request)| request.op == last.op);
+    if !of_last.all(|(_, request)| is_clean(request) && is_free(request)) {
+        return None;
+    }
+    let same = answers
+        .iter()
+        .filter(|(_, request)| request.to == last.to && is_clean(request) && is_free(request));
+    let acquires: BTreeSet<OpId> = same.map(|(_, request)| request.op).collect();
+    let mut text = format!(
+        "The lock's own state lets nobody in: {} answered {} of the probe without an error, the \
+         last {} at {}; no caller's key was there, and the probe was refused.",
+        last.to,
+        count(acquires.len() as u64, "acquire"),
+        last.command,
+        moment(last.at(Leg::Delivered)?.at)
+    );
+    let mut evidence = vec![Evidence::Op(last.op), Evidence::Request(*index)];
+    if let Some((more, by)) = last_to_change(witness, last) {
+        text += &more;
+        evidence.extend(by);
+    }
+    Some(Mechanism::new(How::StateStays, text, evidence))
+}
+
+/// Who left the state that a request met: the operation that changed the lock's key on its node
+/// last. `None` if the probe did it itself, or no operation.
+fn last_to_change(witness: &Witness<'_>, met: &Request) -> Option<(String, [Evidence; 2])> {
+    let (history, met_at) = (witness.history(), met.at(Leg::Applied)?);
+    let is_it = |key: &Key| {
+        let is_of_lock = key.of.is_none() && key.key == witness.reading.lock_key;
+        is_of_lock && key.node == met.to && key.at < met_at
+    };
+    let (index, key) = history.keys.iter().enumerate().rfind(|(_, key)| is_it(key))?;
+    let by = op(history, key.by?).filter(|by| by.process != PROBE)?;
+    let does = match key.change {
+        KeyChange::Deleted => "removed",
+        KeyChange::Set => "set",
+        KeyChange::Extended => "extended",
+        _ => "changed",
+    };
+    let text = format!(
+        " {}'s {} of {} was the last to change the lock's key there: it {does} it at {}.",
+        by.caller,
+        by.kind.noun(),
+        moment(by.call.at),
+        moment(key.at.at)
+    );
+    Some((text, [Evidence::Op(by.id), Evidence::Key(index)]))
+}
