@@ -34,6 +34,9 @@ pub struct Finding {
     /// hunt did.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub strategy: String,
+    /// Whether that hunt shrank the plan, or tried to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_shrunk: bool,
     /// What was run.
     pub plan: Plan,
     /// Hash of the plan, in hexadecimal.

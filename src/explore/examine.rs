@@ -432,6 +432,7 @@ fn without_calm(lab: &Lab, plan: &Plan, trial: Trial, class: Option<Class>) -> F
         note: String::new(),
         seed: plan.seed,
         strategy: String::new(),
+        is_shrunk: false,
         plan: plan.clone(),
         plan_hash: plan.digest(),
         trace_hash: trial.run.trace.to_string(),

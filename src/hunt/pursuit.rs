@@ -48,16 +48,22 @@ pub struct HuntFound {
 impl HuntFound {
     /// The finding about the smallest plan. Its experiments may take up to `budget`.
     pub fn finding(self, lab: &Lab, budget: Option<Budget>) -> Finding {
-        let strategy = self.strategy.to_string();
+        let (strategy, is_shrunk) = (self.strategy.to_string(), self.is_shrunk());
         let finding = examine::finding(lab, budget, &self.plan, self.trial, self.class);
-        Finding { strategy, ..finding }
+        Finding { strategy, is_shrunk, ..finding }
+    }
+
+    /// Whether the plan is not as it was drawn: shrinking tried to make it smaller, or it lacks
+    /// what the bug does not need.
+    fn is_shrunk(&self) -> bool {
+        self.shrunk.runs > 0 || self.plan != self.drawn
     }
 
     /// The finding about the smallest plan, without experiments.
     pub fn unexplained(self, lab: &Lab) -> Finding {
-        let strategy = self.strategy.to_string();
+        let (strategy, is_shrunk) = (self.strategy.to_string(), self.is_shrunk());
         let finding = examine::unexplained_trial(lab, &self.plan, self.trial, self.class);
-        Finding { strategy, ..finding }
+        Finding { strategy, is_shrunk, ..finding }
     }
 }
 

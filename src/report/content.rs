@@ -312,9 +312,10 @@ pub fn subject(finding: &Finding) -> String {
 /// plan does not have.
 pub fn untested(finding: &Finding) -> Vec<String> {
     let Finding { seed, strategy, engine, .. } = finding;
+    let state = if finding.is_shrunk { "shrunk" } else { "as drawn" };
     let run = match strategy.as_str() {
         "" => format!("seed {seed}"),
-        strategy => format!("the plan of seed {seed} by the strategy '{strategy}', shrunk,"),
+        strategy => format!("the plan of seed {seed} by the strategy '{strategy}', {state},"),
     };
     let mut lines = vec![format!(
         "This is one run: {run} on the {engine} engine. Other seeds order events otherwise."

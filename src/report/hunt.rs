@@ -260,12 +260,13 @@ fn shrunk(group: &Distinct, audience: &Audience<'_>) -> String {
         (None, None) => "; shrinking stopped at its limit".to_owned(),
         (None, Some(why)) => undone("not compared with a correct lock", why, group, audience),
         (Some(why), other) => {
-            let end = if runs > 0 { " to the end" } else { "" };
+            let end = if finding.is_shrunk { " to the end" } else { "" };
             let alone = other.map_or("", |_| ", and not compared with a correct lock");
             undone(&format!("not shrunk{end}{alone}"), why, group, audience)
         }
     };
     let shrunk = match runs {
+        0 if finding.is_shrunk => "shrunk to".to_owned(),
         0 => "as drawn".to_owned(),
         runs => format!("shrunk in {} to", count(u64::from(runs), "run")),
     };

@@ -23,6 +23,7 @@ use lockstorm::lock::catalogue::{ALGORITHMS, find, sound};
 use lockstorm::own::{Case, Findings};
 use lockstorm::plan::base_plan::base_plan;
 use lockstorm::plan::{Plan, TopologyKind};
+use lockstorm::report::page;
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
@@ -162,11 +163,25 @@ fn what_there_is_no_time_to_shrink_is_still_classified() {
         assert_eq!((one.shrunk, one.uncompared), (unshrunk, Some(Cut::Budget)));
         assert!(one.sound.is_none());
         assert!(one.finding.class.is_some());
+        let is_drawn = one.finding.plan == draw(&hunt, one.finding.seed, one.strategy);
+        assert_eq!(state(one), if is_drawn { "as drawn" } else { "shrunk" });
     }
     for one in of(&Spending::of(None)) {
         assert_eq!((one.shrunk.cut, one.uncompared), (None, None));
         assert!(one.shrunk.runs > 0);
+        assert_eq!(state(&one), "shrunk");
     }
+}
+
+/// What a report says of how its plan was made from its seed.
+fn state(found: &Distinct) -> &'static str {
+    let pages = page::of_finding(&found.finding);
+    let text = pages.iter().flat_map(|page| page.text.split_whitespace());
+    let text = text.collect::<Vec<_>>().join(" ");
+    let is_said = |state: &&str| {
+        text.contains(&format!("by the strategy '{}', {state}, on the event", found.strategy))
+    };
+    ["as drawn", "shrunk"].into_iter().find(is_said).expect("a report says it")
 }
 
 #[test]

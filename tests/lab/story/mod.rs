@@ -186,6 +186,7 @@ impl Story {
             note: String::new(),
             seed: 1,
             strategy: String::new(),
+            is_shrunk: false,
             plan,
             plan_hash: String::new(),
             trace_hash: String::new(),
