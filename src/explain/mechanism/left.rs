@@ -8,7 +8,7 @@ use crate::explain::life::StoryLife;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::stuck;
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpId, OpKind, Outcome};
+use crate::history::{Key, Op, OpId, OpKind, Outcome};
 use crate::quantity::moment;
 use crate::reading::moment::Moment;
 
@@ -37,14 +37,14 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
         }
         (_, Some(release), _) => {
             evidence.push(Evidence::Op(release.id));
-            let entry = lost_entry(witness, life);
-            let of_entry = |(first, entry): (&StoryLife, &Op)| {
-                [Evidence::Op(entry.id), Evidence::Key(first.born)]
-            };
-            evidence.extend(entry.into_iter().flat_map(of_entry));
-            set_late(witness, life, owner, release).unwrap_or_else(|| {
-                given_back(witness, (life, who), (release, entry.map(|(_, entry)| entry)))
-            })
+            if let Some(late) = set_late(witness, life, owner, release) {
+                late
+            } else if let Some((text, more)) = still_counts(witness, life, release) {
+                evidence.extend(more);
+                (How::NothingDeleted, text)
+            } else {
+                given_back(witness, (life, who), release)
+            }
         }
         _ if let Some((text, more)) = stuck::brought_back(witness, (life, who), &releases) => {
             evidence.extend(more);
@@ -132,6 +132,61 @@ pub fn lost_entry<'a>(
     (is_lost && is_own).then_some((first, entry))
 }
 
+/// A key that counts its entries and that still counts one after the release of its owner: an
+/// acquire that never had an answer, or one whose own release has not come.
+fn still_counts(
+    witness: &Witness<'_>,
+    life: &StoryLife,
+    release: &Op,
+) -> Option<(String, Vec<Evidence>)> {
+    let (who, node) = (&release.caller, &life.node);
+    let stayed = format!("{who}'s key on {node} stayed after its release");
+    if let Some((first, entry)) = lost_entry(witness, life) {
+        let at = moment(entry.call.at);
+        let text =
+            format!("{stayed}: it also counts {who}'s acquire of {at}, which never had an answer.");
+        return Some((text, vec![Evidence::Op(entry.id), Evidence::Key(first.born)]));
+    }
+    let lost = lost_release(witness, life, release)?;
+    let at = moment(lost.call.at);
+    let text =
+        format!("{stayed}: {who}'s release of another entry, at {at}, had not come there by then.");
+    Some((text, vec![Evidence::Op(lost.id)]))
+}
+
+/// The acquires that a leftover key may count: those of its owner's tenure, and those of earlier
+/// keys of the same caller that it took over in place.
+pub fn entries(witness: &Witness<'_>, life: &StoryLife) -> Vec<OpId> {
+    let (reading, keys) = (&witness.reading, &witness.history().keys);
+    let caller = |life: &StoryLife| reading.op(life.owner?).map(|owner| &owner.caller);
+    let taken_from = |life: &StoryLife| {
+        let is_changed = keys[life.born].change == KeyChange::Changed;
+        let mut lives = witness.lives.iter().filter(|_| is_changed);
+        lives.find(|earlier| earlier.end == Some(life.born) && caller(earlier) == caller(life))
+    };
+    let all = std::iter::successors(Some(life), |life| taken_from(life));
+    all.filter_map(|life| life.owner).flat_map(|owner| reading.together(owner)).collect()
+}
+
+/// A release of another entry of a key that had no answer, and that had changed no key on its node
+/// by the time of the last release.
+fn lost_release<'a>(witness: &Witness<'a>, life: &StoryLife, release: &Op) -> Option<&'a Op> {
+    let entries = entries(witness, life);
+    let is_of_another = |op: &Op| match op.kind {
+        OpKind::Release { grant } => Some(grant) != release.grant() && entries.contains(&grant),
+        _ => false,
+    };
+    let has_effect = |op: &Op| {
+        let mut keys = witness.history().keys.iter();
+        let is_by = |key: &Key| key.node == life.node && key.by == Some(op.id);
+        keys.any(|key| is_by(key) && key.at < release.call.instant())
+    };
+    witness.history().ops.iter().rfind(|op| {
+        let is_lost = matches!(op.outcome, Outcome::Unknown | Outcome::Pending);
+        is_lost && op.call.seq < release.call.seq && is_of_another(op) && !has_effect(op)
+    })
+}
+
 /// By whom a key was handed to an acquire that was over, or that never had an answer. What its
 /// caller released is another key.
 fn handed_over(witness: &Witness<'_>, life: &StoryLife, owner: &Op) -> Option<(How, String, OpId)> {
@@ -170,17 +225,9 @@ fn handed_over(witness: &Witness<'_>, life: &StoryLife, owner: &Op) -> Option<(H
 fn given_back(
     witness: &Witness<'_>,
     (life, who): (&StoryLife, &str),
-    (release, entry): (&Op, Option<&Op>),
+    release: &Op,
 ) -> (How, String) {
     let node = &life.node;
-    if let Some(entry) = entry {
-        let at = moment(entry.call.at);
-        let text = format!(
-            "{who}'s key on {node} stayed after its release: it also counts {who}'s acquire of \
-             {at}, which never had an answer."
-        );
-        return (How::NothingDeleted, text);
-    }
     if witness.set_by_release(life).is_some_and(|release| release.caller == who) {
         let whom = kept_out(witness, who);
         let text =

@@ -9,6 +9,7 @@ use crate::check::verdict::Kind;
 use crate::explain::answers::Answers;
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, sent_again};
+use crate::explain::mechanism::left::entries;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
@@ -19,7 +20,10 @@ use crate::reading::leaders;
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let mut grants: Vec<OpId> = witness.cast().iter().map(|grant| grant.id).collect();
     grants.extend(witness.left().map(|(_, owner)| owner.id));
-    let of = |op: &&Op| op.grant().is_some_and(|grant| grants.contains(&grant));
+    // A lost release of an entry may be why a key was left.
+    let counted: Vec<OpId> = witness.left().flat_map(|(life, _)| entries(witness, life)).collect();
+    let is_shown = |grant: OpId| grants.contains(&grant) || counted.contains(&grant);
+    let of = |op: &&Op| op.grant().is_some_and(is_shown);
     let ops: Vec<&Op> = witness.history().ops.iter().filter(of).collect();
     let begun = witness.primary.map_or_else(Instant::default, |primary| primary.from);
     let mut beats: Vec<Beat> = ops.iter().filter_map(|op| ended(witness, op, begun)).collect();
