@@ -17,7 +17,9 @@
 //! half-way: then no caller could release it. The excuse ends when the release reported that it had
 //! removed the key, or reached it and reported "not mine"; from then on the key is excused only
 //! while its owner is in another hold that shares it. The excuse does not end if the acquire itself
-//! had sent a clean-up for the key.
+//! had sent a clean-up for the key. Nor does it if the key may count an entry of a re-entrant
+//! caller that was lost (an acquire without an answer, or one whose release had none, changed the
+//! key and no release of it did) and nothing else gives the key a later expiry from then on.
 //!
 //! A key without a time to live is excused only while its owner is in a hold. The rules for a time
 //! to live apply to it if its value may have bounded it: another acquire set its own over it; or
@@ -53,6 +55,7 @@
 //! made a try fail only if every request of the try met it, before another acquire made it its own,
 //! and nobody was let in by it.
 
+mod entry;
 mod excuse;
 mod hand_over;
 mod leftover;

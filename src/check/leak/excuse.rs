@@ -4,6 +4,7 @@ use lockstorm_platform::time::{Clock, Instant, Nanos};
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::case::Case;
+use crate::check::leak::entry::keeps_a_lost_entry;
 use crate::check::leak::hand_over::may_be_for_a_waiter;
 use crate::check::leak::leftover::Leftover;
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
@@ -20,7 +21,8 @@ pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> 
     let owner = case.caller(leftover.owner);
     let holds = case.holds.iter().filter(|hold| hold.owner == owner);
     let mut holds = holds.filter(|hold| hold.start <= moment && moment < hold.end);
-    if leftover.denied.is_some_and(|denied| denied <= moment) {
+    let is_denied = leftover.denied.is_some_and(|denied| denied <= moment);
+    if is_denied && !keeps_a_lost_entry(case, leftover, moment) {
         return holds.any(|hold| shares(case, leftover.key, hold.grant));
     }
     let is_bounded = has_ttl(case, leftover.key, moment)

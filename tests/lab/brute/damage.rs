@@ -665,7 +665,8 @@ fn is_left_at(
     if owner.caller == victim.caller && !is_gone {
         return false;
     }
-    if !cleaned && denied.is_some_and(|at| at <= moment) {
+    let excuses = |at: Point| counts_what_was_lost(table, born, &owner.caller, (at, moment));
+    if !cleaned && denied.is_some_and(|at| at <= moment && !excuses(at)) {
         // Another grant of a re-entrant owner has changed the same key.
         let meets = |index: &usize| alive_before(table, node, *index) == Some(born);
         let here = |index: &usize| keys[*index].node == *node;
@@ -694,6 +695,49 @@ fn is_left_at(
     });
     let freeing = releases.map(|op| op.id).collect::<Vec<_>>();
     !died && !cut_short && !waited && !cleaned && !tried_to_free(table, born, owner.id, &freeing)
+}
+
+/// Whether a key of a lock that its callers re-enter may count more than they know of at a point,
+/// and lasts no longer for anything that happened after a release had said that it is gone.
+fn counts_what_was_lost(
+    table: &Table,
+    born: usize,
+    caller: &str,
+    (denied, at): (Point, Point),
+) -> bool {
+    let keys = &table.history.keys;
+    let is_callers = |id: u32| table.op(id).caller == caller;
+    let unanswered = |op: &Op| [Outcome::Unknown, Outcome::Pending].contains(&op.outcome);
+    let here = |index: &usize| {
+        keys[*index].node == keys[born].node && keys[*index].key == table.terms.lock_key
+    };
+    let mut run: Vec<usize> = Vec::new();
+    for index in (0..keys.len()).filter(here).filter(|index| point(keys[*index].at) <= at) {
+        let stays = [KeyChange::Set, KeyChange::Changed, KeyChange::Extended];
+        let is_others = index < born && !keys[index].by.is_some_and(is_callers);
+        if is_others || !stays.contains(&keys[index].change) && index < born {
+            run.clear();
+        } else {
+            run.push(index);
+        }
+    }
+    let lasts_longer = run.iter().zip(run.iter().skip(1)).any(|(before, index)| {
+        let by = keys[*index].by.map(|by| table.op(by));
+        let entered = by.is_some_and(|op| op.kind == OpKind::Acquire && unanswered(op));
+        keys[*index].until_ms > keys[*before].until_ms
+            && point(keys[*index].at) > denied
+            && !entered
+    });
+    let last_by = |id: u32| run.iter().copied().rfind(|index| keys[*index].by == Some(id));
+    let is_counted = table.history.ops.iter().any(|op| {
+        let entered = last_by(op.id).filter(|_| op.kind == OpKind::Acquire && op.caller == caller);
+        let mut releases = table.history.ops.iter().filter(|other| gives(other, op.id));
+        let is_lost = unanswered(op) || releases.clone().any(unanswered);
+        entered.is_some_and(|entered| {
+            is_lost && !releases.any(|other| last_by(other.id).is_some_and(|left| left > entered))
+        })
+    });
+    table.terms.reenters && table.terms.holders == 1 && !lasts_longer && is_counted
 }
 
 /// Whether the value of a member may have bounded it at a point: within a lease of its last change,

@@ -1,0 +1,75 @@
+//! Entries in the key of a re-entrant lock of which the release of its caller cannot know: see
+//! [`crate::check::leak`].
+
+use lockstorm_platform::trace::KeyChange;
+
+use crate::check::case::Case;
+use crate::check::leak::leftover::Leftover;
+use crate::history::{Key, Op, OpId, OpKind, Outcome};
+use crate::reading::moment::Moment;
+use crate::reading::tenure;
+
+/// Whether a key that a release reported as removed may only be there because of a lost entry of
+/// its caller, and nothing but such an entry has prolonged it since.
+pub fn keeps_a_lost_entry(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
+    let nests = tenure::nest(case.terms.reenters, case.terms.holders);
+    nests && {
+        let changes = changes_since(case, leftover, moment);
+        !is_prolonged(case, leftover, &changes) && has_lost_entry(case, leftover.owner, &changes)
+    }
+}
+
+/// The changes that a key went through up to a moment, since it was last absent or another
+/// caller's. What others change in the key's own life leaves the entries.
+fn changes_since<'a>(case: &Case<'a>, leftover: &Leftover, moment: Moment) -> Vec<&'a Key> {
+    let (key, caller) = (leftover.key, case.caller(leftover.owner));
+    let is_own = |change: &Key| change.by.is_some_and(|by| case.caller(by) == caller);
+    let keys = case.history.keys.iter().enumerate();
+    let here = keys.filter(|(_, change)| case.is_of_life(key, change));
+    let until = here.take_while(|(_, change)| Moment::from(change.at) <= moment);
+    let until = until.collect::<Vec<_>>();
+    let first = until.iter().rposition(|(index, change)| {
+        let writes =
+            matches!(change.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
+        *index < key.born && !(writes && is_own(change))
+    });
+    let since = first.map_or(0, |before| before + 1);
+    until[since..].iter().map(|(_, change)| *change).collect()
+}
+
+/// Whether an acquire of the owner's caller changed the key, no release of it did so after that,
+/// and either of the two ended without an answer.
+fn has_lost_entry(case: &Case, owner: OpId, changes: &[&Key]) -> bool {
+    let mut entries: Vec<OpId> = Vec::new();
+    let is_own = |by: &&Op| case.caller(by.id) == case.caller(owner);
+    for by in changes.iter().filter_map(|change| case.op(change.by?)).filter(is_own) {
+        match by.kind {
+            OpKind::Acquire => entries.push(by.id),
+            OpKind::Release { grant } => entries.retain(|entry| *entry != grant),
+            _ => {}
+        }
+    }
+    let is_lost_release = |op: &Op| matches!(op.kind, OpKind::Release { .. }) && has_no_answer(op);
+    entries.iter().any(|entry| {
+        let is_lost = case.op(*entry).is_some_and(has_no_answer);
+        is_lost || case.ops_of(*entry).any(is_lost_release)
+    })
+}
+
+fn has_no_answer(op: &Op) -> bool {
+    matches!(op.outcome, Outcome::Unknown | Outcome::Pending)
+}
+
+/// Whether a change after the answer of the release gave the key a later expiry, other than the
+/// late effect of an acquire without an answer.
+fn is_prolonged(case: &Case, leftover: &Leftover, changes: &[&Key]) -> bool {
+    let is_later = |change: &Key| leftover.denied.is_some_and(|at| at < change.at.into());
+    let is_late_entry = |change: &Key| {
+        let by = change.by.and_then(|by| case.op(by));
+        by.is_some_and(|by| by.kind == OpKind::Acquire && has_no_answer(by))
+    };
+    let mut pairs = changes.windows(2).map(|pair| (pair[0].until_ms, pair[1]));
+    pairs.any(|(before, change)| {
+        change.until_ms > before && is_later(change) && !is_late_entry(change)
+    })
+}
