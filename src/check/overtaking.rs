@@ -12,8 +12,10 @@
 //! A place is left if its acquire returned as refused, or if its grant was released. It is a leak
 //! once it stood at the head, with the lock free, where a request of another caller's acquire met
 //! it. It is excused if the last request of the refused acquire did not reach it, or was declined,
-//! and somebody removed it in the end: that request may have been meant to remove it.
+//! and somebody removed it in the end: that request may have been meant to remove it. So it is if a
+//! late request of the acquire took it behind the release of the grant.
 
+use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::Leg;
 
 use crate::check::case::Case;
@@ -66,11 +68,15 @@ fn overtaking(case: &Case, places: &[QueuePlace], grant: &Op) -> Option<Violatio
 /// The first acquire that a place kept out although nobody waited in it any more.
 fn left(case: &Case, places: &[QueuePlace], place: &QueuePlace) -> Option<Violation> {
     let over = match place.waiter.outcome {
-        Outcome::Refused { .. } if tried_to_leave(case, place) => return None,
+        Outcome::Refused { .. } if missed(case, place, place.waiter) => return None,
         Outcome::Refused { .. } => place.over(case)?,
         Outcome::Granted { .. } => {
             let mut releases = case.releases(place.waiter.id);
-            releases.find(|op| op.outcome == Outcome::Released)?.ret?.into()
+            let release = releases.find(|op| op.outcome == Outcome::Released)?;
+            if joins_late(case, place, release) && missed(case, place, release) {
+                return None;
+            }
+            release.ret?.into()
         }
         _ => return None,
     };
@@ -94,9 +100,20 @@ fn left(case: &Case, places: &[QueuePlace], place: &QueuePlace) -> Option<Violat
     })
 }
 
-/// Whether an acquire may have tried in vain to give up its place, which is gone in the end.
-fn tried_to_leave(case: &Case, place: &QueuePlace) -> bool {
-    let sent = case.requests_of(place.waiter.id).iter();
+/// Whether a request that its acquire had sent before the grant was released took a place.
+fn joins_late(case: &Case, place: &QueuePlace, release: &Op) -> bool {
+    let mut own = case.requests_of(place.waiter.id).iter().filter(|sent| sent.to == place.node);
+    let is_before = |at: Instant| Moment::from(at) <= release.call.into();
+    own.any(|request| {
+        let joins = request.at(Leg::Applied).is_some_and(|at| at.at == place.from.at);
+        joins && request.at(Leg::Sent).is_some_and(is_before)
+    })
+}
+
+/// Whether the last request of an operation, which may have been meant to give up a place, did not
+/// reach it, and the place is gone in the end.
+fn missed(case: &Case, place: &QueuePlace, op: &Op) -> bool {
+    let sent = case.requests_of(op.id).iter();
     let mut there = sent.filter(|sent| sent.to == place.node && !KEYLESS.contains(&&*sent.command));
     let reaches = |request: &Request| {
         let applied = request.at(Leg::Applied).filter(|_| !request.declined);

@@ -4,8 +4,8 @@
 //! A command hands the key on if it belongs to a release; or to an acquire that keeps its own place
 //! in the queue, and goes on to ask or leaves the key to the waiter; or to an acquire that has the
 //! key and is not granted the lock: it leaves, and passes on what was handed to it; or to one that
-//! takes its own place out of the queue without a grant: it leaves the free lock to the next, if it
-//! is refused or the next makes use of the key.
+//! has no grant, and no place in the queue any more: it leaves the free lock to the next, if it is
+//! refused or the next makes use of the key.
 //!
 //! The waiter is one whose place in the queue the command removes. Of several it is the first that
 //! changed the key next, or was granted the lock without a change of its own; if there is none, the
@@ -145,12 +145,11 @@ impl<'a> HandOvers<'a, '_> {
         })
     }
 
-    /// Whether an acquire without a grant left the queue with the command that changed the key.
+    /// Whether an acquire without a grant does not stand in the queue once its command has changed
+    /// the key: it left with that command, or had no place.
     fn quits(&self, change: &Key, by: &Op) -> bool {
-        let mut own = self.places.iter().filter(|place| place.by == Some(by.id));
-        by.kind == OpKind::Acquire
-            && !self.index.is_granted(by.id)
-            && own.any(|place| self.is_removed_with(place, change))
+        let is_out = self.has_queue() && !self.keeps_place(change, by);
+        by.kind == OpKind::Acquire && !self.index.is_granted(by.id) && is_out
     }
 
     /// Whether the command that changed the key removed a place.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use lockstorm_platform::fault::{Fault, HostNames};
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{
-    Connection, Entry, Event, HostId, KeyChange, Leg, Request as RequestId,
+    Connection, Entry, Event, HostId, KeyChange, KeyName, Leg, Request as RequestId,
 };
 use lockstorm_world::world::remains::Remains;
 
@@ -141,7 +141,13 @@ impl<'a> Gathering<'a> {
         let at = entry.stamp.instant();
         let changes = self.provenance.take(entry, |id| self.index.op(id));
         // Members of a collection that was removed before this entry come first.
-        for change in self.members.take(entry, &changes) {
+        let members = self.members.take(entry, &changes);
+        if let (Event::Members { key, is_loaded: false, .. }, true) =
+            (&entry.event, members.is_empty())
+        {
+            self.forget_rewrite(names, entry.host, key);
+        }
+        for change in members {
             self.note_member(names, change);
         }
         for change in changes {
@@ -214,9 +220,7 @@ impl<'a> Gathering<'a> {
         change: CausedChange<OpId>,
     ) {
         let CausedChange { key, change, until_ms, by, unacknowledged } = change;
-        let is_locks = key.db == 0 && *key.name == *self.lock_key.as_bytes();
-        let key = if is_locks { self.lock_key.clone() } else { key.to_string().into() };
-        let node = self.names.host(names, host);
+        let (key, node) = (self.name_of(&key), self.names.host(names, host));
         let key = Key { node, key, of: None, at, change, until_ms, by, unacknowledged };
         if change == KeyChange::Set {
             self.forget_deletion(&key);
@@ -236,6 +240,39 @@ impl<'a> Gathering<'a> {
         if let Some(seq) = deleted.map(|deleted| deleted.at.seq) {
             keys.retain(|key| key.at.seq != seq || key.of.is_some());
         }
+    }
+
+    /// A command that deletes a collection and writes it again with the members that it had changes
+    /// at most its expiry.
+    fn forget_rewrite(&mut self, names: &HostNames, host: HostId, key: &KeyName) {
+        let (key, node) = (self.name_of(key), self.names.host(names, host));
+        let keys = &mut self.evidence.keys;
+        let own = keys.iter().enumerate().rev();
+        let mut own =
+            own.filter(|(_, other)| other.key == key && other.node == node && other.of.is_none());
+        let Some((place, last)) = own.next() else { return };
+        let mut of_command = vec![place];
+        let before = own.find(|(place, other)| {
+            let is_of_command = other.is_one_command_with(last);
+            of_command.extend(is_of_command.then_some(*place));
+            !is_of_command
+        });
+        let writes = [KeyChange::Set, KeyChange::Changed, KeyChange::Extended];
+        let was_there = before.filter(|(_, before)| writes.contains(&before.change));
+        let Some(until_ms) = was_there.map(|(_, before)| before.until_ms) else { return };
+        let lasts = last.until_ms == until_ms;
+        let is_set_anew = of_command.iter().any(|place| keys[*place].change == KeyChange::Set);
+        if is_set_anew && (lasts || last.change == KeyChange::Extended) {
+            of_command.retain(|place| lasts || keys[*place].change != KeyChange::Extended);
+            // From the last on: each removal moves what comes behind it.
+            of_command.into_iter().for_each(|place| drop(keys.remove(place)));
+        }
+    }
+
+    /// The name of a key as the history has it.
+    fn name_of(&self, key: &KeyName) -> Name {
+        let is_locks = key.db == 0 && *key.name == *self.lock_key.as_bytes();
+        if is_locks { self.lock_key.clone() } else { key.to_string().into() }
     }
 
     /// Records a change of a member of the lock's key or of its queue.

@@ -124,17 +124,14 @@ fn taker(table: &Table, key: &Key, had_key: bool) -> Option<u32> {
     let is_waiter = |op: &&&Op| op.kind == OpKind::Acquire && op.id != own;
     let waiters: Vec<&Op> = waiters.iter().filter(is_waiter).copied().collect();
     let next = waiters.iter().find(|op| changes_next(table, key, op));
-    let mut own_places = places.iter().filter(|place| place.by == key.by);
-    let quits = setter.kind == OpKind::Acquire
-        && !is_granted(setter)
-        && own_places
-            .any(|place| place.node == *key.node && place.is_ended_by(key.by, point(key.at)));
-    let passes_on = !is_granted(setter) && had_key || quits;
     let keeps = places.iter().any(|place| {
         let is_there = place.from.0 <= key.at.at && point(key.at) < place.to;
         let stays = !place.is_ended_by(key.by, point(key.at));
         place.by == key.by && place.node == *key.node && is_there && stays
     });
+    let is_acquire = setter.kind == OpKind::Acquire;
+    let quits = is_acquire && !is_granted(setter) && !places.is_empty() && !keeps;
+    let passes_on = !is_granted(setter) && had_key || quits;
     let asks_again = || commands(table, setter, &key.node).iter().any(|at| at.0 > key.at.at);
     let is_own = || is_granted(setter) || changes_next(table, key, setter);
     if !is_release && !passes_on && !(keeps && (next.is_some() || asks_again() || !is_own())) {
@@ -348,8 +345,12 @@ pub fn left(table: &Table) -> BTreeSet<(u32, Point, u32)> {
     for (index, place) in places.iter().enumerate() {
         let waiter = table.op(place.by.expect("an acquire"));
         let over = match waiter.outcome {
-            Outcome::Refused { .. } => waiter.ret.map(stamp).filter(|_| !in_vain(table, place)),
-            Outcome::Granted { .. } => released(table, waiter.id),
+            Outcome::Refused { .. } => {
+                waiter.ret.map(stamp).filter(|_| !in_vain(table, place, waiter.id))
+            }
+            Outcome::Granted { .. } => released(table, waiter.id)
+                .filter(|release| !joins_again(table, place, release))
+                .and_then(|release| release.ret.map(stamp)),
             _ => None,
         };
         let Some(over) = over else { continue };
@@ -376,11 +377,24 @@ pub fn left(table: &Table) -> BTreeSet<(u32, Point, u32)> {
     found
 }
 
-/// Whether the place was removed at last, and what its acquire asked the node last did nothing there
-/// while the place existed.
-fn in_vain(table: &Table, place: &Stay) -> bool {
+/// Whether a request that was under way when its grant was released took the place behind the
+/// release.
+fn joins_again(table: &Table, place: &Stay, release: &Op) -> bool {
     let mut requests = table.history.requests.iter();
-    let is_own = |request: &&Request| Some(request.op) == place.by && request.to == *place.node;
+    let is_under_way = requests.any(|request| {
+        let at = |leg| request.legs.iter().find(|(of, _)| *of == leg).map(|(_, at)| point(*at));
+        let is_before = at(Leg::Sent).is_some_and(|sent| sent <= stamp(release.call));
+        let joins = at(Leg::Applied).is_some_and(|at| at.0 == place.from.0);
+        Some(request.op) == place.by && request.to == *place.node && is_before && joins
+    });
+    is_under_way && in_vain(table, place, release.id)
+}
+
+/// Whether the place was removed at last, and what an operation asked the node last did nothing
+/// there while the place existed.
+fn in_vain(table: &Table, place: &Stay, op: u32) -> bool {
+    let mut requests = table.history.requests.iter();
+    let is_own = |request: &&Request| request.op == op && request.to == *place.node;
     let Some(last) = requests.rfind(is_own) else { return false };
     let came = last.legs.iter().find(|(leg, _)| *leg == Leg::Applied).map(|(_, at)| point(*at));
     let is_done = came.is_some_and(|came| place.from <= came && came < place.to);
@@ -388,9 +402,8 @@ fn in_vain(table: &Table, place: &Stay) -> bool {
 }
 
 /// When a grant was released for certain.
-fn released(table: &Table, grant: u32) -> Option<Point> {
+fn released<'a>(table: &Table<'a>, grant: u32) -> Option<&'a Op> {
     let mut ops = table.history.ops.iter();
     let done = |outcome: &Outcome| *outcome == Outcome::Released;
-    let release = ops.find(|op| op.kind == OpKind::Release { grant } && done(&op.outcome))?;
-    release.ret.map(stamp)
+    ops.find(|op| op.kind == OpKind::Release { grant } && done(&op.outcome))
 }
