@@ -60,20 +60,14 @@ struct HandOvers<'a, 'i> {
 impl<'a> HandOvers<'a, '_> {
     fn found(&self) -> HandedOn {
         let (mut found, mut by_release) = (HandedOn::new(), BTreeMap::new());
-        // Whose key each node has, and had before its last change.
+        // Whose key each node has.
         let mut owners: BTreeMap<&str, OpId> = BTreeMap::new();
-        let mut before: BTreeMap<&str, (Option<OpId>, &Key)> = BTreeMap::new();
         for (nth, (born, change)) in self.of_lock.iter().enumerate() {
             let in_place = change.change == KeyChange::Changed && self.has_queue();
             let sets = change.change == KeyChange::Set || in_place;
             let owner = owners.get(&*change.node).copied();
-            // A command may delete the key before it sets another one.
-            let of_command =
-                before.get(&*change.node).filter(|(_, last)| last.is_one_command_with(change));
-            let had = of_command.map_or(owner, |(had, _)| *had);
-            before.insert(&change.node, (had, change));
             let by = change.by.and_then(|by| self.index.op(by)).filter(|_| sets);
-            let to = by.and_then(|by| self.taker((nth, change), by, had == change.by));
+            let to = by.and_then(|by| self.taker((nth, change), by, owner == change.by));
             let to = to.or_else(|| by_release.get(&by?.id).copied());
             if let Some((by, to)) = by.zip(to) {
                 found.insert(*born, to);
@@ -154,8 +148,7 @@ impl<'a> HandOvers<'a, '_> {
 
     /// Whether the command that changed the key removed a place.
     fn is_removed_with(&self, place: &KeyLife, change: &Key) -> bool {
-        let ended = place.ended.map(|end| &self.index.history.keys[end.key]);
-        ended.is_some_and(|removal| removal.is_one_command_with(change))
+        place.ended.is_some_and(|end| end.is_of_command(self.index.history, change))
     }
 
     /// Whether an acquire sent the node another request after it had changed the key.

@@ -55,6 +55,13 @@ pub struct LifeEnd {
     pub by: Option<OpId>,
 }
 
+impl LifeEnd {
+    /// Whether the command of a change caused it.
+    pub fn is_of_command(&self, history: &History, change: &Key) -> bool {
+        history.keys[self.key].is_one_command_with(change)
+    }
+}
+
 /// A change of a key during its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {

@@ -75,8 +75,7 @@ impl QueuePlace<'_> {
 
     /// Whether the command of a change removed it.
     fn is_removed_with(&self, reading: &Reading, change: &Key) -> bool {
-        let ended = self.ended.map(|end| &reading.history.keys[end.key]);
-        ended.is_some_and(|removal| removal.is_one_command_with(change))
+        self.ended.is_some_and(|end| end.is_of_command(reading.history, change))
     }
 
     /// Whether the acquire or the release of another caller removed it from a waiter that still

@@ -231,14 +231,14 @@ impl<'a> Gathering<'a> {
     /// A command that deletes a key and sets it again overwrites it: nobody ever finds it gone.
     fn forget_deletion(&mut self, set: &Key) {
         let keys = &mut self.evidence.keys;
-        let is_same = |key: &&Key| key.key == set.key && key.of.is_none();
+        let is_same = |key: &Key| key.key == set.key && key.of.is_none() && key.node == set.node;
         let of_command = keys.iter().rev().take_while(|key| key.at.at == set.at.at);
-        let last = of_command.filter(is_same).find(|key| key.node == set.node);
-        let deleted = last.filter(|last| {
-            last.change == KeyChange::Deleted && last.by.is_some() && last.is_one_command_with(set)
-        });
-        if let Some(seq) = deleted.map(|deleted| deleted.at.seq) {
-            keys.retain(|key| key.at.seq != seq || key.of.is_some());
+        let last = of_command.clone().position(is_same);
+        let Some(place) = last.map(|behind| keys.len() - 1 - behind) else { return };
+        let last = &keys[place];
+        let is_by_command = last.by.is_some() && last.is_one_command_with(set);
+        if last.change == KeyChange::Deleted && is_by_command {
+            keys.remove(place);
         }
     }
 

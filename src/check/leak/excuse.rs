@@ -28,7 +28,7 @@ pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> 
     let is_bounded = has_ttl(case, leftover.key, moment)
         || is_bounded_member(case, leftover.key, moment)
         || is_taken_over(case, leftover.key, leftover.owner)
-        || was_released_late(case, leftover.key, leftover.owner)
+        || was_freed_without_an_answer(case, leftover.key, leftover.owner)
         || was_not_requested_after_its_lease(case, leftover);
     if !is_bounded {
         return holds.next().is_some();
@@ -55,7 +55,7 @@ fn is_taken_over(case: &Case, key: &KeyLife, owner: OpId) -> bool {
     if case.owner(by.id) == Some(owner) {
         let next = case.lives.lives.iter().find(|next| next.born == end.key);
         return next.is_some_and(|next| {
-            is_taken_over(case, next, owner) || was_released_late(case, next, owner)
+            is_taken_over(case, next, owner) || was_freed_without_an_answer(case, next, owner)
         });
     }
     by.kind == OpKind::Acquire && !matches!(by.outcome, Outcome::Refused { .. })
@@ -187,7 +187,7 @@ fn is_released(case: &Case, owner: OpId) -> bool {
 
 /// Whether a release of its owner with an unknown outcome deleted a key, or wrote over it that the
 /// lock is free.
-fn was_released_late(case: &Case, key: &KeyLife, owner: OpId) -> bool {
+fn was_freed_without_an_answer(case: &Case, key: &KeyLife, owner: OpId) -> bool {
     let frees = |change| matches!(change, KeyChange::Deleted | KeyChange::Set | KeyChange::Changed);
     let by = key.ended.filter(|end| frees(end.change));
     let by = by.and_then(|end| case.op(end.by?));

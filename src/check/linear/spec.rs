@@ -147,7 +147,7 @@ fn reentry(case: &Case, op: &Op, ret: Moment, outer: OpId) -> Item<LockAction> {
     let permitted = released_from(case, outer).map_or(Moment::NEVER, |(from, _)| from);
     let ends = permitted.min(lease_end(case, op));
     let releases = case.ops_of(op.id).filter(|op| matches!(op.kind, OpKind::Release { .. }));
-    let vague = case.ops_of(outer).filter(|op| says_nothing_certain(case, op));
+    let vague = case.ops_of(outer).filter(|op| may_have_ended(case, op));
     let freed = releases.chain(vague).map(|op| op.call.into()).fold(ends, Moment::min);
     let (block, call) = (i64::from(outer), op.call.into());
     let action = LockAction::Reenter(ends, freed);
@@ -194,7 +194,7 @@ pub fn released_from(case: &Case, grant: OpId) -> Option<(Moment, OpId)> {
         if op.outcome == Outcome::Released && is_sole(case) {
             return None;
         }
-        let permits = says_nothing_certain(case, op);
+        let permits = may_have_ended(case, op);
         let from = (Moment::from(op.call), op.id);
         permitted =
             if permits { Some(permitted.map_or(from, |at| at.min(from))) } else { permitted };
@@ -202,9 +202,9 @@ pub fn released_from(case: &Case, grant: OpId) -> Option<(Moment, OpId)> {
     permitted
 }
 
-/// Whether an operation may or may not have ended the hold: a release that may have removed the
-/// key, or the report of a loss.
-fn says_nothing_certain(case: &Case, op: &Op) -> bool {
+/// Whether an operation may have ended the hold, for all that its outcome says: a release that may
+/// have removed the key, or the report of a loss.
+fn may_have_ended(case: &Case, op: &Op) -> bool {
     match (&op.kind, &op.outcome) {
         (OpKind::Release { .. }, Outcome::Released) => !is_sole(case),
         (OpKind::Release { .. }, Outcome::NotMine) => {

@@ -60,19 +60,12 @@ fn handed_on(table: &Table) -> BTreeMap<Point, u32> {
     // Whose the key is on each node; without a queue, only if it was handed on.
     let mut has: BTreeMap<&str, u32> = BTreeMap::new();
     let mut released: BTreeMap<u32, u32> = BTreeMap::new();
-    // The last change of each node's key, and whose the key was before its command.
-    let mut commands: BTreeMap<&str, (&Key, Option<u32>)> = BTreeMap::new();
     for key in table.history.keys.iter().filter(|key| is_of_lock(key)) {
         let owner = has.remove(key.node.as_str());
-        let had = match commands.get(key.node.as_str()) {
-            Some((last, had)) if of_one_command(last, key) => *had,
-            _ => owner,
-        };
-        commands.insert(&key.node, (key, had));
         let counts = key.change == KeyChange::Set || key.change == KeyChange::Changed && has_queue;
         let by = key.by.filter(|_| counts);
         let to = by.and_then(|by| {
-            let to = taker(table, key, had == Some(by));
+            let to = taker(table, key, owner == Some(by));
             to.or_else(|| released.get(&by).copied())
         });
         if let (Some(by), Some(to)) = (by, to) {
