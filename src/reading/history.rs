@@ -159,8 +159,8 @@ impl<'a> Reading<'a> {
     }
 
     /// Whether an acquire that changes a key in place may get the lock by that: it was granted, or
-    /// it gave the key another expiry. A try that is refused, or whose reply was lost, may only
-    /// have incremented a counter.
+    /// it gave the key another expiry, or its own release changed the key later. Another try that
+    /// is refused, or whose reply was lost, may only have incremented a counter.
     fn enters(&self, by: &Op, change: &Key) -> bool {
         let keys = &self.history.keys;
         let place = keys.partition_point(|key| key.at < change.at);
@@ -168,7 +168,12 @@ impl<'a> Reading<'a> {
         let before = || keys[..place].iter().rfind(is_it).and_then(|key| key.until_ms);
         let own = || keys[place..].iter().filter(is_it).filter(|key| key.by == Some(by.id));
         let extends = || own().any(|key| key.change == KeyChange::Extended);
-        self.is_granted(by.id) || before() != change.until_ms || extends()
+        let frees = |key: &Key| match key.by.and_then(|by| self.op(by)) {
+            Some(Op { kind: OpKind::Release { grant }, .. }) => *grant == by.id,
+            _ => false,
+        };
+        let is_freed = || keys[place..].iter().filter(is_it).any(frees);
+        self.is_granted(by.id) || before() != change.until_ms || extends() || is_freed()
     }
 
     /// Whether two acquires were granted the lock with different owner values.

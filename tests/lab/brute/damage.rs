@@ -154,7 +154,8 @@ fn alive_before(table: &Table, node: &str, index: usize) -> Option<usize> {
     }
 }
 
-/// Whether the operation of a change gave the key another expiry, with that change or later.
+/// Whether the operation of a change gave the key another expiry, with that change or later, or a
+/// release of it changed the key later.
 fn moves_the_end(table: &Table, index: usize) -> bool {
     let keys = &table.history.keys;
     let is_same =
@@ -162,8 +163,15 @@ fn moves_the_end(table: &Table, index: usize) -> bool {
     let before = (0..index).rfind(|other| is_same(*other));
     let ended = before.and_then(|before| keys[before].until_ms);
     let mut later = (index..keys.len()).filter(|other| is_same(*other));
+    let is_release = |o: usize| {
+        let of = keys[o].by.map(|by| &table.op(by).kind);
+        matches!(of, Some(OpKind::Release { grant }) if Some(*grant) == keys[index].by)
+    };
     ended != keys[index].until_ms
-        || later.any(|o| keys[o].by == keys[index].by && keys[o].change == KeyChange::Extended)
+        || later.any(|o| {
+            let extends = keys[o].by == keys[index].by && keys[o].change == KeyChange::Extended;
+            extends || is_release(o)
+        })
 }
 
 /// Whether a change in place makes a key its own: it is the doing of another tenure, and the owner
