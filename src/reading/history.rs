@@ -79,6 +79,9 @@ impl<'a> Reading<'a> {
         let has_one = !reading.can_overlap();
         let mut handed_on = if has_one { handed_on(&reading) } else { HandedOn::new() };
         handed_on.extend(reading.kept().filter(|_| has_one));
+        for (index, acquire) in reading.kept_later().filter(|_| nests) {
+            handed_on.entry(index).or_insert(acquire);
+        }
         let takes_over = |creator, change: &Key| has_one && reading.takes_over(creator, change);
         reading.lives = Lives::of(history, is_own, takes_over, &handed_on);
         reading
@@ -96,6 +99,21 @@ impl<'a> Reading<'a> {
                 (whole.start <= at && at < whole.end).then_some((index, whole.grant))
             }
             _ => None,
+        })
+    }
+
+    /// The keys that a release set anew in a tenure of its caller's: a late release of an earlier
+    /// entry writes what is left, too.
+    fn kept_later(&self) -> impl Iterator<Item = (usize, OpId)> {
+        let keys = self.history.keys.iter().enumerate();
+        let set = keys.filter(|(_, key)| key.change == KeyChange::Set && self.is_of_lock(key));
+        set.filter_map(|(index, key)| {
+            let by = self.op(key.by?).filter(|by| matches!(by.kind, OpKind::Release { .. }))?;
+            let (caller, at) = (self.caller(by.id), Moment::from(key.at));
+            let mut wholes = self.tenures.iter().map(|tenure| &tenure.whole);
+            let is_in =
+                |whole: &&Hold| whole.owner == caller && whole.start <= at && at < whole.end;
+            wholes.find(is_in).map(|whole| (index, whole.grant))
         })
     }
 

@@ -61,15 +61,17 @@ fn has_no_answer(op: &Op) -> bool {
 }
 
 /// Whether a change after the answer of the release gave the key a later expiry, other than the
-/// late effect of an acquire without an answer.
+/// late effect of an acquire or a release without an answer.
 fn is_prolonged(case: &Case, leftover: &Leftover, changes: &[&Key]) -> bool {
     let is_later = |change: &Key| leftover.denied.is_some_and(|at| at < change.at.into());
-    let is_late_entry = |change: &Key| {
-        let by = change.by.and_then(|by| case.op(by));
-        by.is_some_and(|by| by.kind == OpKind::Acquire && has_no_answer(by))
+    let is_late_effect = |change: &Key| {
+        let by = change.by.and_then(|by| case.op(by)).filter(|by| has_no_answer(by));
+        by.is_some_and(|by| matches!(by.kind, OpKind::Acquire | OpKind::Release { .. }))
     };
-    let mut pairs = changes.windows(2).map(|pair| (pair[0].until_ms, pair[1]));
-    pairs.any(|(before, change)| {
-        change.until_ms > before && is_later(change) && !is_late_entry(change)
+    let mut latest = None;
+    changes.iter().any(|change| {
+        let is_longer = change.until_ms > latest;
+        latest = latest.max(change.until_ms);
+        is_longer && is_later(change) && !is_late_effect(change)
     })
 }

@@ -35,7 +35,7 @@ pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> 
     }
     let Some(op) = case.op(leftover.owner) else { return false };
     let death = case.death_after(&op.process, op.call.into());
-    leftover.freed || death.is_some_and(|death| death.at <= moment)
+    is_denied || leftover.freed || death.is_some_and(|death| death.at <= moment)
 }
 
 /// Whether an acquire changed the key: the grants of a re-entrant owner share one key.

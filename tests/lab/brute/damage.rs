@@ -343,7 +343,12 @@ fn foreign_of(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
 
 /// The waiter to which a command handed the key; a member is handed to nobody.
 pub fn handed_on(table: &Table, key: &Key) -> Option<u32> {
-    if table.may_meet() { None } else { kept(table, key).or_else(|| queue::handed_to(table, key)) }
+    if table.may_meet() {
+        None
+    } else {
+        let handed = kept(table, key).or_else(|| queue::handed_to(table, key));
+        handed.or_else(|| kept_later(table, key))
+    }
 }
 
 /// The acquire whose key stays its own though a release within its tenure set it anew.
@@ -354,6 +359,15 @@ fn kept(table: &Table, key: &Key) -> Option<u32> {
     };
     let began = table.began(grant);
     table.has(began, point(key.at)).then_some(began)
+}
+
+/// The tenure that a caller has while a release of its sets the key anew, of whatever entry.
+fn kept_later(table: &Table, key: &Key) -> Option<u32> {
+    let by = table.op(key.by.filter(|_| key.change == KeyChange::Set)?);
+    let is_release = matches!(by.kind, OpKind::Release { .. });
+    let nests = table.terms.reenters && table.terms.holders == 1;
+    let mut tenures = table.tenures().into_iter().filter(|_| is_release && nests);
+    tenures.find(|began| table.op(*began).caller == by.caller && table.has(*began, point(key.at)))
 }
 
 /// The creator of the living key. A key that was only extended has no recorded creation. A member
@@ -687,6 +701,12 @@ fn is_left_at(
         return own.next().is_none();
     }
     let died = table.dies(&owner.process, stamp(owner.call), moment);
+    let is_lost = !cleaned && denied.is_some_and(|at| at <= moment);
+    !died && !cleaned && !is_lost && !tried_to_release(table, born, owner, of_grant)
+}
+
+/// Whether a release was sent that may have freed the key, or had no chance to send one.
+fn tried_to_release(table: &Table, born: usize, owner: &Op, of_grant: &[&Op]) -> bool {
     // An attempt also counts if the tenure continued.
     let own = table.history.ops.iter().filter(|op| op.kind == OpKind::Release { grant: owner.id });
     let releases =
@@ -702,7 +722,7 @@ fn is_left_at(
         op.outcome == Outcome::Unknown && is_later && sends_none(op)
     });
     let freeing = releases.map(|op| op.id).collect::<Vec<_>>();
-    !died && !cut_short && !waited && !cleaned && !tried_to_free(table, born, owner.id, &freeing)
+    cut_short || waited || tried_to_free(table, born, owner.id, &freeing)
 }
 
 /// Whether a key of a lock that its callers re-enter may count more than they know of at a point,
@@ -729,12 +749,13 @@ fn counts_what_was_lost(
             run.push(index);
         }
     }
-    let lasts_longer = run.iter().zip(run.iter().skip(1)).any(|(before, index)| {
-        let by = keys[*index].by.map(|by| table.op(by));
-        let entered = by.is_some_and(|op| op.kind == OpKind::Acquire && unanswered(op));
-        keys[*index].until_ms > keys[*before].until_ms
-            && point(keys[*index].at) > denied
-            && !entered
+    let lasts_longer = (0..run.len()).any(|nth| {
+        let key = &keys[run[nth]];
+        let is_entry = |op: &Op| matches!(op.kind, OpKind::Acquire | OpKind::Release { .. });
+        let is_late =
+            key.by.map(|by| table.op(by)).is_some_and(|op| is_entry(op) && unanswered(op));
+        let is_longest = run[..nth].iter().all(|earlier| keys[*earlier].until_ms < key.until_ms);
+        key.until_ms.is_some() && is_longest && point(key.at) > denied && !is_late
     });
     let last_by = |id: u32| run.iter().copied().rfind(|index| keys[*index].by == Some(id));
     let is_counted = table.history.ops.iter().any(|op| {
