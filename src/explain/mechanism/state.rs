@@ -58,24 +58,47 @@ pub fn state_stays(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::StateStays, text, evidence))
 }
 
-/// Who left the state that a request met: the operation that changed the lock's key on its node
-/// last. `None` if the probe did it itself, or no operation.
+/// Who left the state that a request met: the operation that changed its key on its node last. That
+/// is the lock's key, or another one that is there if the acquire asked for others only. `None` if
+/// no operation of a caller did it.
 fn last_to_change(witness: &Witness<'_>, met: &Request) -> Option<(String, [Evidence; 2])> {
     let (history, met_at) = (witness.history(), met.at(Leg::Applied)?);
-    let is_it = |key: &Key| {
-        let is_of_lock = key.of.is_none() && key.key == witness.reading.lock_key;
-        is_of_lock && key.node == met.to && key.at < met_at
+    let lock_key = witness.reading.lock_key;
+    let asks_others = witness.reading.requests_of(met.op).iter().all(|request| request.other_keys);
+    let changes = history
+        .keys
+        .iter()
+        .enumerate()
+        .filter(|(_, key)| key.of.is_none() && key.node == met.to && key.at < met_at);
+    let is_there = |name: &str| {
+        let last = changes.clone().rfind(|(_, key)| key.key == name);
+        let stays = [KeyChange::Set, KeyChange::Changed, KeyChange::Extended];
+        last.is_some_and(|(_, key)| stays.contains(&key.change))
     };
-    let (index, key) = history.keys.iter().enumerate().rfind(|(_, key)| is_it(key))?;
-    let by = op(history, key.by?).filter(|by| by.process != PROBE)?;
+    let is_state = |key: &Key| match asks_others {
+        true => key.key != lock_key && is_there(&key.key),
+        false => key.key == lock_key,
+    };
+    let by_caller = |key: &Key| op(history, key.by?).filter(|by| by.process != PROBE);
+    let mut last = changes.clone().filter(|(_, key)| is_state(key));
+    let (index, key) = match asks_others {
+        // The probe's own acquires change such a key again and again.
+        true => last.rfind(|(_, key)| by_caller(key).is_some())?,
+        false => last.next_back()?,
+    };
+    let by = by_caller(key)?;
     let does = match key.change {
         KeyChange::Deleted => "removed",
         KeyChange::Set => "set",
         KeyChange::Extended => "extended",
         _ => "changed",
     };
+    let (but, name) = match asks_others {
+        true => (" but the probe", key.key.as_str()),
+        false => ("", "the lock's key"),
+    };
     let text = format!(
-        " {}'s {} of {} was the last to change the lock's key there: it {does} it at {}.",
+        " {}'s {} of {} was the last{but} to change {name} there: it {does} it at {}.",
         by.caller,
         by.kind.noun(),
         moment(by.call.at),
