@@ -48,7 +48,7 @@ surface:
 fuzz-checkers cases="200000":
     LOCKSTORM_CASES={{cases}} cargo test --release --test lab brute::
 
-# a correct lock of each shape over so many plans: semaphore, re-entrant, readers, queues, groups
+# each correct lock of tests/locks/, and of the other tests of shapes, over so many plans
 shapes plans="20000":
     LOCKSTORM_SHAPES={{plans}} cargo test --release --test lab keeps_its_promise
 

@@ -45,6 +45,7 @@ mod readme;
 mod reentry;
 mod refusals;
 mod scenarios;
+mod scripted;
 mod semaphore;
 mod sharing;
 mod story;

@@ -15,30 +15,11 @@ use lockstorm::run::Lab;
 
 use crate::amount::amount;
 
-/// Deletes the owner's key and sets it again. KEYS: lock. ARGV: token, ms of the lease.
-const REWRITE: &str = r#"
-if redis.call("GET", KEYS[1]) ~= ARGV[1] then
-    return 0
-end
-redis.call("DEL", KEYS[1])
-redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
-return 1"#;
-
-/// Sets the owner's key anew, with the time to live that it has. KEYS: lock. ARGV: token.
-const REWRITE_THE_REST: &str = r#"
-if redis.call("GET", KEYS[1]) ~= ARGV[1] then
-    return 0
-end
-redis.call("SET", KEYS[1], ARGV[1], "KEEPTTL")
-return 1"#;
-
 /// What an inner release does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Inner {
     /// It only counts.
     Counts,
-    /// It sets the key anew, as re-entries and extends do.
-    Rewrites,
     /// It frees the lock.
     Frees,
 }
@@ -58,12 +39,6 @@ impl Counted {
         let client = Client::of(&setting, &setting.nodes[0]);
         let choices = LEASE.settle(&setting.config);
         Box::new(Counted { client, setting, choices, held: None, inner })
-    }
-
-    async fn prolong(&mut self, token: &str) -> answer::Answer {
-        let rewrites = self.inner == Inner::Rewrites;
-        let script = if rewrites { REWRITE } else { scripts::COMPARE_AND_PEXPIRE };
-        self.run(script, token).await
     }
 
     async fn run(&mut self, script: &'static str, token: &str) -> answer::Answer {
@@ -89,7 +64,7 @@ impl Lock for Counted {
         let sent = host.now(lease.clock);
         let (token, depth, answer) = match self.held.clone() {
             Some((token, held)) => {
-                let answer = self.prolong(&token).await;
+                let answer = self.run(scripts::COMPARE_AND_PEXPIRE, &token).await;
                 (token, held + 1, answer)
             }
             None => {
@@ -111,7 +86,7 @@ impl Lock for Counted {
         let host = self.setting.host.clone();
         let lease = self.choices.lease(&self.setting.config);
         let sent = host.now(lease.clock);
-        let answer = self.prolong(&grant.token).await;
+        let answer = self.run(scripts::COMPARE_AND_PEXPIRE, &grant.token).await;
         answer::extended(&answer, lease.deadline(&host, sent))
     }
 
@@ -123,13 +98,8 @@ impl Lock for Counted {
             }
             Some((token, depth)) if *token == grant.token && *depth > 1 => {
                 *depth -= 1;
-                let rest = REWRITE_THE_REST;
-                match self.inner {
-                    Inner::Counts => return Released::Released,
-                    Inner::Rewrites => {
-                        return answer::released(&self.run(rest, &grant.token).await);
-                    }
-                    Inner::Frees => {}
+                if self.inner == Inner::Counts {
+                    return Released::Released;
                 }
             }
             _ => self.held = None,
@@ -144,9 +114,6 @@ const CORRECT: Algorithm =
 const BROKEN: Algorithm =
     Algorithm::lease("freed-by-the-first", |setting| Counted::boxed(setting, Inner::Frees));
 
-const REWRITING: Algorithm =
-    Algorithm::lease("rewriting", |setting| Counted::boxed(setting, Inner::Rewrites));
-
 fn hunt(lock: Algorithm) -> HuntTest {
     hunt_own(lock, TopologyKind::Single).reenter(true).within_assumptions()
 }
@@ -156,14 +123,6 @@ fn hunt(lock: Algorithm) -> HuntTest {
 fn a_reentrant_lock_keeps_its_promise() {
     let plans = amount("LOCKSTORM_SHAPES", 2_000) as u64;
     let tally = hunt(CORRECT).seeds(1..=plans).holds();
-    assert!(tally.struck_in_hold > plans / 4, "{tally:?}");
-}
-
-/// `LOCKSTORM_SHAPES` sets the number of plans. Nobody ever finds its key gone.
-#[test]
-fn a_lock_that_rewrites_its_key_keeps_its_promise() {
-    let plans = amount("LOCKSTORM_SHAPES", 1_000) as u64;
-    let tally = hunt(REWRITING).extend("1/2".parse().unwrap()).seeds(1..=plans).holds();
     assert!(tally.struck_in_hold > plans / 4, "{tally:?}");
 }
 
