@@ -177,21 +177,23 @@ impl<'a> Reading<'a> {
     }
 
     /// Whether an acquire that changes a key in place may get the lock by that: it was granted, or
-    /// it gave the key another expiry, or its own release changed the key later. Another try that
-    /// is refused, or whose reply was lost, may only have incremented a counter.
+    /// it gave the key another expiry, or its reply was lost and a release had changed the key just
+    /// before. Another try without a grant may only have incremented a counter.
     fn enters(&self, by: &Op, change: &Key) -> bool {
         let keys = &self.history.keys;
         let place = keys.partition_point(|key| key.at < change.at);
         let is_it = |key: &&Key| key.node == change.node && key.key == change.key;
-        let before = || keys[..place].iter().rfind(is_it).and_then(|key| key.until_ms);
+        let before = keys[..place].iter().rfind(is_it);
         let own = || keys[place..].iter().filter(is_it).filter(|key| key.by == Some(by.id));
         let extends = || own().any(|key| key.change == KeyChange::Extended);
-        let frees = |key: &Key| match key.by.and_then(|by| self.op(by)) {
-            Some(Op { kind: OpKind::Release { grant }, .. }) => *grant == by.id,
-            _ => false,
+        let is_lost = matches!(by.outcome, Outcome::Unknown | Outcome::Pending);
+        let is_by_release = |key: &Key| {
+            let by = key.by.and_then(|by| self.op(by));
+            by.is_some_and(|by| matches!(by.kind, OpKind::Release { .. }))
         };
-        let is_freed = || keys[place..].iter().filter(is_it).any(frees);
-        self.is_granted(by.id) || before() != change.until_ms || extends() || is_freed()
+        let is_freed = || is_lost && before.is_some_and(is_by_release);
+        let moves = before.and_then(|key| key.until_ms) != change.until_ms;
+        self.is_granted(by.id) || moves || extends() || is_freed()
     }
 
     /// Whether two acquires were granted the lock with different owner values.

@@ -154,8 +154,7 @@ fn alive_before(table: &Table, node: &str, index: usize) -> Option<usize> {
     }
 }
 
-/// Whether the operation of a change gave the key another expiry, with that change or later, or a
-/// release of it changed the key later.
+/// Whether the operation of a change gave the key another expiry, with that change or later.
 fn moves_the_end(table: &Table, index: usize) -> bool {
     let keys = &table.history.keys;
     let is_same =
@@ -163,15 +162,17 @@ fn moves_the_end(table: &Table, index: usize) -> bool {
     let before = (0..index).rfind(|other| is_same(*other));
     let ended = before.and_then(|before| keys[before].until_ms);
     let mut later = (index..keys.len()).filter(|other| is_same(*other));
-    let is_release = |o: usize| {
-        let of = keys[o].by.map(|by| &table.op(by).kind);
-        matches!(of, Some(OpKind::Release { grant }) if Some(*grant) == keys[index].by)
-    };
     ended != keys[index].until_ms
-        || later.any(|o| {
-            let extends = keys[o].by == keys[index].by && keys[o].change == KeyChange::Extended;
-            extends || is_release(o)
-        })
+        || later.any(|o| keys[o].by == keys[index].by && keys[o].change == KeyChange::Extended)
+}
+
+/// Whether an operation without an answer changed a key that a release had changed before it.
+fn finds_it_free(table: &Table, by: &Op, index: usize) -> bool {
+    let keys = &table.history.keys;
+    let is_same = |other: &&Key| other.node == keys[index].node && other.key == keys[index].key;
+    let last = keys[..index].iter().rfind(is_same).and_then(|last| last.by);
+    let is_open = matches!(by.outcome, Outcome::Unknown | Outcome::Pending);
+    is_open && last.is_some_and(|last| matches!(table.op(last).kind, OpKind::Release { .. }))
 }
 
 /// Whether a change in place makes a key its own: it is the doing of another tenure, and the owner
@@ -186,7 +187,8 @@ fn takes_over(table: &Table, born: usize, index: usize) -> bool {
     }
     let Some(by) = key.by.map(|by| table.op(by)) else { return false };
     let is_granted = matches!(by.outcome, Outcome::Granted { .. });
-    if by.kind == OpKind::Acquire && !is_granted && !moves_the_end(table, index) {
+    let enters = is_granted || moves_the_end(table, index) || finds_it_free(table, by, index);
+    if by.kind == OpKind::Acquire && !enters {
         return false;
     }
     let taker = match by.kind {
