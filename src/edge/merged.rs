@@ -92,8 +92,13 @@ pub fn refuse_other_build(settings: &Settings) -> Result<(), Refusal> {
 fn say_missing(campaign: &Campaign) -> bool {
     let missing = campaign.missing_shards();
     for (shard, seeds) in missing.iter().take(NAMED) {
-        let seeds = count(*seeds, "seed");
-        say(&format!("incomplete: {seeds} of shard {shard}; run it again to continue"));
+        match seeds {
+            Some(seeds) => {
+                let seeds = count(*seeds, "seed");
+                say(&format!("incomplete: {seeds} of shard {shard}; run it again to continue"));
+            }
+            None => say(&format!("incomplete: no plan of shard {shard} was run; run it")),
+        }
     }
     if missing.len() > NAMED {
         say(&format!("incomplete: {} more", count((missing.len() - NAMED) as u64, "shard")));

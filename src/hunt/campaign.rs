@@ -255,12 +255,24 @@ impl Campaign {
         Some(missing.map(|seeds| seeds.end() - seeds.start() + 1).sum())
     }
 
-    /// The shards with missing seeds, among as many as the logs are of.
-    pub fn missing_shards(&self) -> Vec<(Shard, u64)> {
+    /// The shards with missing seeds, among as many as the logs are of. If only time limits the
+    /// hunt, those without any plan, and no number of seeds.
+    pub fn missing_shards(&self) -> Vec<(Shard, Option<u64>)> {
         let count = self.shards.iter().map(|shard| shard.count).max().unwrap_or(1);
         let all = (1..=count).map(|index| Shard { index, count });
-        let missing = all.filter_map(|shard| Some((shard, self.missing(shard)?)));
-        missing.filter(|(_, seeds)| *seeds > 0).collect()
+        let missing = all.filter_map(|shard| match self.missing(shard) {
+            Some(0) => None,
+            Some(seeds) => Some((shard, Some(seeds))),
+            None => (!self.has_run(shard)).then_some((shard, None)),
+        });
+        missing.collect()
+    }
+
+    /// Whether a log has a segment of a shard.
+    fn has_run(&self, shard: Shard) -> bool {
+        let (first, length) = (self.settings.seeds.0, self.settings.length());
+        let mut nths = self.segments.keys().map(|from| (from - first) / length);
+        nths.any(|nth| nth % u64::from(shard.count) == u64::from(shard.index - 1))
     }
 }
 
@@ -407,14 +419,20 @@ mod tests {
         assert_eq!(missing(1, 20), Some(0));
         let mut two = known.clone();
         two.shards.insert(Shard { index: 1, count: 2 });
-        let half = |index, seeds: u64| (Shard { index, count: 2 }, seeds * 64);
+        let half = |index, seeds: u64| (Shard { index, count: 2 }, Some(seeds * 64));
         assert_eq!(two.missing_shards(), [half(1, 8), half(2, 9)]);
         // Of several divisions the finest counts: what it lacks is the least to run.
         two.shards.insert(Shard { index: 3, count: 4 });
-        let quarter = |index, seeds: u64| (Shard { index, count: 4 }, seeds * 64);
+        let quarter = |index, seeds: u64| (Shard { index, count: 4 }, Some(seeds * 64));
         let missing = [quarter(1, 3), quarter(2, 4), quarter(3, 5), quarter(4, 5)];
         assert_eq!(two.missing_shards(), missing);
-        let endless = Campaign::new(settings(1, u64::MAX));
-        assert_eq!(endless.missing(Shard { index: 1, count: 2 }), None);
+        // If only time limits a hunt, no seeds are missing, and a shard that never ran is.
+        let mut endless = Campaign::new(settings(1, u64::MAX));
+        let third = |index| Shard { index, count: 3 };
+        assert_eq!(endless.missing(third(1)), None);
+        endless.shards.insert(third(2));
+        let from = *endless.settings.seeds_of(third(2)).nth(4).expect("a segment").start();
+        endless.add(segment(from, from + 63)).expect("one result");
+        assert_eq!(endless.missing_shards(), [(third(1), None), (third(3), None)]);
     }
 }
