@@ -48,9 +48,10 @@ surface:
 fuzz-checkers cases="200000":
     LOCKSTORM_CASES={{cases}} cargo test --release --test lab brute::
 
-# each correct lock of tests/locks/, and of the other tests of shapes, over so many plans
+# each correct lock of tests/locks/, and of the other tests of shapes, over so many plans; the bugs in
+# tests/locks/ are found; LOCKSTORM_LOCK=NAME for one file
 shapes plans="20000":
-    LOCKSTORM_SHAPES={{plans}} cargo test --release --test lab keeps_its_promise
+    LOCKSTORM_SHAPES={{plans}} cargo test --release --test lab -- keeps_its_promise scripted::
 
 # how many plans, and seconds, half of twenty hunts take for each row of lock, topology and fault
 reach hunts="20":

@@ -177,8 +177,9 @@ impl<'a> Reading<'a> {
     }
 
     /// Whether an acquire that changes a key in place may get the lock by that: it was granted, or
-    /// it gave the key another expiry, or its reply was lost and a release had changed the key just
-    /// before. Another try without a grant may only have incremented a counter.
+    /// it gave the key another expiry, or its reply was lost and the key was changed by a release
+    /// just before, or by its own later. Another try without a grant may only have incremented a
+    /// counter.
     fn enters(&self, by: &Op, change: &Key) -> bool {
         let keys = &self.history.keys;
         let place = keys.partition_point(|key| key.at < change.at);
@@ -187,13 +188,15 @@ impl<'a> Reading<'a> {
         let own = || keys[place..].iter().filter(is_it).filter(|key| key.by == Some(by.id));
         let extends = || own().any(|key| key.change == KeyChange::Extended);
         let is_lost = matches!(by.outcome, Outcome::Unknown | Outcome::Pending);
-        let is_by_release = |key: &Key| {
-            let by = key.by.and_then(|by| self.op(by));
-            by.is_some_and(|by| matches!(by.kind, OpKind::Release { .. }))
+        let released = |key: &Key| match self.op(key.by?)?.kind {
+            OpKind::Release { grant } => Some(grant),
+            _ => None,
         };
-        let is_freed = || is_lost && before.is_some_and(is_by_release);
+        let was_freed = || before.and_then(released).is_some();
+        let frees = |key: &Key| released(key) == Some(by.id);
+        let is_freed = || was_freed() || keys[place..].iter().filter(is_it).any(frees);
         let moves = before.and_then(|key| key.until_ms) != change.until_ms;
-        self.is_granted(by.id) || moves || extends() || is_freed()
+        self.is_granted(by.id) || moves || extends() || is_lost && is_freed()
     }
 
     /// Whether two acquires were granted the lock with different owner values.

@@ -138,7 +138,7 @@ mod tests {
         let broken = BrokenAssumption {
             what: Bounded::Work,
             bound: 0,
-            actual: 1,
+            actual: 0,
             faults: Vec::new(),
             initial: Vec::new(),
             goes: Vec::new(),

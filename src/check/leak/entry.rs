@@ -7,16 +7,12 @@ use crate::check::case::Case;
 use crate::check::leak::leftover::Leftover;
 use crate::history::{Key, Op, OpId, OpKind, Outcome};
 use crate::reading::moment::Moment;
-use crate::reading::tenure;
 
 /// Whether a key that a release reported as removed may only be there because of a lost entry of
 /// its caller, and nothing but such an entry has prolonged it since.
 pub fn keeps_a_lost_entry(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
-    let nests = tenure::nest(case.terms.reenters, case.terms.holders);
-    nests && {
-        let changes = changes_since(case, leftover, moment);
-        !is_prolonged(case, leftover, &changes) && has_lost_entry(case, leftover.owner, &changes)
-    }
+    let changes = changes_since(case, leftover, moment);
+    !is_prolonged(case, leftover, &changes) && has_lost_entry(case, leftover.owner, &changes)
 }
 
 /// The changes that a key went through up to a moment, since it was last absent or another

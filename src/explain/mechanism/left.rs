@@ -39,11 +39,10 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
             evidence.push(Evidence::Op(release.id));
             if let Some(late) = set_late(witness, life, owner, release) {
                 late
-            } else if let Some((text, more)) = still_counts(witness, life, release) {
-                evidence.extend(more);
-                (How::NothingDeleted, text)
             } else {
-                given_back(witness, (life, who), release)
+                let (how, text, more) = given_back(witness, (life, who), release);
+                evidence.extend(more);
+                (how, text)
             }
         }
         _ if let Some((text, more)) = stuck::brought_back(witness, (life, who), &releases) => {
@@ -149,8 +148,9 @@ fn still_counts(
     }
     let lost = lost_release(witness, life, release)?;
     let at = moment(lost.call.at);
-    let text =
-        format!("{stayed}: {who}'s release of another entry, at {at}, had not come there by then.");
+    let text = format!(
+        "{stayed}: {who}'s release of another entry, at {at}, had not reached {node} by then."
+    );
     Some((text, vec![Evidence::Op(lost.id)]))
 }
 
@@ -226,34 +226,36 @@ fn given_back(
     witness: &Witness<'_>,
     (life, who): (&StoryLife, &str),
     release: &Op,
-) -> (How, String) {
+) -> (How, String, Vec<Evidence>) {
     let node = &life.node;
     if witness.set_by_release(life).is_some_and(|release| release.caller == who) {
         let whom = kept_out(witness, who);
         let text =
             format!("{who}'s release set the key on {node}, and what it set kept {whom} out.");
-        return (How::NothingDeleted, text);
+        return (How::NothingDeleted, text, Vec::new());
     }
     let is_later = release.ret.is_some_and(|ret| life.from > ret.instant());
     let put_back = life.from > release.call.instant() && was_there(witness, life);
     let keys = witness.history().keys.iter();
     let mut deleted = keys.filter(|key| key.by == Some(release.id));
     let deleted = deleted.find(|key| key.change == KeyChange::Deleted);
-    match is_later || put_back {
-        false if deleted.is_some_and(|key| key.node != *node) => (
-            How::DeleteNeverReached,
-            format!(
-                "{who}'s key was deleted on {}, and stayed on {node}, where that did not \
-                 come.",
-                deleted.map_or("", |key| &key.node)
-            ),
-        ),
-        true => (How::SetAgain, format!("{who}'s key came back on {node} after its release.")),
-        false => (
-            How::NothingDeleted,
-            format!("{who} learned that its lock is released, and its key on {node} stayed."),
-        ),
+    if is_later || put_back {
+        let text = format!("{who}'s key came back on {node} after its release.");
+        return (How::SetAgain, text, Vec::new());
     }
+    if let Some(deleted) = deleted.filter(|key| key.node != *node) {
+        let text = format!(
+            "{who}'s key was deleted on {}, and stayed on {node}, where that did not come.",
+            deleted.node
+        );
+        return (How::DeleteNeverReached, text, Vec::new());
+    }
+    let (text, more) = still_counts(witness, life, release).unwrap_or_else(|| {
+        let text =
+            format!("{who} learned that its lock is released, and its key on {node} stayed.");
+        (text, Vec::new())
+    });
+    (How::NothingDeleted, text, more)
 }
 
 /// Whom a leftover key of a caller kept out: the caller itself, if no leak kept another caller out.

@@ -93,12 +93,12 @@ fn last_to_change(witness: &Witness<'_>, met: &Request) -> Option<(String, [Evid
         KeyChange::Extended => "extended",
         _ => "changed",
     };
-    let (but, name) = match asks_others {
-        true => (" but the probe", key.key.as_str()),
+    let (apart, name) = match asks_others {
+        true => ("Apart from the probe, ", key.key.as_str()),
         false => ("", "the lock's key"),
     };
     let text = format!(
-        " {}'s {} of {} was the last{but} to change {name} there: it {does} it at {}.",
+        " {apart}{}'s {} of {} changed {name} there last: it {does} it at {}.",
         by.caller,
         by.kind.noun(),
         moment(by.call.at),

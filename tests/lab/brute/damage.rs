@@ -166,13 +166,17 @@ fn moves_the_end(table: &Table, index: usize) -> bool {
         || later.any(|o| keys[o].by == keys[index].by && keys[o].change == KeyChange::Extended)
 }
 
-/// Whether an operation without an answer changed a key that a release had changed before it.
+/// Whether an operation without an answer changed a key that a release had changed before it, or
+/// that its own release changed later.
 fn finds_it_free(table: &Table, by: &Op, index: usize) -> bool {
     let keys = &table.history.keys;
+    let frees = |of: &OpKind| matches!(of, OpKind::Release { grant } if *grant == by.id);
     let is_same = |other: &&Key| other.node == keys[index].node && other.key == keys[index].key;
     let last = keys[..index].iter().rfind(is_same).and_then(|last| last.by);
     let is_open = matches!(by.outcome, Outcome::Unknown | Outcome::Pending);
-    is_open && last.is_some_and(|last| matches!(table.op(last).kind, OpKind::Release { .. }))
+    let mut later = keys[index..].iter().filter(is_same).filter_map(|key| key.by);
+    let was_freed = last.is_some_and(|by| matches!(table.op(by).kind, OpKind::Release { .. }));
+    is_open && (was_freed || later.any(|by| frees(&table.op(by).kind)))
 }
 
 /// Whether a change in place makes a key its own: it is the doing of another tenure, and the owner
@@ -768,7 +772,7 @@ fn counts_what_was_lost(
             is_lost && !releases.any(|other| last_by(other.id).is_some_and(|left| left > entered))
         })
     });
-    table.terms.reenters && table.terms.holders == 1 && !lasts_longer && is_counted
+    !lasts_longer && is_counted
 }
 
 /// Whether the value of a member may have bounded it at a point: within a lease of its last change,
