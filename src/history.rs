@@ -158,6 +158,11 @@ impl Op {
         }
     }
 
+    /// Whether it ended without an answer, or never returned.
+    pub fn has_no_answer(&self) -> bool {
+        matches!(self.outcome, Outcome::Unknown | Outcome::Pending)
+    }
+
     /// The owner value of its grant, if it was granted the lock.
     pub fn token(&self) -> Option<&str> {
         match &self.outcome {

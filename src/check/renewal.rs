@@ -30,8 +30,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         case.lives.touches.iter().map(|touch| (touch.change, touch.met)).collect();
     for (index, change) in case.history.keys.iter().enumerate() {
         let Some((extend, grant)) = extend(case, change.by) else { continue };
-        let prolongs =
-            matches!(change.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
+        let prolongs = change.change.leaves_key();
         if !case.is_of_lock(change) || !prolongs || !made_by_request(case, extend, change) {
             continue;
         }

@@ -189,7 +189,7 @@ impl Tap {
     }
 
     async fn change(&mut self, key: Bytes, change: KeyChange, origin: Origin) -> io::Result<()> {
-        let goes = !matches!(change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
+        let goes = !change.leaves_key();
         let (until_ms, value) = if goes {
             (None, self.living.remove(&key).unwrap_or_default())
         } else {

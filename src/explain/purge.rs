@@ -1,8 +1,7 @@
-//! Members of a lock's key that an acquire removed once their leases had passed, as any may. The
-//! lease of a grant passes by its caller's clock; what a member's value counts, by the clocks that
-//! a lock may compare.
+//! Members of a lock's key that an acquire removed once their leases had passed, as any may: by the
+//! clock of the grant's caller, or in true time.
 
-use lockstorm_platform::time::{Clock, Instant, Nanos};
+use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::explain::hold::op;
@@ -15,14 +14,12 @@ pub fn is_purged(witness: &Witness<'_>, life: &StoryLife) -> bool {
     let history = witness.history();
     let end = life.end.and_then(|end| history.keys.get(end));
     let end = end.filter(|end| witness.reading.by_member && end.change == KeyChange::Deleted);
-    let by = end.and_then(|end| op(history, end.by?)).filter(|by| by.kind == OpKind::Acquire);
+    let by = end.and_then(|end| op(history, end.by?));
     let owner = life.owner.and_then(|owner| op(history, owner));
-    match (end, by, owner) {
-        (Some(end), Some(by), Some(owner)) => {
-            is_over(witness, owner, end.at) || is_due(witness, life, (owner, by, end))
-        }
-        _ => false,
-    }
+    let is_acquire = by.is_some_and(|by| by.kind == OpKind::Acquire);
+    end.zip(owner)
+        .filter(|_| is_acquire)
+        .is_some_and(|(end, owner)| is_over(witness, owner, end.at) || is_due(witness, life, end))
 }
 
 /// Whether the leases that an acquire and its extends gave are over on their caller's clock.
@@ -38,22 +35,13 @@ fn is_over(witness: &Witness<'_>, owner: &Op, at: Instant) -> bool {
     given.peek().is_some() && given.all(|(clock, until)| reads(clock) >= Some(until))
 }
 
-/// Whether the time to live has passed since the last change of a member: on its node's wall clock,
-/// between the wall clocks of the two callers, or in true time.
-fn is_due(witness: &Witness<'_>, life: &StoryLife, (owner, by, end): (&Op, &Op, &Key)) -> bool {
+/// Whether the time to live has passed since the last change of a member. Where only another clock
+/// says so, the member was deleted early.
+fn is_due(witness: &Witness<'_>, life: &StoryLife, end: &Key) -> bool {
     let Some(ttl) = witness.finding.plan.lock.ttl else { return false };
     let keys = &witness.history().keys;
     let born = &keys[life.born];
     let is_it = |key: &&Key| key.node == born.node && key.key == born.key && key.of == born.of;
     let last = keys[life.born..].iter().filter(is_it).take_while(|key| key.at < end.at).last();
-    let last = last.unwrap_or(born).at;
-    let wall = |host: &str, at: Instant| {
-        Some(witness.reading.clocks.line(host, Clock::Wall, at.into())?.at(at.at))
-    };
-    let passed = |from: Option<Nanos>, to: Option<Nanos>| {
-        from.zip(to).is_some_and(|(from, to)| from.saturating_add(ttl) <= to)
-    };
-    passed(wall(&life.node, last), wall(&life.node, end.at))
-        || passed(wall(&owner.process, last), wall(&by.process, end.at))
-        || passed(Some(last.at), Some(end.at.at))
+    last.unwrap_or(born).at.at.saturating_add(ttl) <= end.at.at
 }

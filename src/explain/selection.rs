@@ -6,8 +6,6 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_platform::trace::KeyChange;
-
 use crate::check::verdict::Verdict;
 use crate::explain::evidence::Evidence;
 use crate::explain::story::{Beat, Story, StoryLine, Weight};
@@ -68,9 +66,9 @@ fn once(witness: &Witness<'_>, beats: Vec<Beat>) -> Vec<Beat> {
 /// Whether only one line may show an event: the end of a key.
 fn is_shown_once(witness: &Witness<'_>, event: Evidence) -> bool {
     match event {
-        Evidence::Key(index) => witness.history().keys.get(index).is_some_and(|key| {
-            !matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended)
-        }),
+        Evidence::Key(index) => {
+            witness.history().keys.get(index).is_some_and(|key| !key.change.leaves_key())
+        }
         _ => false,
     }
 }

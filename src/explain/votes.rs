@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockstorm_platform::trace::{KeyChange, Leg};
+use lockstorm_platform::trace::Leg;
 
 use crate::explain::life::StoryLife;
 use crate::explain::witness::Witness;
@@ -27,8 +27,7 @@ pub fn votes(witness: &Witness<'_>, grant: OpId) -> Option<BTreeSet<usize>> {
         is_by_it && request.at(Leg::Delivered).is_some_and(|reply| reply <= ret.instant())
     };
     let is_vote = |key: &Key| {
-        let is_set =
-            matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
+        let is_set = key.change.leaves_key();
         let is_own = key.by == Some(grant) && key.key == witness.reading.lock_key;
         is_set && is_own && {
             let tries = tries(requests, &key.node);

@@ -145,13 +145,17 @@ impl<'a> Reading<'a> {
     }
 
     /// The acquire whose member a life is: the one that added it, and whose token names it if it
-    /// was granted. An acquire that fills a list of permits owns none of the others; nor does a
-    /// release that puts one back. If the lock has one holder, as [`HistoryIndex::owner`].
+    /// was granted; if it was not, no other grant's token may name it, as that of a waiter to which
+    /// the acquire left its permit. An acquire that fills a list of permits owns none of the others;
+    /// nor does a release that puts one back. If the lock has one holder, as
+    /// [`HistoryIndex::owner`].
     pub fn owner_of(&self, life: &KeyLife) -> Option<OpId> {
         let owner = self.owner(life.by?)?;
-        let token = self.op(owner).and_then(|op| op.token());
-        let is_named = !self.by_member || token.is_none_or(|token| token == life.name);
-        is_named.then_some(owner)
+        let is_own = || match self.op(owner).and_then(|op| op.token()) {
+            Some(token) => token == life.name,
+            None => !self.acquires().any(|op| op.token() == Some(life.name)),
+        };
+        (!self.by_member || is_own()).then_some(owner)
     }
 
     /// Whether a change makes a key of that creator the key of its own operation. It does so if the
@@ -187,7 +191,6 @@ impl<'a> Reading<'a> {
         let before = keys[..place].iter().rfind(is_it);
         let own = || keys[place..].iter().filter(is_it).filter(|key| key.by == Some(by.id));
         let extends = || own().any(|key| key.change == KeyChange::Extended);
-        let is_lost = matches!(by.outcome, Outcome::Unknown | Outcome::Pending);
         let released = |key: &Key| match self.op(key.by?)?.kind {
             OpKind::Release { grant } => Some(grant),
             _ => None,
@@ -196,7 +199,7 @@ impl<'a> Reading<'a> {
         let frees = |key: &Key| released(key) == Some(by.id);
         let is_freed = || was_freed() || keys[place..].iter().filter(is_it).any(frees);
         let moves = before.and_then(|key| key.until_ms) != change.until_ms;
-        self.is_granted(by.id) || moves || extends() || is_lost && is_freed()
+        self.is_granted(by.id) || moves || extends() || by.has_no_answer() && is_freed()
     }
 
     /// Whether two acquires were granted the lock with different owner values.

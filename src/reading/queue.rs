@@ -90,9 +90,13 @@ impl QueuePlace<'_> {
         wants && removed && !self.is_handed_the_key(reading)
     }
 
-    /// Whether the command that removed it made the lock's key that of its waiter.
+    /// Whether the command that removed it made the lock's key, or a member of it, that of its
+    /// waiter.
     fn is_handed_the_key(&self, reading: &Reading) -> bool {
-        let mut own = reading.lives.lives.iter().filter(|life| life.by == Some(self.waiter.id));
+        let (id, token) = (self.waiter.id, self.waiter.token());
+        let is_named = |life: &KeyLife| reading.by_member && token == Some(life.name);
+        let lives = reading.lives.lives.iter();
+        let mut own = lives.filter(|life| life.by == Some(id) || is_named(life));
         own.any(|life| self.is_removed_with(reading, &reading.history.keys[life.born]))
     }
 

@@ -257,8 +257,7 @@ impl<'a> Gathering<'a> {
             of_command.extend(is_of_command.then_some(*place));
             !is_of_command
         });
-        let writes = [KeyChange::Set, KeyChange::Changed, KeyChange::Extended];
-        let was_there = before.filter(|(_, before)| writes.contains(&before.change));
+        let was_there = before.filter(|(_, before)| before.change.leaves_key());
         let Some(until_ms) = was_there.map(|(_, before)| before.until_ms) else { return };
         let lasts = last.until_ms == until_ms;
         let is_set_anew = of_command.iter().any(|place| keys[*place].change == KeyChange::Set);

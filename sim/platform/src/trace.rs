@@ -115,6 +115,13 @@ pub enum KeyChange {
     LostAtFailover,
 }
 
+impl KeyChange {
+    /// Whether the key is there afterwards.
+    pub fn leaves_key(self) -> bool {
+        matches!(self, KeyChange::Set | KeyChange::Changed | KeyChange::Extended)
+    }
+}
+
 /// The beginning or the end of a fault.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,

@@ -1,11 +1,9 @@
 //! Entries in the key of a re-entrant lock of which the release of its caller cannot know: see
 //! [`crate::check::leak`].
 
-use lockstorm_platform::trace::KeyChange;
-
 use crate::check::case::Case;
 use crate::check::leak::leftover::Leftover;
-use crate::history::{Key, Op, OpId, OpKind, Outcome};
+use crate::history::{Key, Op, OpId, OpKind};
 use crate::reading::moment::Moment;
 
 /// Whether a key that a release reported as removed may only be there because of a lost entry of
@@ -25,8 +23,7 @@ fn changes_since<'a>(case: &Case<'a>, leftover: &Leftover, moment: Moment) -> Ve
     let until = here.take_while(|(_, change)| Moment::from(change.at) <= moment);
     let until = until.collect::<Vec<_>>();
     let first = until.iter().rposition(|(index, change)| {
-        let writes =
-            matches!(change.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
+        let writes = change.change.leaves_key();
         *index < key.born && !(writes && is_own(change))
     });
     let since = first.map_or(0, |before| before + 1);
@@ -45,15 +42,11 @@ fn has_lost_entry(case: &Case, owner: OpId, changes: &[&Key]) -> bool {
             _ => {}
         }
     }
-    let is_lost_release = |op: &Op| matches!(op.kind, OpKind::Release { .. }) && has_no_answer(op);
+    let is_lost_release = |op: &Op| matches!(op.kind, OpKind::Release { .. }) && op.has_no_answer();
     entries.iter().any(|entry| {
-        let is_lost = case.op(*entry).is_some_and(has_no_answer);
+        let is_lost = case.op(*entry).is_some_and(Op::has_no_answer);
         is_lost || case.ops_of(*entry).any(is_lost_release)
     })
-}
-
-fn has_no_answer(op: &Op) -> bool {
-    matches!(op.outcome, Outcome::Unknown | Outcome::Pending)
 }
 
 /// Whether a change after the answer of the release gave the key a later expiry, other than the
@@ -61,7 +54,7 @@ fn has_no_answer(op: &Op) -> bool {
 fn is_prolonged(case: &Case, leftover: &Leftover, changes: &[&Key]) -> bool {
     let is_later = |change: &Key| leftover.denied.is_some_and(|at| at < change.at.into());
     let is_late_effect = |change: &Key| {
-        let by = change.by.and_then(|by| case.op(by)).filter(|by| has_no_answer(by));
+        let by = change.by.and_then(|by| case.op(by)).filter(|by| by.has_no_answer());
         by.is_some_and(|by| matches!(by.kind, OpKind::Acquire | OpKind::Release { .. }))
     };
     let mut latest = None;

@@ -192,9 +192,7 @@ fn was_freed_without_an_answer(case: &Case, key: &KeyLife, owner: OpId) -> bool 
     let by = key.ended.filter(|end| frees(end.change));
     let by = by.and_then(|end| case.op(end.by?));
     by.is_some_and(|by| match by.kind {
-        OpKind::Release { grant } => {
-            matches!(by.outcome, Outcome::Unknown | Outcome::Pending) && case.are_one(grant, owner)
-        }
+        OpKind::Release { grant } => by.has_no_answer() && case.are_one(grant, owner),
         _ => false,
     })
 }

@@ -23,7 +23,7 @@ pub fn is_let_in(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> b
         is_other
             && Moment::from(change.at) <= moment
             && change.until_ms.is_some()
-            && by.is_some_and(|by| matches!(by.outcome, Outcome::Unknown | Outcome::Pending))
+            && by.is_some_and(Op::has_no_answer)
     });
     takes
         || holds.any(|hold| {

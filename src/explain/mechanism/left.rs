@@ -1,6 +1,6 @@
 //! Why a key was there of which nobody was the owner: who left it, and how.
 
-use lockstorm_platform::trace::KeyChange;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::{Kind, Violation};
 use crate::explain::evidence::Evidence;
@@ -126,7 +126,7 @@ pub fn lost_entry<'a>(
     let change = keys.get(life.born).filter(|key| key.change == KeyChange::Changed)?;
     let first = witness.lives.iter().find(|first| first.end == Some(life.born))?;
     let entry = first.owner.and_then(|owner| witness.reading.op(owner))?;
-    let is_lost = matches!(entry.outcome, Outcome::Unknown | Outcome::Pending);
+    let is_lost = entry.has_no_answer();
     let is_own = entry.caller == witness.reading.op(change.by?)?.caller;
     (is_lost && is_own).then_some((first, entry))
 }
@@ -182,7 +182,7 @@ fn lost_release<'a>(witness: &Witness<'a>, life: &StoryLife, release: &Op) -> Op
         keys.any(|key| is_by(key) && key.at < release.call.instant())
     };
     witness.history().ops.iter().rfind(|op| {
-        let is_lost = matches!(op.outcome, Outcome::Unknown | Outcome::Pending);
+        let is_lost = op.has_no_answer();
         is_lost && op.call.seq < release.call.seq && is_of_another(op) && !has_effect(op)
     })
 }
@@ -243,7 +243,9 @@ fn given_back(
         let text = format!("{who}'s key came back on {node} after its release.");
         return (How::SetAgain, text, Vec::new());
     }
-    if let Some(deleted) = deleted.filter(|key| key.node != *node) {
+    let mut to_node = witness.reading.requests_of(release.id).iter();
+    let came = to_node.any(|request| request.to == *node && request.at(Leg::Applied).is_some());
+    if let Some(deleted) = deleted.filter(|key| key.node != *node && !came) {
         let text = format!(
             "{who}'s key was deleted on {}, and stayed on {node}, where that did not come.",
             deleted.node

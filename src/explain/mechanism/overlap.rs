@@ -190,8 +190,7 @@ fn set_by<'a>(witness: &Witness<'a>, hold: &StoryHold<'_>) -> Vec<(usize, &'a Ke
     };
     let keys = history.keys.iter().enumerate();
     let mut nodes = BTreeSet::new();
-    let grants =
-        |key: &Key| matches!(key.change, KeyChange::Set | KeyChange::Changed | KeyChange::Extended);
+    let grants = |key: &Key| key.change.leaves_key();
     let votes = votes(witness, hold.grant.id);
     let given_back = |index: usize| {
         let mut lives = witness.lives.iter();

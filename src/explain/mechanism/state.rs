@@ -72,8 +72,7 @@ fn last_to_change(witness: &Witness<'_>, met: &Request) -> Option<(String, [Evid
         .filter(|(_, key)| key.of.is_none() && key.node == met.to && key.at < met_at);
     let is_there = |name: &str| {
         let last = changes.clone().rfind(|(_, key)| key.key == name);
-        let stays = [KeyChange::Set, KeyChange::Changed, KeyChange::Extended];
-        last.is_some_and(|(_, key)| stays.contains(&key.change))
+        last.is_some_and(|(_, key)| key.change.leaves_key())
     };
     let is_state = |key: &Key| match asks_others {
         true => key.key != lock_key && is_there(&key.key),

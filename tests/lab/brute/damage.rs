@@ -377,7 +377,8 @@ fn kept_later(table: &Table, key: &Key) -> Option<u32> {
 }
 
 /// The creator of the living key. A key that was only extended has no recorded creation. A member
-/// that a grant's token does not name is not the grant's.
+/// that a grant's token does not name is not the grant's; one that the token of another grant names
+/// is not that of an acquire without a grant.
 fn creator(table: &Table, born: usize) -> Option<u32> {
     let key = &table.history.keys[born];
     let by = key.by.filter(|_| key.change != KeyChange::Extended);
@@ -386,7 +387,11 @@ fn creator(table: &Table, born: usize) -> Option<u32> {
         Outcome::Granted { token, .. } => Some(token),
         _ => None,
     });
-    let named = |name| token.is_none_or(|token| token == name);
+    let grants = |name: &String| {
+        let mut tokens = table.history.ops.iter().map(|op| &op.outcome);
+        tokens.any(|of| matches!(of, Outcome::Granted { token, .. } if token == name))
+    };
+    let named = |name| token.map_or_else(|| !grants(name), |token| token == name);
     table.member.as_ref().is_none_or(named).then_some(by)
 }
 

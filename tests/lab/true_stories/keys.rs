@@ -103,7 +103,7 @@ pub const TEMPLATES: &[Template] = &[
 ];
 
 /// An acquire removes a member whose lease is over on its caller's clock, or that has not changed
-/// for as long as it was to live, in true time or on a wall clock.
+/// for as long as it was to live.
 fn purged(facts: &Facts, index: usize, key: &Key) -> Truth {
     is(key, KeyChange::Deleted)?;
     let by = key.by.and_then(|by| facts.op(by)).ok_or("nobody did it")?;
@@ -128,13 +128,7 @@ fn purged(facts: &Facts, index: usize, key: &Key) -> Truth {
     let is_it = |other: &Key| other.node == key.node && other.key == key.key && other.of == key.of;
     let changed = facts.history.keys[..index].iter().rfind(|other| is_it(other));
     let changed = changed.ok_or("it was never there")?.at.at;
-    let lasts = |from: &str, to: &str| {
-        let from = facts.reads(from, Clock::Wall, changed);
-        from.zip(facts.reads(to, Clock::Wall, key.at.at)).is_some_and(|(from, to)| from + ttl <= to)
-    };
-    let is_due = changed + ttl <= key.at.at
-        || lasts(&key.node, &key.node)
-        || lasts(&owner.process, &by.process);
+    let is_due = changed + ttl <= key.at.at;
     ensure(is_due || has_end && !ends_later, "its lease is not over")
 }
 
