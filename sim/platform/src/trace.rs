@@ -261,8 +261,7 @@ pub enum Event {
         /// The first word of the error: `READONLY`.
         word: String,
     },
-    /// The members of a collection, after the changes of its key that are recorded just before, or
-    /// after a start or a resynchronisation. A remark.
+    /// The members of a collection after the changes just before, a start or a resync. A remark.
     Members {
         /// The collection.
         key: KeyName,
@@ -383,8 +382,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// An empty trace. `whole` keeps a rendered line for every record, for the comparison of two
-    /// runs.
+    /// An empty trace. `whole` keeps a rendered line for every record, to compare two runs.
     pub fn new(whole: bool) -> Trace {
         Trace {
             hash: Xxh3::new(),

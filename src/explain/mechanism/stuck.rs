@@ -95,29 +95,34 @@ fn left_late(witness: &Witness<'_>) -> Option<Mechanism> {
     Some(Mechanism::new(How::LeftByDead, text, evidence))
 }
 
-/// A key that blocked the probe for too long, and then expired, since its owner's release failed.
+/// A key that blocked the probe for too long, and then expired, since its owner's release failed,
+/// or since its owner, who lost its grant, called none.
 fn stayed_late(witness: &Witness<'_>) -> Option<Mechanism> {
     let (history, healed) = (witness.history(), witness.healed());
     let late = witness.lives.iter().filter_map(|life| {
         let owner = op(history, life.owner?).filter(|owner| owner.process != PROBE)?;
-        let release = witness.reading.releases(owner.id).last()?;
+        let release = witness.reading.releases(owner.id).last();
         let gone = witness.gone(life);
-        let failed = !matches!(release.outcome, Outcome::Released);
+        let failed = match release {
+            Some(release) => release.outcome != Outcome::Released,
+            None => matches!(owner.outcome, Outcome::Granted { .. }),
+        };
         let stayed = failed && witness.is_there(life, healed);
-        (stayed && kept_out_too_long(witness, life, gone)).then_some((life, release, gone))
+        (stayed && kept_out_too_long(witness, life, gone)).then_some((life, owner, release, gone))
     });
-    let (life, release, gone) = late.max_by_key(|(.., gone)| *gone)?;
-    let until = until(witness, life, gone);
-    if let Some(found) = stayed_again(witness, (life, &release.caller), &until) {
+    let (life, owner, release, gone) = late.max_by_key(|(.., gone)| *gone)?;
+    let (who, node, until) = (&owner.caller, &life.node, until(witness, life, gone));
+    if let Some(found) = stayed_again(witness, (life, who), &until) {
         return Some(found);
     }
-    let text = format!(
-        "{}'s release at {} failed, and its key stayed on {} {until}.",
-        release.caller,
-        moment(release.call.at),
-        life.node,
-    );
-    let evidence = vec![Evidence::Op(release.id), Evidence::Key(life.born)];
+    let text = match release {
+        Some(release) => {
+            let at = moment(release.call.at);
+            format!("{who}'s release at {at} failed, and its key stayed on {node} {until}.")
+        }
+        None => format!("{who} never released its grant, and its key stayed on {node} {until}."),
+    };
+    let evidence = vec![Evidence::Op(release.unwrap_or(owner).id), Evidence::Key(life.born)];
     Some(Mechanism::new(How::ReleaseFailed, text, evidence))
 }
 
