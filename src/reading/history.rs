@@ -146,8 +146,8 @@ impl<'a> Reading<'a> {
 
     /// The acquire whose member a life is: the one that added it, and whose token names it if it
     /// was granted; if it was not, no other grant's token may name it, as that of a waiter to which
-    /// the acquire left its permit. An acquire that fills a list of permits owns none of the others;
-    /// nor does a release that puts one back. If the lock has one holder, as
+    /// the acquire left its permit. An acquire that fills a list of permits owns none of the other
+    /// ones; nor does a release that puts one back. If the lock has one holder, as
     /// [`HistoryIndex::owner`].
     pub fn owner_of(&self, life: &KeyLife) -> Option<OpId> {
         let owner = self.owner(life.by?)?;

@@ -54,10 +54,10 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     // A look after the key was set saw that key, so only an earlier look was outdated.
     let born = witness.lives.iter().rfind(|life| life.node == key.node && life.from < key.at);
     let born = born.map(|life| life.from);
-    let has_looked = requests.any(|request| {
-        let is_before =
-            request.at(Leg::Applied).is_some_and(|at| born.is_none_or(|born| at < born));
-        LOOKS.contains(&request.command.as_str()) && is_before
+    let looks: Vec<_> =
+        requests.filter(|request| LOOKS.contains(&request.command.as_str())).collect();
+    let has_looked = looks.iter().any(|request| {
+        request.at(Leg::Applied).is_some_and(|at| born.is_none_or(|born| at < born))
     });
     let late = late_by(last).map(|ns| format!("{} on its way", length(ns)));
     // A reader expects a release to free a key, so the sentence names any other operation.
@@ -74,7 +74,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let compares = is_sent_whole || COMPARES.contains(&command.as_str());
     let (how, text) = match compares {
         // Equal values deceive only a caller that compares them.
-        _ if (compares || has_looked) && own.is_some() && own == token(victim) => (
+        _ if (compares || !looks.is_empty()) && own.is_some() && own == token(victim) => (
             How::SameOwner,
             format!(
                 "{who}'s {command}{way} struck {whose}'s key on {node}: both have the same owner \
