@@ -3,14 +3,15 @@
 
 use crate::check::case::Case;
 use crate::check::leak::leftover::Leftover;
-use crate::history::{Key, Op, OpId, OpKind};
+use crate::history::{Key, Op, OpId, OpKind, Outcome};
 use crate::reading::moment::Moment;
 
 /// Whether a key that a release reported as removed may only be there because of a lost entry of
 /// its caller, and nothing but such an entry has prolonged it since.
 pub fn keeps_a_lost_entry(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
     let changes = changes_since(case, leftover, moment);
-    !is_prolonged(case, leftover, &changes) && has_lost_entry(case, leftover.owner, &changes)
+    let mut lost = lost_entries(case, leftover.owner, &changes).into_iter();
+    lost.any(|lost| !is_prolonged(case, leftover, &changes, lost))
 }
 
 /// The changes that a key went through up to a moment, since it was last absent or another
@@ -30,37 +31,58 @@ fn changes_since<'a>(case: &Case<'a>, leftover: &Leftover, moment: Moment) -> Ve
     until[since..].iter().map(|(_, change)| *change).collect()
 }
 
-/// Whether an acquire of the owner's caller changed the key, no release of it did so after that,
-/// and either of the two ended without an answer.
-fn has_lost_entry(case: &Case, owner: OpId, changes: &[&Key]) -> bool {
-    let mut entries: Vec<OpId> = Vec::new();
-    let is_own = |by: &&Op| case.caller(by.id) == case.caller(owner);
-    for by in changes.iter().filter_map(|change| case.op(change.by?)).filter(is_own) {
-        match by.kind {
-            OpKind::Acquire => entries.push(by.id),
-            OpKind::Release { grant } => entries.retain(|entry| *entry != grant),
+/// When acquires of the owner's caller changed the key, if no release of them did so after that,
+/// and the acquire or a release of it ended without an answer.
+fn lost_entries(case: &Case, owner: OpId, changes: &[&Key]) -> Vec<Moment> {
+    let mut entries: Vec<(OpId, Moment)> = Vec::new();
+    for change in changes {
+        let by = change.by.and_then(|by| case.op(by));
+        let own = by.filter(|by| case.caller(by.id) == case.caller(owner));
+        match own.map(|by| (by.id, &by.kind)) {
+            Some((id, OpKind::Acquire)) => entries.push((id, change.at.into())),
+            Some((_, OpKind::Release { grant })) => entries.retain(|(entry, _)| entry != grant),
             _ => {}
         }
     }
     let is_lost_release = |op: &Op| matches!(op.kind, OpKind::Release { .. }) && op.has_no_answer();
-    entries.iter().any(|entry| {
+    entries.retain(|(entry, _)| {
         let is_lost = case.op(*entry).is_some_and(Op::has_no_answer);
         is_lost || case.ops_of(*entry).any(is_lost_release)
-    })
+    });
+    entries.into_iter().map(|(_, at)| at).collect()
 }
 
-/// Whether a change after the answer of the release gave the key a later expiry, other than the
-/// late effect of an acquire or a release without an answer.
-fn is_prolonged(case: &Case, leftover: &Leftover, changes: &[&Key]) -> bool {
-    let is_later = |change: &Key| leftover.denied.is_some_and(|at| at < change.at.into());
-    let is_late_effect = |change: &Key| {
-        let by = change.by.and_then(|by| case.op(by)).filter(|by| by.has_no_answer());
-        by.is_some_and(|by| matches!(by.kind, OpKind::Acquire | OpKind::Release { .. }))
-    };
+/// Whether a change after the answer of the release gave the key a later expiry, or one of a later
+/// tenure than that in which the entry was lost; other than the late effect of an acquire or a
+/// release without an answer.
+fn is_prolonged(case: &Case, leftover: &Leftover, changes: &[&Key], lost: Moment) -> bool {
+    let is_denied = |change: &Key| leftover.denied.is_some_and(|at| at < change.at.into());
+    let by = |change: &Key| change.by.and_then(|by| case.op(by));
+    let is_late_effect =
+        |by: &Op| by.has_no_answer() && matches!(by.kind, OpKind::Acquire | OpKind::Release { .. });
     let mut latest = None;
     changes.iter().any(|change| {
         let is_longer = change.until_ms > latest;
         latest = latest.max(change.until_ms);
-        is_longer && is_later(change) && !is_late_effect(change)
+        let is_effective = by(change).is_none_or(|by| !is_late_effect(by));
+        let is_later = || {
+            let acquire = by(change).and_then(Op::grant).and_then(|grant| case.op(grant));
+            acquire.is_some_and(|acquire| is_of_a_later_tenure(case, acquire, lost))
+        };
+        is_longer && is_effective && (is_denied(change) || is_later())
+    })
+}
+
+/// Whether the caller of an acquire had released another tenure before, after an entry was lost.
+fn is_of_a_later_tenure(case: &Case, acquire: &Op, lost: Moment) -> bool {
+    case.history.ops.iter().any(|op| match op.kind {
+        OpKind::Release { grant } => {
+            op.outcome == Outcome::Released
+                && op.caller == acquire.caller
+                && lost < op.call.into()
+                && op.ret.is_some_and(|ret| ret.instant() <= acquire.call.instant())
+                && !case.are_one(grant, acquire.id)
+        }
+        _ => false,
     })
 }

@@ -760,24 +760,41 @@ fn counts_what_was_lost(
             run.push(index);
         }
     }
-    let lasts_longer = (0..run.len()).any(|nth| {
-        let key = &keys[run[nth]];
-        let is_entry = |op: &Op| matches!(op.kind, OpKind::Acquire | OpKind::Release { .. });
-        let is_late =
-            key.by.map(|by| table.op(by)).is_some_and(|op| is_entry(op) && unanswered(op));
-        let is_longest = run[..nth].iter().all(|earlier| keys[*earlier].until_ms < key.until_ms);
-        key.until_ms.is_some() && is_longest && point(key.at) > denied && !is_late
-    });
+    let prolonged = |lost: Point| {
+        (0..run.len()).any(|nth| {
+            let key = &keys[run[nth]];
+            let by = key.by.map(|by| table.op(by));
+            let is_entry = |op: &Op| matches!(op.kind, OpKind::Acquire | OpKind::Release { .. });
+            let is_late = by.is_some_and(|op| is_entry(op) && unanswered(op));
+            let is_longest =
+                run[..nth].iter().all(|earlier| keys[*earlier].until_ms < key.until_ms);
+            let anew = by.and_then(Op::grant).is_some_and(|id| begins_anew(table, id, lost));
+            let counts = point(key.at) > denied || anew;
+            key.until_ms.is_some() && is_longest && counts && !is_late
+        })
+    };
     let last_by = |id: u32| run.iter().copied().rfind(|index| keys[*index].by == Some(id));
-    let is_counted = table.history.ops.iter().any(|op| {
+    table.history.ops.iter().any(|op| {
         let entered = last_by(op.id).filter(|_| op.kind == OpKind::Acquire && op.caller == caller);
         let mut releases = table.history.ops.iter().filter(|other| gives(other, op.id));
         let is_lost = unanswered(op) || releases.clone().any(unanswered);
         entered.is_some_and(|entered| {
-            is_lost && !releases.any(|other| last_by(other.id).is_some_and(|left| left > entered))
+            let is_out = |other: &Op| last_by(other.id).is_some_and(|left| left > entered);
+            is_lost && !releases.any(is_out) && !prolonged(point(keys[entered].at))
         })
-    });
-    !lasts_longer && is_counted
+    })
+}
+
+/// Whether a caller acquires after it has given up another tenure, with success, since a point.
+fn begins_anew(table: &Table, acquire: u32, since: Point) -> bool {
+    let own = table.op(acquire);
+    table.history.ops.iter().any(|op| {
+        let OpKind::Release { grant } = op.kind else { return false };
+        let is_over = op.ret.is_some_and(|ret| stamp(ret) <= stamp(own.call));
+        let is_other = table.began(grant) != table.began(acquire);
+        let is_done = op.outcome == Outcome::Released && stamp(op.call) > since;
+        op.caller == own.caller && is_done && is_over && is_other
+    })
 }
 
 /// Whether the value of a member may have bounded it at a point: within a lease of its last change,
