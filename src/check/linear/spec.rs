@@ -142,10 +142,13 @@ fn nested_in(case: &Case, op: &Op) -> Option<OpId> {
 
 /// A re-entrant grant is no separate hold: it extends the hold of which it is part. An end that a
 /// release of that hold permits is still permitted. Leniently, the same applies if the grant begins
-/// a hold again that the release had ended.
+/// a hold again that the release had ended. One that sent no request lasts no longer than the hold
+/// does.
 fn reentry(case: &Case, op: &Op, ret: Moment, outer: OpId) -> Item<LockAction> {
     let permitted = released_from(case, outer).map_or(Moment::NEVER, |(from, _)| from);
-    let ends = permitted.min(lease_end(case, op));
+    let is_local = !case.history.requests.is_empty() && case.requests_of(op.id).is_empty();
+    let lasts = if is_local { op.call.into() } else { lease_end(case, op) };
+    let ends = permitted.min(lasts);
     let releases = case.ops_of(op.id).filter(|op| matches!(op.kind, OpKind::Release { .. }));
     let vague = case.ops_of(outer).filter(|op| may_have_ended(case, op));
     let freed = releases.chain(vague).map(|op| op.call.into()).fold(ends, Moment::min);
