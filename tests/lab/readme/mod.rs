@@ -45,6 +45,6 @@ fn the_story_of_the_readme_is_the_one_that_is_found() {
         "the README tells another story than seed {}:\n{story}",
         finding.seed
     );
-    let seed = finding.seed;
-    assert!(README.contains(&format!("hunt-mine-{seed}.plan.json")), "seed {seed}");
+    let saved = format!("hunt-mine-{}-{}.plan.json", finding.seed, finding.plan_hash);
+    assert!(README.contains(&saved), "{saved}");
 }
