@@ -155,7 +155,7 @@ pub fn marked_at(case: &Case, life: usize, owner: OpId) -> Option<Moment> {
 }
 
 /// When a release that gave up its owner's tenure first changed a key in place.
-pub fn changed_at(case: &Case, life: usize, owner: OpId) -> Option<Moment> {
+fn changed_at(case: &Case, life: usize, owner: OpId) -> Option<Moment> {
     let touches = case.lives.touches.iter().filter(|touch| touch.met == life);
     let mut changes = touches.map(|touch| &case.history.keys[touch.change]);
     let is_by_release = |by| case.releases(owner).any(|release| release.id == by);

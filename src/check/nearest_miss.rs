@@ -285,7 +285,7 @@ fn gone_at(case: &Case, (life, key): (usize, &KeyLife), owner: OpId) -> Moment {
         KeyChange::Expired => by_time,
         KeyChange::Deleted | KeyChange::Set if by_release => by_time,
         // Its owner's release had marked it as free.
-        KeyChange::Changed if leak::changed_at(case, life, owner).is_some() => by_time,
+        KeyChange::Changed if leak::marked_at(case, life, owner).is_some() => by_time,
         _ => by_time.min(key.to),
     }
 }

@@ -78,42 +78,30 @@ impl<'a> Reading<'a> {
         let is_own = |key: &Key| reading.is_of_lock(key);
         let has_one = !reading.can_overlap();
         let mut handed_on = if has_one { handed_on(&reading) } else { HandedOn::new() };
-        handed_on.extend(reading.kept().filter(|_| has_one));
-        for (index, acquire) in reading.kept_later().filter(|_| nests) {
-            handed_on.entry(index).or_insert(acquire);
+        for (index, acquire, is_own) in reading.kept().filter(|_| nests) {
+            let known = handed_on.entry(index).or_insert(acquire);
+            // A release does not hand on what its caller still has.
+            *known = if is_own { acquire } else { *known };
         }
         let takes_over = |creator, change: &Key| has_one && reading.takes_over(creator, change);
         reading.lives = Lives::of(history, is_own, takes_over, &handed_on);
         reading
     }
 
-    /// The keys that a release set anew within its tenure, as one that writes the entries which are
-    /// left: each stays that of the acquire that began the tenure.
-    fn kept(&self) -> impl Iterator<Item = (usize, OpId)> {
-        let keys = self.history.keys.iter().enumerate();
-        let set = keys.filter(|(_, key)| key.change == KeyChange::Set && self.is_of_lock(key));
-        set.filter_map(|(index, key)| match self.op(key.by?)?.kind {
-            OpKind::Release { grant } => {
-                let whole = &self.tenure(grant)?.whole;
-                let at = Moment::from(key.at);
-                (whole.start <= at && at < whole.end).then_some((index, whole.grant))
-            }
-            _ => None,
-        })
-    }
-
-    /// The keys that a release set anew in a tenure of its caller's: a late release of an earlier
-    /// entry writes what is left, too.
-    fn kept_later(&self) -> impl Iterator<Item = (usize, OpId)> {
+    /// The keys that a release set anew in a tenure of its caller's, as one that writes the entries
+    /// which are left, or a late one of an earlier entry: each stays that of the acquire that began
+    /// the tenure. Also whether the tenure is the release's own.
+    fn kept(&self) -> impl Iterator<Item = (usize, OpId, bool)> {
         let keys = self.history.keys.iter().enumerate();
         let set = keys.filter(|(_, key)| key.change == KeyChange::Set && self.is_of_lock(key));
         set.filter_map(|(index, key)| {
-            let by = self.op(key.by?).filter(|by| matches!(by.kind, OpKind::Release { .. }))?;
-            let (caller, at) = (self.caller(by.id), Moment::from(key.at));
+            let OpKind::Release { grant } = self.op(key.by?)?.kind else { return None };
+            let (caller, at) = (self.caller(grant), Moment::from(key.at));
             let mut wholes = self.tenures.iter().map(|tenure| &tenure.whole);
             let is_in =
                 |whole: &&Hold| whole.owner == caller && whole.start <= at && at < whole.end;
-            wholes.find(is_in).map(|whole| (index, whole.grant))
+            let whole = wholes.find(is_in)?;
+            Some((index, whole.grant, self.are_one(grant, whole.grant)))
         })
     }
 
