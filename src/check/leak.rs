@@ -45,20 +45,13 @@
 //! Only acquires of other callers count, and those of the owner after its release had reported that
 //! the key was removed.
 //!
-//! A key made an acquire fail if it existed when one of the acquire's tries was applied, and the
-//! reply to that try was not lost. A try begins with the first request that may name the key and
-//! that the node did not decline, and again whenever a command of the try is repeated. A try that
-//! ended with an error, or that met a replica, failed for that reason. Of an acquire that queries
-//! several nodes, only the first try counts. So it does not matter whether an acquire that had to
-//! wait is refused or granted in the end, unless it is granted by taking over the key. A key that
-//! its owner's release set or changed in place may say that the lock is free, or whose it is. It
-//! made a try fail only if every request of the try met it, before another acquire made it its own,
-//! and nobody was let in by it.
+//! When a key made an acquire fail: see [`met`].
 
 mod entry;
 mod excuse;
 mod hand_over;
 mod leftover;
+mod met;
 mod requests;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,14 +61,14 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::case::Case;
 use crate::check::leak::excuse::is_excused;
-use crate::check::leak::hand_over::is_let_in;
 use crate::check::leak::leftover::Leftover;
+use crate::check::leak::met::met;
 use crate::check::leak::requests::{concerns, looked_for_a_node, may_free};
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{FaultInterval, Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::key_life::KeyLife;
 use crate::reading::moment::Moment;
-use crate::reading::tries::{Met, tries};
+use crate::reading::tries::Met;
 
 /// One violation for each set of acquires whose leftovers made an acquire fail, with
 /// the first acquire that failed.
@@ -423,54 +416,6 @@ fn is_full_without(case: &Case, blocking: &[(&Leftover, Met)], op: &Op) -> bool 
             && !is_blocking(life.born)
     });
     others.count() >= case.terms.holders as usize
-}
-
-/// When the tries of an acquire met the leftover and failed. If no requests are recorded, any
-/// moment of a refused acquire counts.
-fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> Vec<Met> {
-    let (from, to) = (leftover.from, leftover.key.to);
-    let is_marked = |at: Moment| leftover.marked.is_some_and(|marked| marked <= at);
-    let is_refused = matches!(op.outcome, Outcome::Refused { .. });
-    let returned = op.ret.map_or(Moment::NEVER, Moment::from);
-    if case.history.requests.is_empty() {
-        let moment = from.max(op.call.into());
-        let is_met = !is_marked(moment) || from <= op.call.into() && returned < to;
-        let meets = is_refused && is_met && moment < to && moment <= returned;
-        return meets.then_some(Met { at: moment, was_last: true }).into_iter().collect();
-    }
-    // Taking a key over is no failure, unless a release had reported the key as removed.
-    let is_wrong = leftover.denied.is_some() && leftover.marked.is_none();
-    if leftover.key.ended.is_some_and(|end| end.by == Some(op.id)) && !is_wrong {
-        return Vec::new();
-    }
-    let mut tries = tries(requests, leftover.key.node);
-    if !case.terms.queries_one_node() {
-        tries.truncate(1);
-    }
-    let count = tries.len();
-    let meets = |(place, attempt): (usize, Vec<&Request>)| {
-        let was_last = place + 1 == count;
-        // The last try of an acquire that was not refused may have been granted.
-        if was_last && !is_refused {
-            return None;
-        }
-        let first = attempt.first()?;
-        let is_lost = first.at(Leg::Replied).is_some() && !first.is_answered();
-        // A replica lets nobody in, whatever keys it has.
-        let follows = |at| case.follows(leftover.key.node, at);
-        let is_copy = first.at(Leg::Applied).is_some_and(follows);
-        if is_lost || is_copy || attempt.iter().any(|request| request.declined) {
-            return None;
-        }
-        let mut applied = attempt.iter().filter_map(|request| request.at(Leg::Applied));
-        let is_over = applied.any(|at| Moment::from(at) >= to);
-        // A request that is sent again after the acquire has returned made no acquire fail.
-        let moment = Moment::from(first.at(Leg::Applied)?);
-        let is_met = !(is_marked(moment) && (is_over || is_let_in(case, leftover, op, moment)));
-        let meets = is_met && from <= moment && moment < to && moment <= returned;
-        meets.then_some(Met { at: moment, was_last })
-    };
-    tries.into_iter().enumerate().filter_map(meets).collect()
 }
 
 /// From the victim's call to its refusal, or to the try that failed if another try followed.

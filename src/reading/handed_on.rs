@@ -170,8 +170,11 @@ impl<'a> HandOvers<'a, '_> {
         let by = next.and_then(|next| Some((next.change, self.index.op(next.by?)?)));
         by.is_some_and(|(change, by)| match by.kind {
             OpKind::Acquire => {
-                // A key without a time to live may say that the lock is free.
+                // A key without a time to live may say that the lock is free, and one that an
+                // acquire without an answer sets may be its own.
+                let is_refused = || matches!(by.outcome, Outcome::Refused { .. });
                 let ends = match change {
+                    KeyChange::Set if !self.has_queue() && !is_refused() => false,
                     KeyChange::Set => self.of_lock[nth].1.until_ms.is_some(),
                     change => change == KeyChange::Deleted,
                 };

@@ -1,7 +1,7 @@
 //! Everything that is read from a history: its index, the holds with their coverage, the tenures
 //! that they form, and the lives of the lock's key.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos};
@@ -33,6 +33,8 @@ pub struct Reading<'a> {
     pub shares: bool,
     /// The tenure of each acquire that has one, by index.
     by_acquire: BTreeMap<OpId, usize>,
+    /// The acquires to which each name of a member may belong, if holders have members.
+    named: BTreeMap<&'a str, BTreeSet<OpId>>,
 }
 
 impl<'a> Deref for Reading<'a> {
@@ -73,12 +75,16 @@ impl<'a> Reading<'a> {
             holders,
             shares,
             by_acquire,
+            named: BTreeMap::new(),
         };
+        if by_member {
+            reading.named = named(&reading);
+        }
         // The lives come last: whether a key is taken over depends on the tenures.
         let is_own = |key: &Key| reading.is_of_lock(key);
         let has_one = !reading.can_overlap();
         let mut handed_on = if has_one { handed_on(&reading) } else { HandedOn::new() };
-        for (index, acquire, is_own) in reading.kept().filter(|_| nests) {
+        for (index, acquire, is_own) in nests.then(|| reading.kept()).into_iter().flatten() {
             let known = handed_on.entry(index).or_insert(acquire);
             // A release does not hand on what its caller still has.
             *known = if is_own { acquire } else { *known };
@@ -134,14 +140,14 @@ impl<'a> Reading<'a> {
 
     /// The acquire whose member a life is: the one that added it, and whose token names it if it
     /// was granted; if it was not, no other grant's token may name it, as that of a waiter to which
-    /// the acquire left its permit. An acquire that fills a list of permits owns none of the other
-    /// ones; nor does a release that puts one back. If the lock has one holder, as
-    /// [`HistoryIndex::owner`].
+    /// the acquire left its permit, nor may another acquire have joined a queue by that name. An
+    /// acquire that fills a list of permits owns none of the other ones; nor does a release that
+    /// puts one back. If the lock has one holder, as [`HistoryIndex::owner`].
     pub fn owner_of(&self, life: &KeyLife) -> Option<OpId> {
         let owner = self.owner(life.by?)?;
         let is_own = || match self.op(owner).and_then(|op| op.token()) {
             Some(token) => token == life.name,
-            None => !self.acquires().any(|op| op.token() == Some(life.name)),
+            None => self.named.get(life.name).is_none_or(|named| named.contains(&owner)),
         };
         (!self.by_member || is_own()).then_some(owner)
     }
@@ -323,4 +329,19 @@ impl<'a> Reading<'a> {
     pub fn gone(&self, key: &KeyLife) -> Moment {
         self.passes(key).min(key.to)
     }
+}
+
+/// The acquires to which each name may belong: by their owner values, or since they joined a queue
+/// by that name.
+fn named<'a>(index: &HistoryIndex<'a>) -> BTreeMap<&'a str, BTreeSet<OpId>> {
+    let valued = index.acquires().filter_map(|op| Some((op.owner_value()?, op.id)));
+    let is_queue = |of: &str| of != index.lock_key;
+    let adds = |key: &&Key| key.change == KeyChange::Set && key.of.as_deref().is_some_and(is_queue);
+    let added = index.history.keys.iter().filter(adds);
+    let joined = added.filter_map(|key| Some((key.key.as_str(), index.owner(key.by?)?)));
+    let mut named: BTreeMap<_, BTreeSet<OpId>> = BTreeMap::new();
+    for (name, acquire) in valued.chain(joined) {
+        named.entry(name).or_default().insert(acquire);
+    }
+    named
 }

@@ -1,10 +1,44 @@
-//! Keys that a release set or changed, perhaps for another caller.
+//! Keys that a release set or changed: for another caller, or to say that the lock is free.
+
+use lockstorm_platform::time::{Clock, MILLISECOND};
 
 use crate::check::case::Case;
 use crate::check::leak::leftover::Leftover;
-use crate::history::{Op, OpKind, Outcome};
-use crate::reading::key_life::KeyLife;
+use crate::history::{Key, Op, OpKind, Outcome};
+use crate::reading::handed_on::HandedOn;
+use crate::reading::key_life::{KeyLife, Lives};
 use crate::reading::moment::Moment;
+
+/// Whether an acquire that met a key on a node may have failed for another reason: another waiter
+/// had joined a queue there before it, or another tenure had a further key of its group.
+pub fn has_another_reason(case: &Case, op: &Op, node: &str, at: Moment) -> bool {
+    stands_behind(case, op, node, at) || lacks_another_key(case, op, node, at)
+}
+
+fn stands_behind(case: &Case, op: &Op, node: &str, at: Moment) -> bool {
+    let is_place = |key: &Key| {
+        key.node == node && key.of.as_deref().is_some_and(|queue| queue != case.lock_key)
+    };
+    let places = Lives::of(case.history, is_place, |_, _| false, &HandedOn::new()).lives;
+    let mut there = places.iter().filter(|place| place.from <= at && at < place.to);
+    // In the order of joining.
+    there.next().is_some_and(|first| first.by.is_some_and(|by| by != op.id))
+}
+
+fn lacks_another_key(case: &Case, op: &Op, node: &str, at: Moment) -> bool {
+    let others = op.keys.iter().filter(|key| *key != case.lock_key);
+    let mut last = others.filter_map(|name| {
+        let changes = case.history.keys.iter().take_while(|key| Moment::from(key.at) <= at);
+        let is_it = |key: &&Key| key.node == node && key.key == *name && key.of.is_none();
+        changes.filter(is_it).last().filter(|last| last.change.leaves_key())
+    });
+    let wall_ms = case.clocks.line(node, Clock::Wall, at).map(|line| line.at(at.at) / MILLISECOND);
+    last.any(|key| {
+        let is_over = key.until_ms.zip(wall_ms).is_some_and(|(until, now)| until < now);
+        let owner = key.by.and_then(|by| case.owner(by));
+        !is_over && owner.is_some_and(|owner| !case.are_one(owner, op.id))
+    })
+}
 
 /// Whether another acquire got the lock by a key that a release had set or changed, and had it at
 /// that moment or was on its way to it: a lock may be handed on.

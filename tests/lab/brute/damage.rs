@@ -296,9 +296,8 @@ pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
         return foreign_of(table);
     }
     let members = table.members();
-    let found = members
-        .iter()
-        .flat_map(|(name, history)| foreign_of(&Table::of_member(history, table.terms, name)));
+    let found =
+        members.iter().flat_map(|(name, history)| foreign_of(&table.of_member(history, name)));
     found.collect()
 }
 
@@ -377,22 +376,36 @@ fn kept_later(table: &Table, key: &Key) -> Option<u32> {
 }
 
 /// The creator of the living key. A key that was only extended has no recorded creation. A member
-/// that a grant's token does not name is not the grant's; one that the token of another grant names
-/// is not that of an acquire without a grant.
+/// that a grant's token does not name is not the grant's; one that another acquire's name names is
+/// not that of an acquire without a grant.
 fn creator(table: &Table, born: usize) -> Option<u32> {
     let key = &table.history.keys[born];
     let by = key.by.filter(|_| key.change != KeyChange::Extended);
     let by = handed_on(table, key).or(by)?;
-    let token = owner_of(table, by).and_then(|owner| match &table.op(owner).outcome {
+    let owner = owner_of(table, by);
+    let token = owner.and_then(|owner| match &table.op(owner).outcome {
         Outcome::Granted { token, .. } => Some(token),
         _ => None,
     });
-    let grants = |name: &String| {
-        let mut tokens = table.history.ops.iter().map(|op| &op.outcome);
-        tokens.any(|of| matches!(of, Outcome::Granted { token, .. } if token == name))
+    let is_free = |name: &String| {
+        let whose = claimants(table, name);
+        whose.is_empty() || owner.is_some_and(|owner| whose.contains(&owner))
     };
-    let named = |name| token.map_or_else(|| !grants(name), |token| token == name);
+    let named = |name| token.map_or_else(|| is_free(name), |token| token == name);
     table.member.as_ref().is_none_or(named).then_some(by)
+}
+
+/// The acquires that used a name as their owner value, or stood in a queue by it.
+fn claimants(table: &Table, name: &str) -> BTreeSet<u32> {
+    let uses = |op: &&Op| {
+        let granted =
+            matches!(&op.outcome, Outcome::Granted { token, .. } if token.as_str() == name);
+        let is_acquire = op.kind == OpKind::Acquire && op.object == "lock";
+        is_acquire && (granted || op.tried_with.as_deref() == Some(name))
+    };
+    let users = table.history.ops.iter().filter(uses).map(|op| op.id);
+    let joined = table.joined.iter().filter_map(|by| owner_of(table, *by));
+    users.chain(joined).collect()
 }
 
 /// The acquire whose key an operation makes: its own, or that of the grant that it extends.
@@ -448,8 +461,7 @@ fn member_leaks(table: &Table) -> BTreeMap<BTreeSet<u32>, u32> {
         return found;
     }
     let members = table.members();
-    let members =
-        members.iter().map(|(name, history)| Table::of_member(history, table.terms, name));
+    let members = members.iter().map(|(name, history)| table.of_member(history, name));
     let members = members.collect::<Vec<_>>();
     for op in &table.history.ops {
         let is_one = table.terms.site.queried == 1;
@@ -930,7 +942,9 @@ fn met_at(table: &Table, born: usize, (over, wrong): (Point, bool), victim: &Op)
         let first = table.points.iter().copied().filter(|at| during.contains(at)).find(leaked);
         let since = over.max(point(keys[born].at));
         let only = stamp(victim.call) >= since && returned < end;
-        let first = first.filter(|at| is_refused(victim) && (only || !says_so(at)));
+        let is_behind = |at: &Point| queue::is_behind(table, victim.id, node, *at);
+        let only = |at: &Point| only && !is_behind(at);
+        let first = first.filter(|at| is_refused(victim) && (!says_so(at) || only(at)));
         return first.into_iter().collect();
     }
     let takes = end_of(table, born).is_some_and(|end| keys[end].by == Some(victim.id));
@@ -970,7 +984,11 @@ fn met_at(table: &Table, born: usize, (over, wrong): (Point, bool), victim: &Op)
                 && (returned < end || takes)
         });
         let let_in = let_in || is_taken(table, born, victim, at);
-        let is_met = leaked(&at) && at <= returned && !(says_so(&at) && (saw_more || let_in));
+        // The last of several requests may only clean up.
+        let cleans_up = nth > 0 && next.is_none();
+        let is_other = cleans_up || queue::is_behind(table, victim.id, node, at);
+        let is_free = says_so(&at) && (saw_more || let_in || is_other);
+        let is_met = leaked(&at) && at <= returned && !is_free;
         let fails = attempt.iter().any(|request| request.declined);
         (counts && first && !is_lost && !fails && is_met).then_some(at)
     });
@@ -1156,7 +1174,7 @@ pub fn renewals(table: &Table) -> BTreeMap<u32, BTreeSet<usize>> {
             let mut keys = table.history.keys.iter();
             keys.position(|key| key.at.seq == seq).expect("each change has its own position")
         };
-        for (extend, changes) in renewals_of(&Table::of_member(history, table.terms, name)) {
+        for (extend, changes) in renewals_of(&table.of_member(history, name)) {
             found.entry(extend).or_default().extend(changes.into_iter().map(at));
         }
     }

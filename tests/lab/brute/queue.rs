@@ -85,6 +85,14 @@ fn handed_on(table: &Table) -> BTreeMap<Point, u32> {
     found
 }
 
+/// Whether another operation than this has the first place in the queue of a node at a point.
+pub fn is_behind(table: &Table, id: u32, node: &str, at: Point) -> bool {
+    let places = stays_as_set(table, |key| key.of.as_deref().is_some_and(|of| of != "lock"));
+    let mut there = places.iter().filter(|place| place.from <= at && at < place.to);
+    let first = there.find(|place| place.node == node);
+    first.is_some_and(|first| first.by.is_some_and(|by| by != id))
+}
+
 fn is_of_lock(key: &Key) -> bool {
     key.of.is_none() && key.key == "lock"
 }
@@ -177,8 +185,12 @@ fn changes_next(table: &Table, key: &Key, waiter: &Op) -> bool {
     let Some(by) = next.by.map(|by| table.op(by)) else { return false };
     match by.kind {
         OpKind::Acquire => {
-            let ends = next.change == KeyChange::Deleted
-                || next.change == KeyChange::Set && key.until_ms.is_some();
+            let places =
+                stays_as_set(table, |key| key.of.as_deref().is_some_and(|of| of != "lock"));
+            // Without a queue, an acquire that never got an answer may have set it for itself.
+            let knows = matches!(by.outcome, Outcome::Refused { .. });
+            let replaces = next.change == KeyChange::Set && (knows || !places.is_empty());
+            let ends = next.change == KeyChange::Deleted || replaces && key.until_ms.is_some();
             let leaves = ends && !is_granted(by);
             by.id == waiter.id && (next.change == KeyChange::Extended || leaves)
         }

@@ -7,6 +7,7 @@ use lockstorm::check::terms::Terms;
 use lockstorm::history::{History, Key, Op, OpKind, Outcome};
 use lockstorm_platform::fault::{Target, Verb};
 use lockstorm_platform::time::{Clock, Instant, MILLISECOND, Nanos, Stamp};
+use lockstorm_platform::trace::KeyChange;
 
 /// A point in time: true time, then position in the trace; 0 comes before everything at that time.
 pub type Point = (Nanos, u64);
@@ -20,6 +21,8 @@ pub struct Table<'a> {
     began: Vec<u32>,
     /// The member of the lock's key that this history shows as that key.
     pub member: Option<String>,
+    /// The operations that joined a queue by that member's name.
+    pub joined: BTreeSet<u32>,
     /// The changes of the key that handed it to a waiter, once they are known.
     pub handed_on: OnceCell<BTreeMap<Point, u32>>,
 }
@@ -35,8 +38,9 @@ impl<'a> Table<'a> {
         points.sort_unstable();
         points.dedup();
         points.retain(|found| *found <= point(history.end));
-        let (member, handed_on) = (None, OnceCell::new());
-        let mut table = Table { history, terms, points, began: Vec::new(), member, handed_on };
+        let (member, joined, handed_on) = (None, BTreeSet::new(), OnceCell::new());
+        let began = Vec::new();
+        let mut table = Table { history, terms, points, began, member, joined, handed_on };
         table.began = history.ops.iter().map(|op| table.first_of(op)).collect();
         table
     }
@@ -62,8 +66,16 @@ impl<'a> Table<'a> {
     }
 
     /// The table of such a history.
-    pub fn of_member<'b>(history: &'b History, terms: &'b Terms, name: &str) -> Table<'b> {
-        Table { member: Some(name.to_owned()), ..Table::new(history, terms) }
+    pub fn of_member<'b>(&self, history: &'b History, name: &str) -> Table<'b>
+    where
+        'a: 'b,
+    {
+        let joins = self.history.keys.iter().filter(|key| {
+            let is_queue = key.of.as_ref().is_some_and(|of| **of != *self.terms.lock_key);
+            is_queue && key.change == KeyChange::Set && key.key == *name
+        });
+        let joined = joins.filter_map(|key| key.by).collect();
+        Table { member: Some(name.to_owned()), joined, ..Table::new(history, self.terms) }
     }
 
     /// The first grant of the chain in which each was called under the previous one; the acquire
