@@ -4,7 +4,8 @@
 //! acquire of that release or extend had not changed it.
 //!
 //! An acquire may set or delete the key of a grant whose lease or caller has ended. It may do the
-//! same to the key of an acquire that was never granted, because no caller relies on it.
+//! same to the key of an acquire that was never granted, because no caller relies on it; also to one
+//! that its acquire made anew afterwards, before it was granted: what it had before was a claim.
 //!
 //! If several callers may hold, each member of the lock's key is judged as a key, and every
 //! operation may do that to it: a member has no time to live, so locks remove those that have
@@ -38,7 +39,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
             continue;
         }
         let Some(kind) = harm(case, change, (touch.met, victim)) else { continue };
-        if !same_caller(case, by, victim) && !takes_over(case, change, victim) {
+        if !same_caller(case, by, victim) && !takes_over(case, change, (touch.met, victim)) {
             let keys = harms.entry((kind, by, victim)).or_default();
             keys.extend([life.born, touch.change]);
         }
@@ -50,7 +51,7 @@ fn harm(case: &Case, change: &Key, (life, victim): (usize, OpId)) -> Option<Kind
     match change.change {
         KeyChange::Set | KeyChange::Deleted => Some(Kind::ForeignRelease),
         KeyChange::Extended => Some(Kind::ForeignExtend),
-        KeyChange::Changed if is_given_up(case, victim, change) => None,
+        KeyChange::Changed if is_given_up(case, (life, victim), change) => None,
         KeyChange::Changed => {
             let (grant, kind) = match case.op(change.by?)?.kind {
                 OpKind::Release { grant } => (grant, Kind::ForeignRelease),
@@ -79,20 +80,34 @@ fn has_entered(case: &Case, life: usize, acquire: OpId) -> bool {
 /// Whether an acquire, or any operation if it is a member, sets or deletes the key of a grant whose
 /// lease or caller has ended, or of an acquire that was never granted. A lock whose keys contain
 /// their own expiry time is taken over in this way.
-fn takes_over(case: &Case, change: &Key, victim: OpId) -> bool {
+fn takes_over(case: &Case, change: &Key, (life, victim): (usize, OpId)) -> bool {
     let acquires =
         change.by.and_then(|by| case.op(by)).is_some_and(|op| op.kind == OpKind::Acquire);
     let replaces = matches!(change.change, KeyChange::Set | KeyChange::Deleted);
-    replaces && (acquires || case.by_member) && is_given_up(case, victim, change)
+    replaces && (acquires || case.by_member) && is_given_up(case, (life, victim), change)
 }
 
 /// Whether no caller relies on the key of an acquire when it is changed.
-fn is_given_up(case: &Case, victim: OpId, change: &Key) -> bool {
+fn is_given_up(case: &Case, (life, victim): (usize, OpId), change: &Key) -> bool {
     let at = Moment::from(change.at);
+    if is_made_anew(case, (life, victim), at) {
+        return true;
+    }
     if case.by_member {
         return case.is_member_given_up(victim, &change.node, at);
     }
     case.is_given_up(victim, at)
+}
+
+/// Whether an acquire makes a key again after a moment, before it returns.
+fn is_made_anew(case: &Case, (life, acquire): (usize, OpId), at: Moment) -> bool {
+    let first = &case.lives.lives[life];
+    let ret = case.op(acquire).and_then(|op| op.ret).map_or(Moment::NEVER, Moment::from);
+    let mut later = case.lives.lives[life + 1..].iter();
+    later.any(|again| {
+        let is_same = (again.node, again.name) == (first.node, first.name);
+        is_same && again.by == Some(acquire) && at < again.from && again.from < ret
+    })
 }
 
 fn same_caller(case: &Case, one: OpId, other: OpId) -> bool {

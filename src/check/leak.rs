@@ -61,6 +61,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::case::Case;
 use crate::check::leak::excuse::is_excused;
+use crate::check::leak::hand_over::passes_on;
 use crate::check::leak::leftover::Leftover;
 use crate::check::leak::met::met;
 use crate::check::leak::requests::{concerns, looked_for_a_node, may_free};
@@ -140,10 +141,11 @@ fn freed_at(case: &Case, key: &KeyLife, (owner, returned): (OpId, Moment)) -> Mo
     case.ops_of(owner).filter(is_request).map(over).fold(returned, Moment::max)
 }
 
-/// When a release that gave up its owner's tenure set a key, or first changed it in place.
+/// When a release that gave up its owner's tenure set a key, or an acquire that gave up what it was
+/// perhaps handed; or when such a release first changed the key in place.
 pub fn marked_at(case: &Case, life: usize, owner: OpId) -> Option<Moment> {
     let key = &case.lives.lives[life];
-    let is_set = key.by.is_some_and(|by| case.owner(by).is_none());
+    let is_set = key.by.and_then(|by| case.op(by)).is_some_and(|by| passes_on(case, key, by));
     is_set.then_some(key.from).or_else(|| changed_at(case, life, owner))
 }
 

@@ -4,7 +4,7 @@
 //! An acquire overtakes another if it gets the lock on a node while the other stands before it in
 //! the queue there and waits: its process is alive and not halted, and it has not returned.
 //! A waiter gets the lock when its own acquire sets the key, or when a command of another hands the
-//! key to it. An acquire without a place stands behind all places that were taken before it was
+//! key to it, or adds the member that its token names. An acquire without a place stands behind all places that were taken before it was
 //! called. A waiter whose place was removed stands nowhere: a queue may skip a waiter of which it
 //! does not hear. But if the acquire or the release of another caller removed the place of a waiter
 //! of which the node had just heard, and did not hand it the key, the waiter stands where it stood.
@@ -38,7 +38,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
 
 /// The first waiter that a grant overtook.
 fn overtaking(case: &Case, places: &[QueuePlace], grant: &Op) -> Option<Violation> {
-    let entries = case.lives.lives.iter().filter(|life| life.by == Some(grant.id));
+    let entries = case.lives.lives.iter().filter(|life| case.lets_in(life, grant));
     entries.into_iter().find_map(|entry| {
         let key = &case.history.keys[entry.born];
         let own = places.iter().rfind(|place| {

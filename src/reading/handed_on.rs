@@ -10,11 +10,12 @@
 //! The waiter is one whose place in the queue the command removes. Of several it is the first that
 //! changed the key next, or was granted the lock without a change of its own; if there is none, the
 //! one that joined last: the others were skipped. A key that is changed in place is handed on only
-//! to one of the former: a release may sweep the queue whenever it changes the key. If the history
-//! has no queue, the waiter is another acquire, and only who changed the key next, or was let in by
-//! it, shows which.
+//! to one of the former: a release may sweep the queue whenever it changes the key. If no acquire
+//! whose place the command removes still waits, the one at the head is such a waiter, too: it may
+//! keep its place until it takes the lock. If the history has no queue, the waiter is another
+//! acquire, and only who changed the key next, or was let in by it, shows which.
 //!
-//! The copies of a key that a release handed on, and what a start restores of it, are the same
+//! The copies of a key that a command handed on, and what a start restores of it, are the same
 //! waiter's.
 
 use std::collections::BTreeMap;
@@ -57,23 +58,40 @@ struct HandOvers<'a, 'i> {
     of_lock: Vec<(usize, &'a Key)>,
 }
 
+/// A key that an operation set, with an expiry that it had.
+struct Sets {
+    until_ms: Option<u64>,
+    /// The waiter to which it handed the key by that.
+    to: Option<OpId>,
+}
+
 impl<'a> HandOvers<'a, '_> {
     fn found(&self) -> HandedOn {
-        let (mut found, mut by_release) = (HandedOn::new(), BTreeMap::new());
+        let (mut found, mut sets) = (HandedOn::new(), BTreeMap::<OpId, Vec<Sets>>::new());
+        // Which operation set the key of each node, and to whom it handed it.
+        let mut setters: BTreeMap<&str, (OpId, Option<OpId>)> = BTreeMap::new();
         // Whose key each node has.
         let mut owners: BTreeMap<&str, OpId> = BTreeMap::new();
         for (nth, (born, change)) in self.of_lock.iter().enumerate() {
             let in_place = change.change == KeyChange::Changed && self.has_queue();
-            let sets = change.change == KeyChange::Set || in_place;
+            let is_set = change.change == KeyChange::Set || in_place;
             let owner = owners.get(&*change.node).copied();
-            let by = change.by.and_then(|by| self.index.op(by)).filter(|_| sets);
-            let to = by.and_then(|by| self.taker((nth, change), by, owner == change.by));
-            let to = to.or_else(|| by_release.get(&by?.id).copied());
-            if let Some((by, to)) = by.zip(to) {
-                found.insert(*born, to);
-                let is_release = matches!(by.kind, OpKind::Release { .. });
-                by_release.extend(is_release.then_some((by.id, to)));
+            let by = change.by.and_then(|by| self.index.op(by)).filter(|_| is_set);
+            if let Some(by) = by {
+                let earlier = sets.entry(by.id).or_default();
+                let to = self.original(earlier, change).unwrap_or_else(|| {
+                    let to = self.taker((nth, change), by, owner == change.by);
+                    let is_release = matches!(by.kind, OpKind::Release { .. });
+                    to.or_else(|| earlier.iter().find_map(|set| set.to).filter(|_| is_release))
+                });
+                earlier.push(Sets { until_ms: change.until_ms, to });
+                found.extend(to.map(|to| (*born, to)));
+                setters.insert(&*change.node, (by.id, to));
+            } else if let Some((by, to)) = setters.get(&*change.node).copied() {
+                let until_ms = change.until_ms;
+                sets.entry(by).or_default().push(Sets { until_ms, to });
             }
+            let to = found.get(born).copied();
             let owner = match change.change {
                 KeyChange::Set => to.or(change.by.filter(|_| self.has_queue())),
                 KeyChange::Changed | KeyChange::Extended => to.or(owner),
@@ -83,6 +101,14 @@ impl<'a> HandOvers<'a, '_> {
             owners.extend(owner.map(|owner| (&*change.node, owner)));
         }
         found
+    }
+
+    /// To whom the original of a copy was handed, if the change is one: of those that its operation
+    /// set, the last that had that expiry. A resynchronisation copies a key as it was at some time.
+    fn original(&self, earlier: &[Sets], change: &Key) -> Option<Option<OpId>> {
+        let is_copy = !self.index.is_by_command(change);
+        let same = earlier.iter().rfind(|set| set.until_ms == change.until_ms);
+        same.or(earlier.last()).filter(|_| is_copy).map(|set| set.to)
     }
 
     fn has_queue(&self) -> bool {
@@ -101,7 +127,9 @@ impl<'a> HandOvers<'a, '_> {
         if by.kind == OpKind::Acquire && !leaves && !keeps {
             return None;
         }
-        let waiters = self.waiters(change, own);
+        // One whose reply was lost may have set the key for itself.
+        let is_sure = !quits || has_key || matches!(by.outcome, Outcome::Refused { .. });
+        let waiters = self.waiters(change, (own, is_sure));
         let next = waiters.iter().find(|waiter| self.is_changed_by(nth, waiter));
         let is_own = || self.index.is_granted(by.id) || self.is_changed_by(nth, by);
         if keeps && next.is_none() && !self.goes_on(change, by) && is_own() {
@@ -111,23 +139,38 @@ impl<'a> HandOvers<'a, '_> {
             waiters.iter().filter(|waiter| self.is_let_in(nth, waiter)).collect();
         granted.sort_by_key(|waiter| waiter.ret.map(Moment::from));
         let is_set = self.has_queue() && change.change == KeyChange::Set;
-        // One whose reply was lost may have set the key for itself.
-        let is_sure = !quits || has_key || matches!(by.outcome, Outcome::Refused { .. });
-        let last = waiters.last().filter(|_| is_set && is_sure);
+        let is_out = |waiter: &&&Op| self.takes_out(change, waiter.id);
+        let last = waiters.last().filter(is_out).filter(|_| is_set && is_sure);
         next.or(granted.first().copied()).or(last).map(|waiter| waiter.id)
     }
 
-    /// The acquires for which a command may have changed the key: those whose places it removed, or
-    /// those that waited if the history has no queue.
-    fn waiters(&self, change: &Key, own: OpId) -> Vec<&'a Op> {
+    /// The acquires for which a command may have changed the key: those whose places it removed, and
+    /// perhaps the one at the head; or those that waited if the history has no queue.
+    fn waiters(&self, change: &Key, (own, is_sure): (OpId, bool)) -> Vec<&'a Op> {
         if !self.has_queue() {
             // Also one of the same caller, whose release was late.
             let others = self.index.acquires().filter(|op| op.id != own);
             return others.filter(|op| waits(op, change)).collect();
         }
+        let is_other = |op: &&Op| op.kind == OpKind::Acquire && op.id != own;
+        let waiter = |place: &KeyLife<'a>| self.index.op(place.by?).filter(is_other);
         let removed = self.places.iter().filter(|place| self.is_removed_with(place, change));
-        let waiters = removed.filter_map(|place| self.index.op(place.by?));
-        waiters.filter(|op| op.kind == OpKind::Acquire && op.id != own).collect()
+        let removed: Vec<&Op> = removed.filter_map(waiter).collect();
+        let is_over = |op: &&Op| op.ret.is_some_and(|ret| Moment::from(ret) <= change.at.into());
+        // A copy of the queue may have another order.
+        let may_be_head = is_sure && self.index.is_by_command(change);
+        let may_be_head = may_be_head && removed.iter().all(is_over);
+        let head = self.head(change).filter(|_| may_be_head).and_then(waiter);
+        head.into_iter().chain(removed).collect()
+    }
+
+    /// The first place that is left in a queue when the command of a change is done.
+    fn head(&self, change: &Key) -> Option<&KeyLife<'a>> {
+        let at = Moment::from(change.at);
+        self.places.iter().find(|place| {
+            let is_there = place.from <= at && at < place.to;
+            place.node == &*change.node && is_there && !self.is_removed_with(place, change)
+        })
     }
 
     /// Whether an acquire that changed the key kept its own place.
@@ -144,6 +187,12 @@ impl<'a> HandOvers<'a, '_> {
     fn quits(&self, change: &Key, by: &Op) -> bool {
         let is_out = self.has_queue() && !self.keeps_place(change, by);
         by.kind == OpKind::Acquire && !self.index.is_granted(by.id) && is_out
+    }
+
+    /// Whether the command that changed the key removed the place of an acquire.
+    fn takes_out(&self, change: &Key, waiter: OpId) -> bool {
+        let mut own = self.places.iter().filter(|place| place.by == Some(waiter));
+        own.any(|place| self.is_removed_with(place, change))
     }
 
     /// Whether the command that changed the key removed a place.

@@ -84,7 +84,8 @@ impl<'a> Reading<'a> {
         let is_own = |key: &Key| reading.is_of_lock(key);
         let has_one = !reading.can_overlap();
         let mut handed_on = if has_one { handed_on(&reading) } else { HandedOn::new() };
-        for (index, acquire, is_own) in nests.then(|| reading.kept()).into_iter().flatten() {
+        let kept = (nests && has_one).then(|| reading.kept());
+        for (index, acquire, is_own) in kept.into_iter().flatten() {
             let known = handed_on.entry(index).or_insert(acquire);
             // A release does not hand on what its caller still has.
             *known = if is_own { acquire } else { *known };
@@ -150,6 +151,19 @@ impl<'a> Reading<'a> {
             None => self.named.get(life.name).is_none_or(|named| named.contains(&owner)),
         };
         (!self.by_member || is_own()).then_some(owner)
+    }
+
+    /// Whether a grant got the lock by a life: it is its own; or, if holders have members, no
+    /// acquire's own, and the grant's token names it.
+    pub fn lets_in(&self, life: &KeyLife, grant: &Op) -> bool {
+        let is_named = || {
+            let began = Moment::from(grant.call) <= life.from;
+            began && grant.token() == Some(life.name) && self.owner_of(life).is_none()
+        };
+        match self.by_member {
+            true => self.owner_of(life) == Some(grant.id) || is_named(),
+            false => life.by == Some(grant.id),
+        }
     }
 
     /// Whether a change makes a key of that creator the key of its own operation. It does so if the

@@ -45,8 +45,8 @@ fn shares(case: &Case, key: &KeyLife, acquire: OpId) -> bool {
     touches.any(|touch| case.history.keys[touch.change].by == Some(acquire))
 }
 
-/// Whether another acquire, of any caller, replaced, deleted or took over this key and was not
-/// refused. If an operation of the owner replaced the key, its new key is judged instead, including
+/// Whether another acquire, of any caller, deleted this key, or replaced or took it over and was not
+/// refused: one that finds it over may delete it, and take the lock by its next try. If an operation of the owner replaced the key, its new key is judged instead, including
 /// its end by a late release of the owner.
 fn is_taken_over(case: &Case, key: &KeyLife, owner: OpId) -> bool {
     let takes = |change| matches!(change, KeyChange::Set | KeyChange::Changed | KeyChange::Deleted);
@@ -58,7 +58,8 @@ fn is_taken_over(case: &Case, key: &KeyLife, owner: OpId) -> bool {
             is_taken_over(case, next, owner) || was_freed_without_an_answer(case, next, owner)
         });
     }
-    by.kind == OpKind::Acquire && !matches!(by.outcome, Outcome::Refused { .. })
+    let is_refused = matches!(by.outcome, Outcome::Refused { .. });
+    by.kind == OpKind::Acquire && (end.change == KeyChange::Deleted || !is_refused)
 }
 
 /// Whether the key had an expiry at that moment.

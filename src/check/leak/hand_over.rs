@@ -71,22 +71,13 @@ pub fn is_let_in(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> b
         })
 }
 
-/// Whether a release, or an acquire that had the key and left, set this key while
-/// an acquire waited that is neither its owner nor the one that meets the key: it may be for that
+/// Whether a release, or an acquire that had the key or was perhaps handed it and left, set this key
+/// while an acquire waited that is neither its owner nor the one that meets the key: it may be for that
 /// waiter, which learns of it later, or dies. A promised queue shows for whom a key is; then it is
 /// the waiter's own.
 pub fn may_be_for_a_waiter(case: &Case, leftover: &Leftover, op: &Op) -> bool {
     let key = leftover.key;
     let by = key.by.and_then(|by| case.op(by));
-    let had = || {
-        let ended = |life: &KeyLife| life.ended.is_some_and(|end| end.key == key.born);
-        case.lives.lives.iter().any(|life| life.by == key.by && ended(life))
-    };
-    let passes_on = by.is_some_and(|by| match by.kind {
-        OpKind::Release { .. } => true,
-        OpKind::Acquire => !case.is_granted(by.id) && had(),
-        _ => false,
-    });
     let waits = |other: &Op| {
         let is_over = other.ret.is_some_and(|ret| Moment::from(ret) <= key.from);
         let mut asked = case.commands(other.id, key.node);
@@ -95,5 +86,18 @@ pub fn may_be_for_a_waiter(case: &Case, leftover: &Leftover, op: &Op) -> bool {
             && asked.any(|at| Moment::from(at) < key.from)
     };
     let mut others = case.acquires().filter(|other| ![leftover.owner, op.id].contains(&other.id));
-    passes_on && others.any(waits)
+    by.is_some_and(|by| passes_on(case, key, by)) && others.any(waits)
+}
+
+/// Whether an operation that set a key gave up the lock by that: it is a release, or an acquire
+/// without a grant that had the key before, or was perhaps handed it by a release.
+pub fn passes_on(case: &Case, key: &KeyLife, by: &Op) -> bool {
+    let is_release = |id| case.op(id).is_some_and(|op| matches!(op.kind, OpKind::Release { .. }));
+    let mut lives = case.lives.lives.iter();
+    let mut had = || {
+        let before = lives.find(|life| life.ended.is_some_and(|end| end.key == key.born));
+        let owner = before.and_then(|before| before.by);
+        owner.is_some_and(|owner| Some(owner) == key.by || is_release(owner))
+    };
+    is_release(by.id) || by.kind == OpKind::Acquire && !case.is_granted(by.id) && had()
 }

@@ -289,6 +289,23 @@ pub fn stays(table: &Table, born: usize, index: usize) -> bool {
     }
 }
 
+/// Whether an acquire makes the key of a change again afterwards, before it has returned.
+fn makes_anew(table: &Table, index: usize, acquire: u32) -> bool {
+    let keys = &table.history.keys;
+    let ret = table.op(acquire).ret.map_or((u64::MAX, 0), stamp);
+    (index + 1..keys.len()).any(|later| {
+        let is_same = keys[later].node == keys[index].node && keys[later].key == keys[index].key;
+        let begins = is_same
+            && match keys[later].change {
+                KeyChange::Set => true,
+                KeyChange::Changed => alive_before(table, &keys[later].node, later)
+                    .is_none_or(|met| takes_over(table, met, later)),
+                _ => false,
+            };
+        begins && creator_by(table, later) == Some(acquire) && point(keys[later].at) < ret
+    })
+}
+
 /// Kind, harming operation and harmed acquire of each foreign command. With several holders, those
 /// of each member on its own.
 pub fn foreign(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
@@ -318,6 +335,7 @@ fn foreign_of(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
             }
             None => relies_no_more(table, table.began(victim), point(keys[index].at)),
         };
+        let free = free || makes_anew(table, index, victim);
         let entered = |acquire: u32| {
             (born + 1..keys.len()).any(|other| {
                 let own = keys[other].by.map(|by| table.op(by));
@@ -375,13 +393,18 @@ fn kept_later(table: &Table, key: &Key) -> Option<u32> {
     tenures.find(|began| table.op(*began).caller == by.caller && table.has(*began, point(key.at)))
 }
 
+/// The operation whose key a change began, whatever the member's name says.
+fn creator_by(table: &Table, born: usize) -> Option<u32> {
+    let key = &table.history.keys[born];
+    let by = key.by.filter(|_| key.change != KeyChange::Extended);
+    handed_on(table, key).or(by)
+}
+
 /// The creator of the living key. A key that was only extended has no recorded creation. A member
 /// that a grant's token does not name is not the grant's; one that another acquire's name names is
 /// not that of an acquire without a grant.
 fn creator(table: &Table, born: usize) -> Option<u32> {
-    let key = &table.history.keys[born];
-    let by = key.by.filter(|_| key.change != KeyChange::Extended);
-    let by = handed_on(table, key).or(by)?;
+    let by = creator_by(table, born)?;
     let owner = owner_of(table, by);
     let token = owner.and_then(|owner| match &table.op(owner).outcome {
         Outcome::Granted { token, .. } => Some(token),
@@ -589,7 +612,8 @@ fn taken_over(table: &Table, born: usize, owner: u32) -> bool {
         return is_new && (taken_over(table, end, owner) || deleted_late(table, end, owner));
     }
     let by = table.op(by);
-    by.kind == OpKind::Acquire && !matches!(by.outcome, Outcome::Refused { .. })
+    let is_gone = keys[end].change == KeyChange::Deleted;
+    by.kind == OpKind::Acquire && (is_gone || !matches!(by.outcome, Outcome::Refused { .. }))
 }
 
 /// When an acquire without a grant was over, and the releases of it that asked this node.
@@ -889,15 +913,6 @@ fn is_met_within_a_lease(table: &Table, born: usize, is_released: bool) -> bool 
 fn is_for_another(table: &Table, born: usize, others: [u32; 2]) -> bool {
     let key = &table.history.keys[born];
     let by = creator(table, born);
-    let before = alive_before(table, &key.node, born).and_then(|before| creator(table, before));
-    let passes_on = |by: u32| match table.op(by).kind {
-        OpKind::Release { .. } => true,
-        OpKind::Acquire => {
-            let is_granted = matches!(table.op(by).outcome, Outcome::Granted { .. });
-            before == Some(by) && !is_granted
-        }
-        _ => false,
-    };
     let mut acquires = table.history.ops.iter().filter(|op| op.kind == OpKind::Acquire);
     let waits = acquires.any(|op| {
         let mut own = table.history.requests.iter().filter(|request| request.op == op.id);
@@ -909,7 +924,19 @@ fn is_for_another(table: &Table, born: usize, others: [u32; 2]) -> bool {
             op.outcome != Outcome::Unknown && op.ret.is_some_and(|ret| stamp(ret) <= point(key.at));
         op.object == table.terms.lock_key && !others.contains(&op.id) && asked && !is_over
     });
-    key.change != KeyChange::Extended && by.is_some_and(passes_on) && waits
+    key.change != KeyChange::Extended && by.is_some_and(|by| passes_on(table, born, by)) && waits
+}
+
+/// Whether the operation to which a key belongs gave up the lock by it: a release, or an acquire
+/// without a grant over a key of its own, or of a release.
+fn passes_on(table: &Table, born: usize, by: u32) -> bool {
+    let before = alive_before(table, &table.history.keys[born].node, born);
+    let before = before.and_then(|before| creator(table, before));
+    let is_release = |by: u32| matches!(table.op(by).kind, OpKind::Release { .. });
+    let op = table.op(by);
+    let is_granted = matches!(op.outcome, Outcome::Granted { .. });
+    let had = before.is_some_and(|before| before == by || is_release(before));
+    is_release(by) || op.kind == OpKind::Acquire && !is_granted && had
 }
 
 /// When the first of these operations returned.
@@ -929,8 +956,8 @@ fn met_at(table: &Table, born: usize, (over, wrong): (Point, bool), victim: &Op)
     };
     let leaked = |at: &Point| *at >= over && lives(*at);
     let began = left_by(table, born).map(|owner| table.began(owner));
-    let marked = match creator(table, born).map(|by| &table.op(by).kind) {
-        Some(OpKind::Release { .. }) => Some(point(keys[born].at)),
+    let marked = match creator(table, born) {
+        Some(by) if passes_on(table, born, by) => Some(point(keys[born].at)),
         _ => began.and_then(|began| marked_at(table, born, began)),
     };
     let end = end_of(table, born).map_or((u64::MAX, 0), |end| point(keys[end].at));

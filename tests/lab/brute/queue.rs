@@ -60,18 +60,34 @@ fn handed_on(table: &Table) -> BTreeMap<Point, u32> {
     // Whose the key is on each node; without a queue, only if it was handed on.
     let mut has: BTreeMap<&str, u32> = BTreeMap::new();
     let mut released: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut known: Vec<(u32, Option<u64>, Option<u32>)> = Vec::new();
+    let mut setters: BTreeMap<&str, (u32, Option<u32>)> = BTreeMap::new();
     for key in table.history.keys.iter().filter(|key| is_of_lock(key)) {
         let owner = has.remove(key.node.as_str());
         let counts = key.change == KeyChange::Set || key.change == KeyChange::Changed && has_queue;
         let by = key.by.filter(|_| counts);
         let to = by.and_then(|by| {
-            let to = taker(table, key, owner == Some(by));
-            to.or_else(|| released.get(&by).copied())
+            let here = commands(table, table.op(by), &key.node).iter().any(|at| at.0 == key.at.at);
+            let sets = |found: &&(u32, Option<u64>, Option<u32>)| found.0 == by;
+            let own: Vec<_> = known.iter().filter(sets).collect();
+            let same = own.iter().rfind(|set| set.1 == key.until_ms).or(own.last());
+            match same {
+                // The same on another node: a copy.
+                Some(set) if !here => set.2,
+                _ => {
+                    let before = released.get(&by).copied();
+                    taker(table, key, owner == Some(by)).or(before)
+                }
+            }
         });
+        // Whatever changes the key on a node where an operation has set it gives it an expiry.
+        let setter = by.map(|by| (by, to)).or(setters.get(key.node.as_str()).copied());
+        known.extend(setter.map(|(by, to)| (by, key.until_ms, to)));
+        setters.extend(setter.map(|setter| (key.node.as_str(), setter)));
         if let (Some(by), Some(to)) = (by, to) {
             found.insert(point(key.at), to);
             if matches!(table.op(by).kind, OpKind::Release { .. }) {
-                released.insert(by, to);
+                released.entry(by).or_insert(to);
             }
         }
         let next = match key.change {
@@ -108,6 +124,10 @@ fn taker(table: &Table, key: &Key, had_key: bool) -> Option<u32> {
         OpKind::Acquire => (setter.id, false),
         _ => return None,
     };
+    let out = places
+        .iter()
+        .filter(|place| place.node == *key.node && place.is_ended_by(key.by, point(key.at)));
+    let out: Vec<&Stay> = out.collect();
     let waiters = if places.is_empty() {
         let ops = table.history.ops.iter().filter(|op| op.object == "lock");
         let waiting = ops.filter(|op| {
@@ -117,13 +137,29 @@ fn taker(table: &Table, key: &Key, had_key: bool) -> Option<u32> {
         });
         waiting.collect::<Vec<_>>()
     } else {
-        let out = places
-            .iter()
-            .filter(|place| place.node == *key.node && place.is_ended_by(key.by, point(key.at)));
-        out.filter_map(|place| Some(table.op(place.by?))).collect()
+        out.iter().filter_map(|place| Some(table.op(place.by?))).collect()
     };
     let is_waiter = |op: &&&Op| op.kind == OpKind::Acquire && op.id != own;
-    let waiters: Vec<&Op> = waiters.iter().filter(is_waiter).copied().collect();
+    let mut waiters: Vec<&Op> = waiters.iter().filter(is_waiter).copied().collect();
+    // Who stays at the head may be meant, if nobody that waits was taken out.
+    let stays = |place: &&Stay| {
+        let is_there = place.from <= point(key.at) && point(key.at) < place.to;
+        place.node == *key.node && is_there && !place.is_ended_by(key.by, point(key.at))
+    };
+    let head = places.iter().find(stays).and_then(|place| Some(table.op(place.by?)));
+    let is_over = |op: &&Op| op.ret.is_some_and(|ret| stamp(ret) <= point(key.at));
+    let goes = waiters.last().copied();
+    let here = commands(table, setter, &key.node).iter().any(|at| at.0 == key.at.at);
+    let left = places.iter().any(|place| {
+        let is_there = place.from.0 <= key.at.at && point(key.at) < place.to;
+        let stays = !place.is_ended_by(key.by, point(key.at));
+        place.by == key.by && place.node == *key.node && is_there && stays
+    });
+    let is_out = setter.kind == OpKind::Acquire && !is_granted(setter) && !left;
+    let is_sure = !is_out || had_key || matches!(setter.outcome, Outcome::Refused { .. });
+    if here && is_sure && waiters.iter().all(is_over) && !places.is_empty() {
+        waiters.splice(0..0, head.iter().filter(is_waiter).copied());
+    }
     let next = waiters.iter().find(|op| changes_next(table, key, op));
     let keeps = places.iter().any(|place| {
         let is_there = place.from.0 <= key.at.at && point(key.at) < place.to;
@@ -143,8 +179,8 @@ fn taker(table: &Table, key: &Key, had_key: bool) -> Option<u32> {
     let is_refused = matches!(setter.outcome, Outcome::Refused { .. });
     let is_sure = is_refused || had_key || !quits;
     let may_be_last = !places.is_empty() && key.change == KeyChange::Set && is_sure;
-    let last = waiters.last().filter(|_| may_be_last);
-    next.or(first).or(last).map(|op| op.id)
+    let last = goes.filter(|_| may_be_last);
+    next.or(first).copied().or(last).map(|op| op.id)
 }
 
 fn is_granted(op: &Op) -> bool {

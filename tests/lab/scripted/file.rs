@@ -39,12 +39,21 @@ pub struct File {
     pub acquire: String,
     pub extend: String,
     pub release: String,
+    /// What the first try of an acquire does, if `acquire` only polls.
+    pub join: Option<String>,
+    /// A second request of a try that got the lock.
+    pub confirm: Option<String>,
+    /// A second request of a release that freed the lock.
+    pub hand_on: Option<String>,
     /// A lock that has it has a shared mode.
     pub acquire_shared: Option<String>,
     /// What an acquire does at the end of its patience.
     pub give_up: Option<String>,
     /// How often a refused acquire tries again, ms; without it, never.
     pub poll_ms: Option<u64>,
+    /// How long a waiter's sign of life stays, ms.
+    #[serde(default = "three_seconds")]
+    pub alive_ms: u64,
     /// Whether an acquire with an unknown outcome tries again, with the same token.
     #[serde(default)]
     pub asks_again: bool,
@@ -88,6 +97,10 @@ fn one() -> u32 {
     1
 }
 
+fn three_seconds() -> u64 {
+    3_000
+}
+
 fn single() -> TopologyKind {
     TopologyKind::Single
 }
@@ -121,8 +134,9 @@ fn read(name: &str) -> File {
     let mut file: File = table(name).try_into().unwrap_or_else(|why| panic!("{name}: {why}"));
     let functions = std::mem::take(&mut file.functions);
     let own = [&mut file.acquire, &mut file.extend, &mut file.release];
-    let others = [&mut file.acquire_shared, &mut file.give_up];
-    for script in own.into_iter().chain(others.into_iter().flatten()) {
+    let steps = [&mut file.join, &mut file.confirm, &mut file.hand_on];
+    let others = [&mut file.acquire_shared, &mut file.give_up].into_iter().chain(steps);
+    for script in own.into_iter().chain(others.flatten()) {
         *script = format!("{NAMES}{functions}{script}");
     }
     file

@@ -2,14 +2,11 @@
 
 use lockstorm::own::{
     Acquired, Algorithm, Answer, Choices, Client, Clock, Extended, Grant, LEASE, Lock, LockConfig,
-    MILLISECOND, Nodes, Promise, Released, Reply, SECOND, Setting, Work, answer, assumptions,
-    async_trait, milliseconds, token,
+    MILLISECOND, Nodes, Promise, Released, Reply, Setting, Work, answer, assumptions, async_trait,
+    milliseconds, token,
 };
 
 use super::file::{self, File};
-
-/// How long the sign of life of a waiter stays.
-const ALIVE: u64 = 3 * SECOND;
 
 /// Between two tries of an acquire whose outcome is unknown.
 const AGAIN: u64 = 50 * MILLISECOND;
@@ -63,7 +60,8 @@ fn queue_of(config: &LockConfig) -> String {
 impl Scripted {
     async fn run(&mut self, script: &'static str, grant: &Grant) -> Answer {
         let Setting { config, call, .. } = &self.setting;
-        let (ttl, alive) = (milliseconds(self.choices.ttl), milliseconds(ALIVE));
+        let (ttl, alive) =
+            (milliseconds(self.choices.ttl), milliseconds(self.file.alive_ms * MILLISECOND));
         let (queue, other) = (queue_of(config), format!("{{{}}}:other", config.key));
         let own = [config.key.clone(), queue, other];
         let keys = if grant.keys.is_empty() { own.iter() } else { grant.keys.iter() };
@@ -86,16 +84,28 @@ impl Scripted {
         Grant { token, depth: self.depth + 1, keys: group.to_vec(), ..Grant::default() }
     }
 
+    /// A try. The first may have a script of its own, and what a try gets may have to be confirmed.
+    async fn ask(&mut self, tries: u32, script: &'static str, grant: &Grant) -> Answer {
+        let join = self.file.join.as_deref().filter(|_| tries == 0);
+        let answer = self.run(join.unwrap_or(script), grant).await;
+        let gets = matches!(answer::acquired(&answer, grant.clone()), Acquired::Granted(_));
+        match &self.file.confirm {
+            Some(confirm) if gets => self.run(confirm, grant).await,
+            _ => answer,
+        }
+    }
+
     async fn take(&mut self, script: &'static str, mut grant: Grant) -> Acquired {
         let host = self.setting.host.clone();
         let lease = self.choices.lease(&self.setting.config);
         let patience = self.setting.config.wait_for.unwrap_or(self.choices.ttl);
         let until = host.now(Clock::Monotonic) + patience;
         // A try without a reply may still be executed after all others.
-        let mut is_sure = true;
+        let (mut is_sure, mut tries) = (true, 0);
         loop {
             grant.deadline = Some(lease.deadline(&host, host.now(lease.clock)));
-            let answer = self.run(script, &grant).await;
+            let answer = self.ask(tries, script, &grant).await;
+            tries += 1;
             let is_over = host.now(Clock::Monotonic) >= until;
             let pause = match answer::acquired(&answer, grant.clone()) {
                 Acquired::Refused(why) => match self.file.poll_ms {
@@ -165,6 +175,11 @@ impl Lock for Scripted {
 
     async fn release(&mut self, grant: &Grant) -> Released {
         self.depth = self.depth.min(grant.depth - 1);
-        answer::released(&self.run(&self.file.release, grant).await)
+        let released = answer::released(&self.run(&self.file.release, grant).await);
+        if let (Some(script), Released::Released) = (&self.file.hand_on, &released) {
+            // Whoever it is for comes in without it as well, later.
+            let _unheard = self.run(script, grant).await;
+        }
+        released
     }
 }
