@@ -163,6 +163,13 @@ impl Op {
         matches!(self.outcome, Outcome::Unknown | Outcome::Pending)
     }
 
+    /// Whether it is an acquire of the probe that was refused.
+    pub(crate) fn is_refused_to_probe(&self) -> bool {
+        self.process == PROBE
+            && self.kind == OpKind::Acquire
+            && matches!(self.outcome, Outcome::Refused { .. })
+    }
+
     /// The owner value of its grant, if it was granted the lock.
     pub fn token(&self) -> Option<&str> {
         match &self.outcome {

@@ -238,12 +238,18 @@ impl<'a> Witness<'a> {
 
     /// Whether the probe was refused after it had queried the node of a key.
     pub fn kept_out_probe(&self, life: &StoryLife) -> bool {
-        let is_refused = |op: &Op| matches!(op.outcome, Outcome::Refused { .. });
-        let of_probe = |op: &Op| op.process == PROBE && is_refused(op);
         let mut requests = self.history().requests.iter();
-        requests.any(|request| {
-            life.is_met_by(request) && op(self.history(), request.op).is_some_and(of_probe)
-        })
+        requests.any(|request| life.is_met_by(request) && self.is_refused_to_probe(request.op))
+    }
+
+    /// Whether an operation is an acquire of the probe that was refused.
+    pub fn is_refused_to_probe(&self, id: OpId) -> bool {
+        op(self.history(), id).is_some_and(Op::is_refused_to_probe)
+    }
+
+    /// The last acquire of the probe that was refused.
+    pub fn last_refused_to_probe(&self) -> Option<&'a Op> {
+        self.history().ops.iter().rfind(|op| op.is_refused_to_probe())
     }
 
     /// Whether the probe sent requests and got no reply to any.

@@ -16,7 +16,7 @@ use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::share;
 use crate::explain::witness::Witness;
-use crate::history::{Key, Op, OpKind, Outcome, PROBE};
+use crate::history::{Key, Op, OpKind, Outcome};
 use crate::quantity::{count, list, moment};
 use crate::reading::moment::Moment;
 
@@ -332,12 +332,11 @@ fn last_in<'a>(witness: &Witness<'a>) -> Option<&'a Op> {
 /// Members that refused acquires left, and that kept the probe out in the end.
 pub fn left_by_refused(witness: &Witness<'_>) -> Option<Mechanism> {
     let (history, reading) = (witness.history(), &witness.reading);
-    let is_refused = |op: &&Op| matches!(op.outcome, Outcome::Refused { .. });
-    let mut probes = history.ops.iter().filter(|op| op.process == PROBE).filter(is_refused);
-    let last = probes.rfind(|op| op.kind == OpKind::Acquire && reading.by_member)?;
+    let last = witness.last_refused_to_probe().filter(|_| reading.by_member)?;
     let request = reading.requests_of(last.id).iter().rfind(|request| request.is_answered())?;
     let met = witness.lives.iter().filter(|life| life.is_met_by(request));
     let owners = met.filter_map(|life| Some((life, op(history, life.owner?)?)));
+    let is_refused = |owner: &Op| matches!(owner.outcome, Outcome::Refused { .. });
     let left: Vec<_> = owners.filter(|(_, owner)| is_refused(owner)).collect();
     let (life, owner) = left.first()?;
     let text = format!(

@@ -8,25 +8,19 @@ use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::witness::Witness;
-use crate::history::{Key, Op, OpId, OpKind, Outcome, PROBE, Request};
+use crate::history::{Key, OpId, PROBE, Request};
 use crate::quantity::{count, moment};
 
 /// A probe that was answered without an error and refused, where no caller's key was.
 pub fn state_stays(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
-    let is_refused = |op: &&Op| {
-        op.process == PROBE
-            && op.kind == OpKind::Acquire
-            && matches!(op.outcome, Outcome::Refused { .. })
-    };
-    let refused: BTreeSet<OpId> = history.ops.iter().filter(is_refused).map(|op| op.id).collect();
     let is_clean = |request: &Request| !request.declined && request.answer.is_none();
     let is_free = |request: &Request| {
         !witness.lives.iter().any(|life| life.owner.is_some() && life.is_met_by(request))
     };
     let answers = history.requests.iter().enumerate();
     let answers: Vec<(usize, &Request)> = answers
-        .filter(|(_, request)| refused.contains(&request.op) && request.is_answered())
+        .filter(|(_, request)| witness.is_refused_to_probe(request.op) && request.is_answered())
         .collect();
     let (index, last) = answers.iter().next_back()?;
     // With a quorum, a node that did not reply may be the reason, so all must have replied.

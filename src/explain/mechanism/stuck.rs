@@ -213,7 +213,7 @@ fn held_back(witness: &Witness<'_>, life: &StoryLife, gone: Moment) -> String {
 /// A key of an earlier acquire of the probe that returned as unknown: its last acquire met it.
 fn own_key(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
-    let last = probe_acquires(history).rfind(|op| is_refused(op))?;
+    let last = witness.last_refused_to_probe()?;
     let met = |life: &&StoryLife| {
         witness.reading.requests_of(last.id).iter().any(|request| life.is_met_by(request))
     };
@@ -288,10 +288,6 @@ fn probe_acquires(history: &History) -> impl DoubleEndedIterator<Item = &Op> + C
     history.ops.iter().filter(|op| op.process == PROBE && op.kind == OpKind::Acquire)
 }
 
-fn is_refused(op: &Op) -> bool {
-    matches!(op.outcome, Outcome::Refused { .. })
-}
-
 /// Whether a request of an operation was answered before the operation returned.
 fn is_answered_in_time(witness: &Witness<'_>, op: &Op) -> bool {
     witness.reading.requests_of(op.id).iter().any(|request| is_in_time(request, op))
@@ -362,8 +358,7 @@ fn out_of_time(witness: &Witness<'_>) -> Option<Mechanism> {
 /// A probe whose last refused acquire knew at one moment that the key was its own on a quorum of
 /// nodes, and gave the key back itself.
 fn too_short(witness: &Witness<'_>) -> Option<Mechanism> {
-    let history = witness.history();
-    let last = probe_acquires(history).rfind(|op| is_refused(op))?;
+    let last = witness.last_refused_to_probe()?;
     let known: Vec<(&StoryLife, Moment, Moment)> = witness
         .lives
         .iter()
@@ -406,8 +401,7 @@ fn known_between(witness: &Witness<'_>, life: &StoryLife) -> Option<(Moment, Mom
 
 /// A probe that needed a quorum, and whose last refused acquire did not get all replies in time.
 fn short_of_votes(witness: &Witness<'_>) -> Option<Mechanism> {
-    let history = witness.history();
-    let last = probe_acquires(history).rfind(|op| is_refused(op))?;
+    let last = witness.last_refused_to_probe()?;
     let own = witness.reading.requests_of(last.id);
     let in_time = own.iter().filter(|request| is_in_time(request, last)).count();
     if witness.quorum() == 1 || in_time == own.len() {
@@ -436,13 +430,12 @@ fn nobody_served(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
         (is_late && request.legs.last().is_some_and(would_serve)).then_some((index, word, request))
     });
     let (index, word, request) = errors.next_back()?;
-    let history = witness.history();
-    let by_refused = |id| op(history, id).is_some_and(|op| op.process == PROBE && is_refused(op));
     let last = request.legs.last().map(|(_, at)| *at)?;
     let is_clean = |later: &Request| {
         later.answer.is_none() && !later.declined && later.at(Leg::Applied) > Some(last)
     };
-    if history.requests.iter().any(|later| is_clean(later) && by_refused(later.op)) {
+    let is_refusal = |later: &Request| is_clean(later) && witness.is_refused_to_probe(later.op);
+    if witness.history().requests.iter().any(is_refusal) {
         return None;
     }
     let text = format!("{} replies {word}: it serves no client.", request.to);
