@@ -32,6 +32,25 @@ impl StoryHold<'_> {
         let last = self.covered.last().map_or(self.from.at, |(_, end)| *end);
         (last < self.until.at).then_some(last)
     }
+
+    /// When the lease that its caller knew of at an instant ends: the longest of the granted one
+    /// and of those of the extends that had returned as kept. An extend of a re-entry counts too.
+    pub fn known_lease(&self, reading: &Reading<'_>, at: Instant) -> Option<Nanos> {
+        let grants = reading.together(self.grant.id);
+        let ops = grants.into_iter().flat_map(|grant| reading.ops_of(grant));
+        let returned = ops.filter(|op| op.ret.is_some_and(|ret| ret.instant() <= at));
+        let leases = returned.filter_map(|op| match op.outcome {
+            Outcome::Kept { deadline } => reaches(reading, op, deadline?),
+            _ => None,
+        });
+        leases.max().max(self.lease)
+    }
+}
+
+/// When the caller of an operation reaches a deadline by its clock, from the call on.
+fn reaches(reading: &Reading<'_>, op: &Op, (clock, deadline): (Clock, Nanos)) -> Option<Nanos> {
+    let over = reading.clocks.reaches(&op.process, clock, op.call.into(), deadline);
+    over.map(|over| over.at)
 }
 
 /// A command that takes at least this long to reach its node is called late.
@@ -73,15 +92,12 @@ pub fn tenures<'a>(reading: &Reading<'a>) -> Vec<StoryHold<'a>> {
 
 fn shown<'a>(reading: &Reading<'a>, hold: &hold::Hold) -> Option<StoryHold<'a>> {
     let (history, grant) = (reading.history, reading.op(hold.grant)?);
-    let lease = deadline(grant).and_then(|(clock, deadline)| {
-        reading.clocks.reaches(&grant.process, clock, grant.call.into(), deadline)
-    });
     Some(StoryHold {
         grant,
         from: hold.start.instant(history),
         until: hold.end.instant(history),
         end: hold.ended,
-        lease: lease.map(|over| over.at),
+        lease: deadline(grant).and_then(|deadline| reaches(reading, grant, deadline)),
         covered: hold.covered.iter().map(|(from, to)| (from.at, to.at)).collect(),
     })
 }

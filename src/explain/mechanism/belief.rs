@@ -234,7 +234,10 @@ fn still(
     ))
 }
 
-/// The last lease that a holder knew of at a moment, and what the holder did under it.
+/// The last lease that a holder knew of at a moment, and what the holder did under it. This is the
+/// lease of the grant or extend that was called last, even if an earlier one lasts longer: what the
+/// holder did since that call is what explains its end. How long the holder counts on the lock is
+/// another question: see [`StoryHold::known_lease`].
 struct Term<'a> {
     /// When the acquire or the extend that gave it was called.
     call: Moment,

@@ -4,7 +4,7 @@
 //! Either each holder has a member of the lock's key, or they share the key. A shared key may be
 //! that of another caller: see [`share`](crate::explain::share).
 
-use lockstorm_platform::time::{Instant, Nanos};
+use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::{Kind, Violation};
@@ -275,23 +275,6 @@ fn is_lost<'a>(
         && others.all(|other| !is_of(holder, other) || other.from >= *at || has_ended(other))
 }
 
-/// When the lease that a holder knew of at a moment is over: that of its acquire, or of an extend.
-fn known_lease(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Instant) -> Option<Nanos> {
-    let (ops, clocks) = (witness.history().ops.iter(), &witness.reading.clocks);
-    let kept = ops.filter(|op| {
-        let is_own = op.grant().is_some_and(|grant| witness.is_of(hold, grant));
-        is_own && op.ret.is_some_and(|ret| ret.instant() <= at)
-    });
-    let leases = kept.filter_map(|op| match op.outcome {
-        Outcome::Kept { deadline } => {
-            let (clock, until) = deadline?;
-            Some(clocks.reaches(&op.process, clock, op.call.into(), until)?.at)
-        }
-        _ => None,
-    });
-    leases.max().max(hold.lease)
-}
-
 /// A node let one caller more in than the lock allows, while others held it within their leases.
 fn too_many(
     witness: &Witness<'_>,
@@ -301,7 +284,7 @@ fn too_many(
     let last = admission.last;
     let until = |hold: &&StoryHold<'_>| {
         let mode = if hold.grant.shared { " in shared mode" } else { "" };
-        let lease = known_lease(witness, hold, admission.at);
+        let lease = hold.known_lease(&witness.reading, admission.at);
         let end =
             lease.map_or("without an end".to_owned(), |over| format!("until {}", moment(over)));
         format!("{}{mode} {end}", hold.grant.caller)

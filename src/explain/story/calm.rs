@@ -207,7 +207,7 @@ fn spared(witness: &Witness<'_>) -> Option<Beat> {
         if lets_another_in(witness, hold, (interval.from, back)) {
             return None;
         }
-        let left = lease_at(witness, hold, back)?.checked_sub(back.at)?;
+        let left = hold.known_lease(&witness.reading, back)?.checked_sub(back.at)?;
         let own = |life: &&StoryLife| {
             life.from < back && life.owner.is_some_and(|owner| witness.is_of(hold, owner))
         };
@@ -268,23 +268,9 @@ fn lets_another_in(
     others.any(|other| from <= other.from && other.from <= to)
 }
 
-/// When the last lease that a holder knew of at an instant ends: as granted, or as last extended.
-fn lease_at(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Instant) -> Option<Nanos> {
-    let process = &hold.grant.process;
-    let known = witness.reading.ops_of(hold.grant.id).filter_map(|op| match op.outcome {
-        Outcome::Kept { deadline: Some((clock, deadline)) }
-            if op.ret.is_some_and(|ret| ret.instant() < at) =>
-        {
-            witness.reading.clocks.reaches(process, clock, op.call.into(), deadline)
-        }
-        _ => None,
-    });
-    let last = known.last().map(|over| over.at);
-    hold.lease.map(|lease| last.map_or(lease, |last| last.max(lease)))
-}
-
 /// When a hold's lease ends: as granted or, if extends covered the hold for longer, at the end of
-/// its last covered part.
+/// its last covered part. Unlike [`StoryHold::known_lease`], it counts what an extend gave only as
+/// long as the hold lasted: nobody counts on that part of a lease after a release.
 fn lease_of(hold: &StoryHold<'_>) -> Option<Nanos> {
     let covered = hold.covered.last().map(|(_, end)| *end);
     hold.lease.map(|lease| covered.map_or(lease, |end| end.max(lease)))
