@@ -7,6 +7,7 @@ pub mod address;
 pub mod contacts;
 pub mod environment;
 pub mod evidence;
+mod key_changes;
 pub mod nodes;
 pub mod sentinels;
 

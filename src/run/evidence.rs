@@ -12,7 +12,7 @@ use bytes::Bytes;
 use lockstorm_platform::fault::{Fault, HostNames};
 use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{
-    Connection, Entry, Event, HostId, KeyChange, KeyName, Leg, Request as RequestId,
+    Connection, Entry, Event, HostId, KeyName, Leg, Request as RequestId,
 };
 use lockstorm_world::world::remains::Remains;
 
@@ -21,6 +21,7 @@ use crate::name::Name;
 use crate::plan::Plan;
 use crate::reading::members::{MemberChange, Members};
 use crate::reading::provenance::{CausedChange, Provenance};
+use crate::run::key_changes::KeyChanges;
 
 /// The records of a run's world, without the operations.
 #[derive(Debug, Default)]
@@ -61,6 +62,7 @@ pub struct Gathering<'a> {
     index: RequestIndex,
     provenance: Provenance<OpId>,
     members: Members,
+    changes: KeyChanges,
     evidence: RunEvidence,
     plan: &'a Plan,
 }
@@ -110,6 +112,7 @@ impl<'a> Gathering<'a> {
             index: RequestIndex::default(),
             provenance: Provenance::default(),
             members: Members::default(),
+            changes: KeyChanges::default(),
             evidence: RunEvidence::default(),
             plan,
         }
@@ -123,6 +126,7 @@ impl<'a> Gathering<'a> {
         }
         RunEvidence {
             requests: self.index.requests,
+            keys: self.changes.end(),
             fault_intervals: fault_intervals(remains, &self.plan.faults),
             clocks: clocks(remains),
             ..self.evidence
@@ -145,7 +149,8 @@ impl<'a> Gathering<'a> {
         if let (Event::Members { key, is_loaded: false, .. }, true) =
             (&entry.event, members.is_empty())
         {
-            self.forget_rewrite(names, entry.host, key);
+            let (key, node) = (self.name_of(key), self.names.host(names, entry.host));
+            self.changes.forget_rewrite((&key, &node));
         }
         for change in members {
             self.note_member(names, change);
@@ -222,50 +227,7 @@ impl<'a> Gathering<'a> {
         let CausedChange { key, change, until_ms, by, unacknowledged } = change;
         let (key, node) = (self.name_of(&key), self.names.host(names, host));
         let key = Key { node, key, of: None, at, change, until_ms, by, unacknowledged };
-        if change == KeyChange::Set {
-            self.forget_deletion(&key);
-        }
-        self.evidence.keys.push(key);
-    }
-
-    /// A command that deletes a key and sets it again overwrites it: nobody ever finds it gone.
-    fn forget_deletion(&mut self, set: &Key) {
-        let keys = &mut self.evidence.keys;
-        let is_same = |key: &Key| key.key == set.key && key.of.is_none() && key.node == set.node;
-        let of_command = keys.iter().rev().take_while(|key| key.at.at == set.at.at);
-        let last = of_command.clone().position(is_same);
-        let Some(place) = last.map(|behind| keys.len() - 1 - behind) else { return };
-        let last = &keys[place];
-        let is_by_command = last.by.is_some() && last.is_one_command_with(set);
-        if last.change == KeyChange::Deleted && is_by_command {
-            keys.remove(place);
-        }
-    }
-
-    /// A command that deletes a collection and writes it again with the members that it had changes
-    /// at most its expiry.
-    fn forget_rewrite(&mut self, names: &HostNames, host: HostId, key: &KeyName) {
-        let (key, node) = (self.name_of(key), self.names.host(names, host));
-        let keys = &mut self.evidence.keys;
-        let own = keys.iter().enumerate().rev();
-        let mut own =
-            own.filter(|(_, other)| other.key == key && other.node == node && other.of.is_none());
-        let Some((place, last)) = own.next() else { return };
-        let mut of_command = vec![place];
-        let before = own.find(|(place, other)| {
-            let is_of_command = other.is_one_command_with(last);
-            of_command.extend(is_of_command.then_some(*place));
-            !is_of_command
-        });
-        let was_there = before.filter(|(_, before)| before.change.leaves_key());
-        let Some(until_ms) = was_there.map(|(_, before)| before.until_ms) else { return };
-        let lasts = last.until_ms == until_ms;
-        let is_set_anew = of_command.iter().any(|place| keys[*place].change == KeyChange::Set);
-        if is_set_anew && (lasts || last.change == KeyChange::Extended) {
-            of_command.retain(|place| lasts || keys[*place].change != KeyChange::Extended);
-            // From the last on: each removal moves what comes behind it.
-            of_command.into_iter().for_each(|place| drop(keys.remove(place)));
-        }
+        self.changes.push(key);
     }
 
     /// The name of a key as the history has it.
@@ -284,8 +246,7 @@ impl<'a> Gathering<'a> {
         let key = String::from_utf8_lossy(&member).as_ref().into();
         // A member has no expiry, and is not told apart by what a start undid.
         let (of, until_ms, unacknowledged) = (Some(of), None, false);
-        let key = Key { node, key, of, at, change, until_ms, by, unacknowledged };
-        self.evidence.keys.push(key);
+        self.changes.push(Key { node, key, of, at, change, until_ms, by, unacknowledged });
     }
 
     fn see_itself(&mut self, names: &HostNames, (host, at): (HostId, Instant), what: Seen) {
