@@ -24,6 +24,9 @@ local time = call("TIME")
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 "#;
 
+/// The script of a lock whose acquire does at the end of its patience what a release does.
+const AS_RELEASE: &str = "release";
+
 /// A lock as its file states it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -47,7 +50,7 @@ pub struct File {
     pub hand_on: Option<String>,
     /// A lock that has it has a shared mode.
     pub acquire_shared: Option<String>,
-    /// What an acquire does at the end of its patience.
+    /// What an acquire does at the end of its patience: a script, or [`AS_RELEASE`].
     pub give_up: Option<String>,
     /// How often a refused acquire tries again, ms; without it, never.
     pub poll_ms: Option<u64>,
@@ -132,6 +135,9 @@ fn names() -> Vec<String> {
 
 fn read(name: &str) -> File {
     let mut file: File = table(name).try_into().unwrap_or_else(|why| panic!("{name}: {why}"));
+    if file.give_up.as_deref() == Some(AS_RELEASE) {
+        file.give_up = Some(file.release.clone());
+    }
     let functions = std::mem::take(&mut file.functions);
     let own = [&mut file.acquire, &mut file.extend, &mut file.release];
     let steps = [&mut file.join, &mut file.confirm, &mut file.hand_on];
