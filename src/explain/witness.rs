@@ -14,7 +14,7 @@ use crate::history::{FaultInterval, History, Key, Op, OpId, OpKind, Outcome, PRO
 use crate::plan::TopologyKind;
 use crate::reading::history::Reading;
 use crate::reading::hold::HoldEnd;
-use crate::reading::key_life::KeyLife;
+use crate::reading::key_life::{KeyLife, Touch};
 use crate::reading::leaders;
 use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;
@@ -88,9 +88,14 @@ impl<'a> Witness<'a> {
         self.actors.iter().any(|actor| actor.id == grant)
     }
 
-    /// The actors and the grants under which an actor's key was ended before the harm, by number.
+    /// The actors and the grants under which a key that an actor relied on was ended before the
+    /// harm, by number.
     pub fn cast(&self) -> Vec<&'a Op> {
-        let ended = self.lives.iter().filter(|life| life.owner.is_some_and(|o| self.is_actor(o)));
+        let found = self.found_by_actors();
+        let is_theirs = |(index, life): &(usize, &StoryLife)| {
+            life.owner.is_some_and(|owner| self.is_actor(owner)) || found.contains(index)
+        };
+        let ended = self.lives.iter().enumerate().filter(is_theirs).map(|(_, life)| life);
         let begun = self.primary.map_or_else(Instant::default, |primary| primary.from);
         let by = ended
             .filter_map(|life| self.history().keys.get(life.end?))
@@ -101,6 +106,17 @@ impl<'a> Witness<'a> {
         cast.sort_unstable();
         cast.dedup();
         cast.into_iter().filter_map(|grant| op(self.history(), grant)).collect()
+    }
+
+    /// The lives by whose key an actor was let in: it found the key as its own, and changed it.
+    fn found_by_actors(&self) -> BTreeSet<usize> {
+        let keys = &self.history().keys;
+        let enters = |touch: &&Touch| {
+            let change = &keys[touch.change];
+            let is_kept = matches!(change.change, KeyChange::Changed | KeyChange::Extended);
+            is_kept && change.by.is_some_and(|by| self.is_actor(by))
+        };
+        self.reading.lives.touches.iter().filter(enters).map(|touch| touch.met).collect()
     }
 
     /// The hold that an acquire began.

@@ -15,6 +15,7 @@ use crate::explain::trial::is_clock_idle;
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, OpKind, Request, Seen};
 use crate::quantity::{length, moment};
+use crate::reading::key_life::Touch;
 use crate::reading::moment::Moment;
 
 /// How the key of a life ended.
@@ -105,14 +106,16 @@ fn by_hand(
     let is_own = by.grant().is_some_and(|grant| witness.reading.are_one(grant, owner));
     let worn = witness.counted_down(life).filter(|_| by.caller == whose);
     let entries = entered_twice(witness, owner, by).filter(|_| is_own);
-    let (how, text) = match (worn, entries) {
-        (Some((_, old)), _) => twice(old, by, life),
-        (None, Some(entries)) => one_of_two(entries, by, life),
-        (None, None) => hand(witness.history().keys[index].change, by, (is_own, life), whose),
+    let next = let_in_since(witness, life, by).filter(|_| is_own);
+    let (how, text) = match (worn, entries, next) {
+        (Some((_, old)), ..) => twice(old, by, life),
+        (None, Some(entries), _) => one_of_two(entries, by, life),
+        (None, None, Some(next)) => still_needed(next, by, life),
+        (None, None, None) => hand(witness.history().keys[index].change, by, (is_own, life), whose),
     };
     let exact = (how == How::DeletedByAnother).then(|| stolen(witness, index, owner));
     let keys = [life.born, index].into_iter().chain(worn.map(|(change, _)| change));
-    let ops = [owner, by.id].map(Evidence::Op).into_iter();
+    let ops = [owner, by.id].into_iter().chain(next.map(|next| next.id)).map(Evidence::Op);
     let evidence = || ops.chain(keys.map(Evidence::Key)).collect();
     exact.flatten().unwrap_or_else(|| Mechanism::new(how, text, evidence()))
 }
@@ -239,6 +242,32 @@ fn one_of_two((left, needed): (&Op, &Op), release: &Op, life: &StoryLife) -> (Ho
         moment(left.call.at),
         life.node,
         moment(needed.call.at)
+    );
+    (How::DeletedByOwner, text)
+}
+
+/// The granted acquire that a key had let in as its own after this operation was called by the same
+/// caller.
+fn let_in_since<'a>(witness: &Witness<'a>, life: &StoryLife, by: &Op) -> Option<&'a Op> {
+    let is_of_life = |touch: &&Touch| witness.lives[touch.met].born == life.born;
+    let touches = witness.reading.lives.touches.iter().filter(is_of_life);
+    let mut ops =
+        touches.filter_map(|touch| op(witness.history(), witness.history().keys[touch.change].by?));
+    ops.find(|next| {
+        let is_later = next.caller == by.caller && by.call.instant() < next.call.instant();
+        is_later && witness.reading.is_granted(next.id)
+    })
+}
+
+/// How a release that came late deleted a key by which its caller had been let in again.
+fn still_needed(next: &Op, by: &Op, life: &StoryLife) -> (How, String) {
+    let text = format!(
+        "{}'s {} at {} deleted its own key on {}, by which its acquire at {} had been let in.",
+        by.caller,
+        by.kind.noun(),
+        moment(by.call.at),
+        life.node,
+        moment(next.call.at)
     );
     (How::DeletedByOwner, text)
 }

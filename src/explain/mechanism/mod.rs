@@ -31,7 +31,7 @@ pub(in crate::explain) mod queue;
 mod quorum;
 mod renewal;
 mod several;
-mod state;
+pub(in crate::explain) mod state;
 mod stuck;
 mod takeover;
 mod theft;

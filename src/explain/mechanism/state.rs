@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::witness::Witness;
-use crate::history::{Key, OpId, PROBE, Request};
-use crate::quantity::{count, moment};
+use crate::history::{Key, Op, OpId, Outcome, PROBE, Request};
+use crate::quantity::{count, list, moment};
 
 /// A probe that was answered without an error and refused, where no caller's key was.
 pub fn state_stays(witness: &Witness<'_>) -> Option<Mechanism> {
@@ -49,7 +50,78 @@ pub fn state_stays(witness: &Witness<'_>) -> Option<Mechanism> {
         text += &more;
         evidence.extend(by);
     }
+    if let Some(begun) = unfinished(witness, &last.to) {
+        text += &format!(" {}", begun.in_words());
+        evidence.push(Evidence::Op(begun.by.id));
+    }
     Some(Mechanism::new(How::StateStays, text, evidence))
+}
+
+/// An operation that changed keys on a node and ended while a later request had no answer: what its
+/// caller meant to do after that, it never did.
+pub struct Unfinished<'a> {
+    /// The operation.
+    pub by: &'a Op,
+    /// When it returned.
+    pub at: Instant,
+    /// The index of the request without an answer.
+    pub request: usize,
+    /// What it changed on that node.
+    keys: Vec<String>,
+    /// The command of the request without an answer.
+    command: &'a str,
+}
+
+impl Unfinished<'_> {
+    fn in_words(&self) -> String {
+        format!(
+            "{}'s {} of {} had changed {} there, and ended without an answer to its {}.",
+            self.by.caller,
+            self.by.kind.noun(),
+            moment(self.by.call.at),
+            list(&self.keys),
+            self.command
+        )
+    }
+
+    /// The same as a line of a story, at its end.
+    pub fn line(&self) -> String {
+        let (who, what, command) = (&self.by.caller, self.by.kind.noun(), self.command);
+        let keys = list(&self.keys);
+        format!(
+            "{who}'s {what}, which has changed {keys}, ends without an answer to its {command}."
+        )
+    }
+}
+
+/// What left a lock in a state that lets nobody in, if that is the first such operation since a
+/// caller was granted the lock last.
+pub fn unfinished<'a>(witness: &Witness<'a>, node: &str) -> Option<Unfinished<'a>> {
+    let history = witness.history();
+    let granted = history.ops.iter().filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
+    let last =
+        granted.filter(|op| op.process != PROBE).filter_map(|op| op.ret).map(|ret| ret.instant());
+    let since = last.max().unwrap_or_default();
+    let is_settled = |op: &&Op| op.process != PROBE && op.ret.is_some();
+    history.ops.iter().filter(is_settled).find_map(|by| {
+        let at = by.ret.map(|ret| ret.instant()).filter(|at| since <= *at)?;
+        let is_own = |request: &(usize, &Request)| request.1.op == by.id && request.1.to == node;
+        let mut requests = history.requests.iter().enumerate();
+        let (index, last) = requests.rfind(is_own)?;
+        let own = history.keys.iter().filter(|key| {
+            key.by == Some(by.id) && key.node == node && key.of.is_none() && key.at < at
+        });
+        let keys: BTreeSet<String> = own.map(|key| key.key.to_string()).collect();
+        let is_silent = !last.is_answered() && last.at(Leg::Sent).is_some();
+        let (keys, command) = (keys.into_iter().collect::<Vec<_>>(), &*last.command);
+        (is_silent && !keys.is_empty()).then_some(Unfinished {
+            by,
+            at,
+            request: index,
+            keys,
+            command,
+        })
+    })
 }
 
 /// Who left the state that a request met: the operation that changed its key on its node last. That

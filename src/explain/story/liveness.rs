@@ -9,7 +9,10 @@ use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
+use crate::explain::mechanism::by_kind::mechanism;
+use crate::explain::mechanism::how::How;
 use crate::explain::mechanism::left::lost_entry;
+use crate::explain::mechanism::state::unfinished;
 use crate::explain::story::grant::{early_key, endless, granted};
 use crate::explain::story::theft::comes_back;
 use crate::explain::story::{Beat, Weight};
@@ -50,6 +53,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     }
     if shut(&Kind::Stuck) {
         beats.extend(probe_refused(witness));
+        beats.extend(begun(witness));
     }
     beats.extend(pending(witness));
     beats.extend(late_notices(witness));
@@ -202,6 +206,18 @@ fn probe_refused(witness: &Witness<'_>) -> Option<Beat> {
     );
     let evidence = tries.iter().map(|op| Evidence::Op(op.id)).collect();
     Some(Beat::new(Weight::Crux, first.call.instant(), text, evidence))
+}
+
+/// The operation that left a state of the lock that lets nobody in, and did not go on.
+fn begun(witness: &Witness<'_>) -> Option<Beat> {
+    let found = mechanism(witness).filter(|found| found.how == How::StateStays)?;
+    let met = found.evidence.iter().find_map(|event| match event {
+        Evidence::Request(index) => witness.history().requests.get(*index),
+        _ => None,
+    })?;
+    let begun = unfinished(witness, &met.to)?;
+    let evidence = vec![Evidence::Op(begun.by.id), Evidence::Request(begun.request)];
+    Some(Beat::new(Weight::Crux, begun.at, begun.line(), evidence))
 }
 
 fn acquires<'a>(witness: &'a Witness<'_>, who: &'a str) -> impl Iterator<Item = &'a Op> {

@@ -50,6 +50,19 @@ pub const TEMPLATES: &[Template] = &[
             ensure(open && own().any(is_answered), "it was answered, or nothing was")
         },
     ),
+    ("{who}'s {word}, which has changed {list}, ends without an answer to its {word}.", |f, t| {
+        let is_it =
+            |op: &&Op| op.caller == t.words[0] && op.ret.is_some_and(|ret| ret.instant() == t.at);
+        let op = f.history.ops.iter().find(is_it).ok_or("none ends then")?;
+        ensure(op.kind.noun() == t.words[1], "it is another kind of operation")?;
+        let mut own = f.history.requests.iter().filter(|r| r.op == op.id);
+        let last = own.next_back().ok_or("it sent nothing")?;
+        let is_silent = is_sent(last) && !is_answered(last) && last.command == t.words[3];
+        ensure(is_silent, "its last request was answered")?;
+        let keys = || f.history.keys.iter().filter(|key| key.by == Some(op.id));
+        let has_changed = |name: &String| keys().any(|key| key.key == **name && key.at < t.at);
+        ensure(list(t.words[2]).iter().all(has_changed), "it changed none of these")
+    }),
     ("{who}'s {word} ends without an answer of {list}, and its outcome is unknown.", |f, t| {
         let op = of_unknown_fate(f, t)?;
         let own = || f.history.requests.iter().filter(|r| r.op == op.id);
