@@ -234,20 +234,26 @@ fn seeds(catch: &Catch) -> String {
 /// What a group is, and how often it was seen.
 fn headline(group: &Distinct, nth: usize, groups: usize) -> String {
     let (what, plans) = (text::found(&group.finding), count(group.count, "plan"));
-    let beside = group.sound.as_ref().map_or(String::new(), |sound| format!("; {}", words(sound)));
+    let beside = group.sound.as_ref();
+    let beside = beside.map_or(String::new(), |sound| format!("; {}", words(sound, group.count)));
     format!("group {nth} of {groups}: {what}, in {plans}{beside}")
 }
 
-/// What a correct lock of the same family does in the plan.
-fn words(sound: &Sound) -> String {
+/// What a correct lock of the same family does in the plan: the only one of its group that is run
+/// with it.
+fn words(sound: &Sound, plans: u64) -> String {
     let Sound { lock, same, other, is_unknown } = sound;
     let kinds =
         |kinds: &[Kind]| kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
+    let here = match plans {
+        1 => "in this plan".to_owned(),
+        plans => format!("in this plan (tried in 1 of {plans})"),
+    };
     match (&same[..], &other[..]) {
-        ([], []) if *is_unknown => format!("the verdict on {lock} is unknown in this plan"),
-        ([], []) => format!("{lock} holds in this plan"),
-        ([], other) => format!("{lock} only has another violation in this plan: {}", kinds(other)),
-        (same, _) => format!("{lock} is violated in this plan too: {}", kinds(same)),
+        ([], []) if *is_unknown => format!("the verdict on {lock} is unknown {here}"),
+        ([], []) => format!("{lock} holds {here}"),
+        ([], other) => format!("{lock} only has another violation {here}: {}", kinds(other)),
+        (same, _) => format!("{lock} is violated too {here}: {}", kinds(same)),
     }
 }
 
