@@ -278,7 +278,7 @@ pub struct Key {
     pub key: Name,
     /// The key of the collection of which it is a member: a field of a hash, a member of a set, an
     /// element of a list. Recorded for the lock's key if several callers may hold the lock, and for
-    /// the queue of its waiters.
+    /// the queue of its waiters, where it has also changed if a command moved it behind another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
     /// When.

@@ -1,7 +1,8 @@
 //! The changes of the members of a collection: the differences between what a node reports of it.
 //!
 //! A command may change several members, or rewrite the collection: only its result counts. A
-//! member that a node loaded belongs to the operation that had added it, on whichever node.
+//! member that a node loaded belongs to the operation that had added it, on whichever node. An
+//! element of a list has also changed if a command moved it behind another one.
 
 use std::collections::BTreeMap;
 
@@ -30,6 +31,8 @@ pub struct MemberChange {
     pub change: KeyChange,
     /// The operation that caused it.
     pub by: Option<OpId>,
+    /// Whether it is as it was, behind another that was behind it.
+    pub is_moved: bool,
 }
 
 /// The cause of the members' changes that are to be reported.
@@ -45,6 +48,8 @@ struct Trigger {
 #[derive(Debug, Default)]
 pub struct Members {
     known: BTreeMap<(HostId, KeyName), Content>,
+    /// The members in the order in which the node reported them last.
+    orders: BTreeMap<(HostId, KeyName), Vec<Bytes>>,
     /// The changes of keys that were recorded just before.
     causes: BTreeMap<(HostId, KeyName), Trigger>,
     /// What members that are gone after a load have suffered.
@@ -66,7 +71,14 @@ impl Members {
                 let by_load = |change| Trigger { at, change, by: None };
                 let cause = self.causes.remove(&place).or_else(|| lost.map(by_load));
                 let Some(cause) = cause else { return Vec::new() };
-                self.replace(place, members.iter().cloned().collect(), cause, *is_loaded)
+                let moved = self.moved(&place, members).into_iter().filter(|_| !is_loaded);
+                let moved = moved.map(|member| MemberChange {
+                    is_moved: true,
+                    ..change(&place, member, cause, (KeyChange::Changed, cause.by))
+                });
+                let moved: Vec<MemberChange> = moved.collect();
+                let now = members.iter().cloned().collect();
+                self.replace(place, now, cause, *is_loaded).into_iter().chain(moved).collect()
             }
             Event::Loaded { keys, resync, .. } => {
                 let lost = match resync {
@@ -117,9 +129,31 @@ impl Members {
     }
 
     fn remove(&mut self, place: (HostId, KeyName), cause: Trigger) -> Vec<MemberChange> {
+        self.orders.remove(&place);
         let gone = self.known.remove(&place).unwrap_or_default();
         let change = |member| change(&place, member, cause, (cause.change, cause.by));
         gone.into_keys().map(change).collect()
+    }
+
+    /// The elements of a list that stand behind one that stood behind them before. A member with a
+    /// value has no position of its own.
+    fn moved(&mut self, place: &(HostId, KeyName), members: &[(Bytes, Bytes)]) -> Vec<Bytes> {
+        let is_list = members.iter().all(|(_, value)| value.is_empty());
+        let now: Vec<Bytes> = members.iter().map(|(member, _)| member.clone()).collect();
+        let before = self.orders.insert(place.clone(), now).unwrap_or_default();
+        let now = &self.orders[place];
+        if !is_list || now.starts_with(&before) || before.ends_with(now) {
+            return Vec::new();
+        }
+        let known: BTreeMap<&Bytes, usize> =
+            before.iter().enumerate().rev().map(|(position, member)| (member, position)).collect();
+        let mut last = 0;
+        let is_behind = |member: &&Bytes| {
+            let Some(position) = known.get(*member) else { return false };
+            last = last.max(*position);
+            *position < last
+        };
+        now.iter().filter(is_behind).cloned().collect()
     }
 
     fn replace(
@@ -158,7 +192,8 @@ fn change(
     cause: Trigger,
     (change, by): (KeyChange, Option<OpId>),
 ) -> MemberChange {
-    MemberChange { host: *host, key: key.clone(), member, at: cause.at, change, by }
+    let (host, key, at) = (*host, key.clone(), cause.at);
+    MemberChange { host, key, member, at, change, by, is_moved: false }
 }
 
 #[cfg(test)]
@@ -243,6 +278,20 @@ mod tests {
         node.key(KeyChange::Changed, Some(3));
         assert_eq!(node.report(&["b=7"], false), ["a deleted 3", "b changed 3"]);
         assert_eq!(node.report(&["c=1"], false), NONE, "no change of the key came before");
+    }
+
+    #[test]
+    fn an_element_that_a_command_moved_behind_another_has_changed() {
+        let mut node = Node::default();
+        node.key(KeyChange::Set, Some(1));
+        node.report(&["a", "b", "c"], false);
+        node.key(KeyChange::Changed, Some(2));
+        assert_eq!(node.report(&["b", "c", "a"], false), ["a changed 2"]);
+        node.key(KeyChange::Changed, Some(3));
+        assert_eq!(node.report(&["c", "a", "d"], false), ["b deleted 3", "d set 3"]);
+        node.key(KeyChange::Changed, Some(4));
+        assert_eq!(node.report(&["d", "c", "a"], false), ["c changed 4", "a changed 4"]);
+        assert_eq!(node.report(&["a", "c", "d"], true), NONE, "it was loaded so");
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl<'a> Gathering<'a> {
         // Members of a collection that was removed before this entry come first.
         let members = self.members.take(entry, &changes);
         if let (Event::Members { key, is_loaded: false, .. }, true) =
-            (&entry.event, members.is_empty())
+            (&entry.event, members.iter().all(|member| member.is_moved))
         {
             let (key, node) = (self.name_of(key), self.names.host(names, entry.host));
             self.changes.forget_rewrite((&key, &node));
@@ -238,9 +238,11 @@ impl<'a> Gathering<'a> {
 
     /// Records a change of a member of the lock's key or of its queue.
     fn note_member(&mut self, names: &HostNames, change: MemberChange) {
-        let MemberChange { host, key, member, at, change, by } = change;
+        let MemberChange { host, key, member, at, change, by, is_moved } = change;
         let (of, node) = (key.to_string(), self.names.host(names, host));
-        if self.lock_key != of && self.queue.as_ref() != Some(&of) {
+        // Only in a queue a position means something.
+        let is_locks = self.lock_key == of && !is_moved;
+        if !is_locks && self.queue.as_ref() != Some(&of) {
             return;
         }
         let key = String::from_utf8_lossy(&member).as_ref().into();

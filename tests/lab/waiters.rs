@@ -1,7 +1,7 @@
 //! A lock of one's own with a queue: a list of waiters, each with a sign of life beside it. A waiter
 //! without one is skipped. The correct one keeps its promise; one that skips nobody, one that lets
-//! newcomers pass, one whose newcomers throw out all who wait, and one whose waiters leave without
-//! a word are found.
+//! newcomers pass, one whose waiters give up their own places, one whose newcomers throw out all who
+//! wait, and one whose waiters leave without a word are found.
 
 use lockstorm::check::judge::judge;
 use lockstorm::check::verdict::{Kind, Verdict};
@@ -45,6 +45,26 @@ end
 redis.call("LPOP", KEYS[2])
 redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
 return 1"#;
+
+/// The same, but a waiter whose turn has not come joins the queue anew.
+const RESTLESS: &str = r#"
+redis.call("SET", KEYS[2] .. ":" .. ARGV[1], 1, "PX", ARGV[3])
+if not redis.call("LPOS", KEYS[2], ARGV[1]) then
+    redis.call("RPUSH", KEYS[2], ARGV[1])
+end
+local head = redis.call("LINDEX", KEYS[2], 0)
+while redis.call("EXISTS", KEYS[2] .. ":" .. head) == 0 do
+    redis.call("LPOP", KEYS[2])
+    head = redis.call("LINDEX", KEYS[2], 0)
+end
+if head == ARGV[1] and redis.call("EXISTS", KEYS[1]) == 0 then
+    redis.call("LPOP", KEYS[2])
+    redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
+    return 1
+end
+redis.call("LREM", KEYS[2], 1, ARGV[1])
+redis.call("RPUSH", KEYS[2], ARGV[1])
+return 0"#;
 
 /// The same, but who finds the lock free takes it, and does not look at the queue.
 const BARGE: &str = r#"
@@ -130,6 +150,20 @@ fn a_newcomer_that_passes_the_queue_is_found() {
     assert!(sentence.starts_with("n1 let c") && sentence.contains(" had stood in it since "));
     assert!(story.iter().any(|line| line.ends_with("joins the queue on n1.")), "{story:#?}");
     assert!(is_in_model(&finding));
+}
+
+#[test]
+fn waiters_that_give_up_their_own_places_are_found() {
+    let lock = queueing("restless", |setting| ListQueue::boxed(setting, RESTLESS, LEAVE));
+    let finding = hunt(lock).seeds(1..=200).finds();
+    assert!(kinds(&finding).contains(&Kind::Overtaken), "{:?}", kinds(&finding));
+    let (how, sentence, story) = told(&finding);
+    assert_eq!(how, How::PlaceGivenUp, "{sentence}");
+    let part = ": its own acquire gave that place up for another one at ";
+    assert!(sentence.contains(part), "{sentence}");
+    let gives =
+        |line: &String| line.ends_with(" gives up its place in the queue on n1 for another one.");
+    assert!(story.iter().any(gives), "{story:#?}");
 }
 
 #[test]

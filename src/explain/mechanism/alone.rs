@@ -8,6 +8,7 @@ use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{KeyEnding, ending};
+use crate::explain::mechanism::handed_on;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::overlap;
 use crate::explain::mechanism::queue;
@@ -74,7 +75,10 @@ pub fn foreign(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism
     let index = own().find(was_requested).or_else(|| own().next())?;
     let thief = history.keys[*index].by?;
     let victim = violation.ops.iter().find(|id| **id != thief)?;
-    stolen(witness, *index, *victim)
+    let key = &history.keys[*index];
+    let met = witness.lives.iter().rfind(|life| life.node == key.node && life.from < key.at);
+    let handed_on = met.and_then(|life| handed_on::mechanism(witness, life));
+    handed_on.or_else(|| stolen(witness, *index, *victim))
 }
 
 /// A renewal that took effect after its release.

@@ -215,7 +215,11 @@ fn hand(
 
 /// The acquire that a release gave back, and another one of the same tenure that its caller had not
 /// given back by then.
-fn entered_twice<'a>(witness: &Witness<'a>, owner: OpId, release: &Op) -> Option<(&'a Op, &'a Op)> {
+pub fn entered_twice<'a>(
+    witness: &Witness<'a>,
+    owner: OpId,
+    release: &Op,
+) -> Option<(&'a Op, &'a Op)> {
     let OpKind::Release { grant } = release.kind else { return None };
     let reading = &witness.reading;
     let is_left = |entry: &Op| {

@@ -91,6 +91,9 @@ pub enum How {
     /// Two callers have the same owner value: the second was granted the lock by a change of the
     /// first one's key, or both tokens are equal.
     SameOwner,
+    /// A release handed the lock on too early: the release of one entry of a tenure set the key for
+    /// another caller while another entry was still held.
+    HandedOnEarly,
     /// More callers were let in than may hold the lock: the key that the others share admitted one
     /// more.
     TooMany,
@@ -134,6 +137,9 @@ pub enum How {
     LeftInQueue,
     /// The queue was passed: an acquire got the lock while one ahead of it in the queue waited.
     QueueSkipped,
+    /// A waiter gave up its place in the queue: an operation of its own caller moved the place, and
+    /// an acquire that had come later got the lock first.
+    PlaceGivenUp,
     /// A grant of a group covers a key that its acquire never set on any node.
     PartOnly,
     /// Acquires of groups wait for each other: each is pending and has a key that another of them

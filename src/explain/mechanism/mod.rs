@@ -6,6 +6,7 @@
 //! - [`clock`]: the fault behind a clock that went wrong
 //! - [`renewal`]: what the last renewal came to
 //! - [`belief`]: why the holder continued without a key
+//! - [`handed_on`]: a release that let the next caller in too early
 //! - [`quorum`]: two quorums without a common node
 //! - [`several`]: one holder too many of a lock that several may hold
 //! - [`overlap`]: two holders at once
@@ -24,6 +25,7 @@ mod clock;
 pub(in crate::explain) mod deadlock;
 mod ending;
 mod fence;
+pub(in crate::explain) mod handed_on;
 pub mod how;
 pub mod left;
 mod overlap;

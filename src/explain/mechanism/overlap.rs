@@ -11,6 +11,7 @@ use crate::explain::hold::StoryHold;
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{KeyEnding, ending};
+use crate::explain::mechanism::handed_on;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::quorum::two_quorums;
 use crate::explain::mechanism::renewal::lied;
@@ -252,7 +253,8 @@ fn shared(
     let text = format!("{other} was let in by {one}'s key on {}, as if it were its own.", key.node);
     let evidence =
         vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id), Evidence::Key(index)];
-    is_met.then(|| Mechanism::new(How::SameOwner, text, evidence))
+    let same_owner = || Mechanism::new(How::SameOwner, text, evidence);
+    is_met.then(|| handed_on::mechanism(witness, life).unwrap_or_else(same_owner))
 }
 
 /// The mechanism if neither tenure has a key.

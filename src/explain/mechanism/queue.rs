@@ -31,6 +31,11 @@ pub fn overtaken(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
     let removed = taken.map_or(String::new(), |(by, at)| {
         format!(", in a place that {} removed at {}", deed(by), moment(at.at))
     });
+    let moved = moved(witness, waiter, key).filter(|_| taken.is_none());
+    let (how, removed) = match moved {
+        Some((by, index)) => (moved_by(waiter, by), shifted(witness, waiter, (by, index))),
+        None => (How::QueueSkipped, removed),
+    };
     let (node, at) = (&key.node, moment(key.at.at));
     let entry = match by.id == grant.id {
         true => format!("{node} let {} in at {at}", grant.caller),
@@ -42,8 +47,41 @@ pub fn overtaken(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
         moment(waiter.joined.at)
     );
     let evidence = [Evidence::Op(waiter.waiter.id), Evidence::Op(grant.id)];
-    let keys = violation.keys.iter().copied().map(Evidence::Key);
-    Some(Mechanism::new(How::QueueSkipped, text, evidence.into_iter().chain(keys).collect()))
+    let keys = violation.keys.iter().copied().chain(moved.map(|(_, index)| index));
+    let keys = keys.map(Evidence::Key);
+    Some(Mechanism::new(how, text, evidence.into_iter().chain(keys).collect()))
+}
+
+/// The last operation that had moved a waiter's place, with the index of that change, when a change
+/// let another in.
+pub fn moved<'a>(
+    witness: &Witness<'a>,
+    place: &QueuePlace,
+    entry: &Key,
+) -> Option<(&'a Op, usize)> {
+    let keys = &witness.history().keys;
+    let own = keys.get(place.born)?;
+    let (index, key) = keys.iter().enumerate().rfind(|(_, key)| {
+        let is_it = key.key == own.key && key.of == own.of && key.node == own.node;
+        let is_inside = place.from <= key.at.into() && key.at <= entry.at;
+        is_it && is_inside && key.change == KeyChange::Changed
+    })?;
+    Some((witness.reading.op(key.by?)?, index))
+}
+
+fn moved_by(place: &QueuePlace, by: &Op) -> How {
+    if by.caller == place.waiter.caller { How::PlaceGivenUp } else { How::QueueSkipped }
+}
+
+/// That a place is another one than that which its waiter took, in words.
+fn shifted(witness: &Witness<'_>, place: &QueuePlace, (by, index): (&Op, usize)) -> String {
+    let at = moment(witness.history().keys[index].at.at);
+    match moved_by(place, by) {
+        How::PlaceGivenUp => {
+            format!(": its own {} gave that place up for another one at {at}", by.kind.noun())
+        }
+        _ => format!(", in a place that {} moved at {at}", deed(by)),
+    }
 }
 
 /// An operation that changes a queue: `c1's release`.

@@ -14,7 +14,7 @@ use crate::explain::mechanism::how::How;
 use crate::explain::mechanism::left::lost_entry;
 use crate::explain::mechanism::state::unfinished;
 use crate::explain::story::grant::{early_key, endless, granted};
-use crate::explain::story::theft::comes_back;
+use crate::explain::story::theft::{comes_back, hands_on};
 use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, OpKind, Outcome, PROBE};
@@ -65,6 +65,9 @@ fn left_by(witness: &Witness<'_>, life: &StoryLife, owner: &Op) -> Option<Beat> 
     let releases = witness.set_by_release(life);
     if witness.hold(owner.id).is_some() && releases.is_none() {
         return granted(witness, owner);
+    }
+    if let Some(handed) = hands_on(witness, life) {
+        return Some(handed);
     }
     if let Some(release) = releases {
         let term = endless(witness, life);

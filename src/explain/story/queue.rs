@@ -5,7 +5,9 @@ use lockstorm_platform::time::Instant;
 use crate::check::availability::reason::Reason;
 use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
-use crate::explain::mechanism::queue::{blocking, in_queue, last_place, removed_by, taken_away};
+use crate::explain::mechanism::queue::{
+    blocking, in_queue, last_place, moved, removed_by, taken_away,
+};
 use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Op, Outcome};
@@ -34,8 +36,10 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         .flat_map(|place| {
             let is_first = violation.keys.first() == Some(&place.born);
             let taken = taken_away(witness, &place, entry).filter(|_| is_first);
+            let moved = moved(witness, &place, entry).filter(|_| is_first && taken.is_none());
             let removed = taken.map(|taken| removed(witness, &place, taken));
-            [Some(joins(&place, Weight::Crux)), removed].into_iter().flatten()
+            let moved = moved.map(|moved| moves(witness, &place, moved));
+            [Some(joins(&place, Weight::Crux)), removed, moved].into_iter().flatten()
         })
         .collect()
 }
@@ -47,6 +51,17 @@ fn removed(witness: &Witness<'_>, place: &QueuePlace, (by, at): (&Op, Moment)) -
     let end = place.ended.map(|end| Evidence::Key(end.key));
     let evidence = [Evidence::Op(*id), Evidence::Op(by.id)].into_iter().chain(end).collect();
     Beat::new(Weight::Crux, at.instant(witness.history()), text, evidence)
+}
+
+/// The operation after which a waiter stands behind others that had come later.
+fn moves(witness: &Witness<'_>, place: &QueuePlace, (by, index): (&Op, usize)) -> Beat {
+    let (Op { id, caller, .. }, node) = (place.waiter, place.node);
+    let text = match by.caller == *caller {
+        true => format!("{caller} gives up its place in the queue on {node} for another one."),
+        false => format!("{} moves {caller}'s place in the queue on {node}.", by.caller),
+    };
+    let evidence = vec![Evidence::Op(*id), Evidence::Op(by.id), Evidence::Key(index)];
+    Beat::new(Weight::Crux, witness.history().keys[index].at, text, evidence)
 }
 
 /// The place that blocked the queue in the longest stretch without the lock, in a run that held.

@@ -9,6 +9,7 @@ use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, late_by, op, sent_again};
 use crate::explain::life::StoryLife;
+use crate::explain::mechanism::handed_on::{HandOver, too_early};
 use crate::explain::purge::is_purged;
 use crate::explain::share;
 use crate::explain::story::{Beat, Weight};
@@ -50,9 +51,22 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     });
     beats.extend(struck);
     beats.extend(prolonged(witness));
+    let handed = witness.lives.iter().filter_map(|life| Some((too_early(witness, life)?.to, life)));
+    let handed = handed.filter(|(to, _)| witness.is_actor(to.id));
+    beats.extend(handed.filter_map(|(_, life)| hands_on(witness, life)));
     beats.extend(put_back(witness));
     beats.extend(witness.lives.iter().filter_map(|life| counted_down(witness, life)));
     beats
+}
+
+/// The sentence for a release that handed the lock on while its caller still had it.
+pub fn hands_on(witness: &Witness<'_>, life: &StoryLife) -> Option<Beat> {
+    let HandOver { release, to, .. } = too_early(witness, life)?;
+    let (who, next, node) = (&release.caller, &to.caller, &life.node);
+    let text =
+        format!("{who}'s release hands the lock on {node} on to {next}: {who} still has it.");
+    let evidence = vec![Evidence::Op(release.id), Evidence::Op(to.id), Evidence::Key(life.born)];
+    Some(Beat::new(Weight::Crux, life.from, text, evidence))
 }
 
 /// The keys of the story's grants that a start restored after they had ended.
@@ -349,6 +363,10 @@ fn prolonged(witness: &Witness<'_>) -> Vec<Beat> {
             let (by, who) = (key.by?, witness.caller(key.by?)?);
             let life = witness.lives.iter().rfind(|l| l.node == key.node && l.from < key.at)?;
             let owner = life.owner.filter(|owner| witness.caller(*owner) != Some(who))?;
+            // The key that it was handed is its own.
+            if too_early(witness, life).is_some_and(|handed| handed.to.caller == who) {
+                return None;
+            }
             let whose = witness.caller(owner)?;
             let text = format!("{who} {does} {whose}'s key on {}.", key.node);
             let evidence = vec![Evidence::Op(by), Evidence::Key(life.born), Evidence::Key(index)];

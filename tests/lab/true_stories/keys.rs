@@ -182,6 +182,8 @@ fn touched(facts: &Facts, sentence: &Sentence, change: KeyChange) -> Truth {
     let by = key.by.ok_or("nobody did it")?;
     ensure(facts.caller(by) == sentence.words[0], "another did it")?;
     let (_, owner) = facts.standing(&key.node, index).ok_or("there is no key")?;
+    // What an inner release set is its caller's.
+    let owner = owner.or_else(|| facts.leaver(&key.node, index));
     ensure(owner.is_some_and(|owner| facts.caller(owner) == sentence.words[1]), "it is another's")
 }
 

@@ -31,6 +31,7 @@ pub const TEMPLATES: &[Template] = &[
         },
     ),
     ("{who}'s release sets the key on {node}{any}.", set_by_release),
+    ("{who}'s release hands the lock on {node} on to {who}: {who} still has it.", hands_on),
     ("{who}'s acquire finds {whose}'s key on {node}, and has to retry.", retries),
     ("{who}'s acquire is refused: {whose}'s key is on {node}.", |f, t| barred(f, t, true)),
     ("{who}'s acquire is refused: {whose}'s key was on {node}.", |f, t| barred(f, t, false)),
@@ -149,6 +150,24 @@ fn set_by_release(facts: &Facts, sentence: &Sentence) -> Truth {
     let is_endless = key.of.is_none() && key.until_ms.is_none();
     let term = if is_endless { ", with no time to live" } else { "" };
     ensure(sentence.words[2] == term, "its time to live is otherwise")
+}
+
+/// A release sets the key then, an acquire of another is the next to change it, and the caller of
+/// the release holds another grant.
+fn hands_on(facts: &Facts, sentence: &Sentence) -> Truth {
+    let [who, node, next, holder] = sentence.words[..] else { return Err("words".into()) };
+    let mut keys = facts.keys_on(node).skip_while(|(_, key)| key.at < sentence.at);
+    let (_, key) = keys.next().filter(|(_, key)| key.at == sentence.at).ok_or("no key is set")?;
+    let by = key.by.and_then(|by| facts.op(by)).ok_or("by nobody")?;
+    let OpKind::Release { grant } = by.kind else { return Err("it is no release".into()) };
+    ensure(by.caller == who && holder == who && key.change == KeyChange::Set, "by another")?;
+    let (_, found) = keys.next().ok_or("nobody changes it")?;
+    let to = found.by.and_then(|by| facts.op(by)).ok_or("nobody finds it")?;
+    let is_let_in = to.caller == next && next != who && is_granted(to);
+    ensure(is_let_in && found.change != KeyChange::Set, "it lets another in")?;
+    let mut holds = facts.holds.iter().filter(|held| held.op.caller == who && held.op.id != grant);
+    let is_held = holds.any(|held| held.from < sentence.at && sentence.at < held.until);
+    ensure(is_held, "its caller has no other grant")
 }
 
 /// A try of an acquire comes to a node on which such a key is, and another try follows.

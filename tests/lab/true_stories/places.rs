@@ -24,6 +24,13 @@ pub const TEMPLATES: &[Template] = &[
         };
         ensure(places(facts).iter().any(is_it), "it removes no such place then")
     }),
+    ("{who} gives up its place in the queue on {node} for another one.", |facts, sentence| {
+        moves(facts, sentence, (sentence.words[0], sentence.words[0], sentence.words[1]))
+    }),
+    ("{who} moves {who}'s place in the queue on {node}.", |facts, sentence| {
+        ensure(sentence.words[0] != sentence.words[1], "it is its own place")?;
+        moves(facts, sentence, (sentence.words[0], sentence.words[1], sentence.words[2]))
+    }),
     ("{who}'s process dies while {who} stands in the queue.", |facts, sentence| {
         let stands = |place: &Place| {
             let is_there = place.joined.at < sentence.at && !place.is_gone(sentence);
@@ -75,6 +82,24 @@ pub const TEMPLATES: &[Template] = &[
     ),
 ];
 
+/// An operation of `who` changes then what is the place of `whose` on that node.
+fn moves(facts: &Facts, sentence: &Sentence, (who, whose, node): (&str, &str, &str)) -> Truth {
+    let is_there = |place: &Place| {
+        place.is_of(whose, node) && place.joined.at < sentence.at && !place.is_gone(sentence)
+    };
+    let places: Vec<_> = places(facts).into_iter().filter(|place| is_there(place)).collect();
+    let moves = facts.history.keys.iter().filter(|key| {
+        let is_now = key.at == sentence.at && key.change == KeyChange::Changed;
+        is_now && key.by.and_then(|by| facts.op(by)).is_some_and(|by| by.caller == who)
+    });
+    let is_place = |key: &Key, place: &Place| {
+        let joined = place.joined;
+        key.key == joined.key && key.of == joined.of && key.node == joined.node
+    };
+    let mut moved = moves.filter(|key| places.iter().any(|place| is_place(key, place)));
+    ensure(moved.next().is_some(), "it moves no such place then")
+}
+
 /// An acquire of a group waits for a key that another pending acquire has set.
 fn waits_for(facts: &Facts, sentence: &Sentence) -> Truth {
     let [who, name, whose] = sentence.words[..] else { return Err("it has other words".into()) };
@@ -116,7 +141,8 @@ fn places<'a>(facts: &Facts<'a>) -> Vec<Place<'a>> {
         let waiter = facts.op(joined.by?)?;
         let mut later = changes[index + 1..].iter();
         let gone = later.find(|key| {
-            key.node == joined.node && key.key == joined.key && key.change != KeyChange::Extended
+            let stays = matches!(key.change, KeyChange::Extended | KeyChange::Changed);
+            key.node == joined.node && key.key == joined.key && !stays
         });
         Some(Place { waiter, joined, gone: gone.copied() })
     };
