@@ -4,8 +4,8 @@
 //! acquire of that release or extend had not changed it.
 //!
 //! An acquire may set or delete the key of a grant whose lease or caller has ended. It may do the
-//! same to the key of an acquire that was never granted, because no caller relies on it; also to one
-//! that its acquire made anew afterwards, before it was granted: what it had before was a claim.
+//! same to the key of an acquire that was never granted, because no caller relies on it; also to
+//! one that its acquire made anew afterwards, before it was granted: what it had was a claim.
 //!
 //! If several callers may hold, each member of the lock's key is judged as a key, and every
 //! operation may do that to it: a member has no time to live, so locks remove those that have

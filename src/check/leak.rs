@@ -62,7 +62,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 use crate::check::case::Case;
 use crate::check::leak::excuse::is_excused;
 use crate::check::leak::hand_over::passes_on;
-use crate::check::leak::leftover::Leftover;
+use crate::check::leak::leftover::{Leftover, changes};
 use crate::check::leak::met::met;
 use crate::check::leak::requests::{concerns, looked_for_a_node, may_free};
 use crate::check::verdict::{Kind, Violation};
@@ -87,7 +87,8 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         let freed = excused || way.was_released(case);
         let denied = denied_from(case, key, owner).filter(|_| !excused);
         let marked = marked_at(case, life, owner);
-        leftovers.push(Leftover { key, owner, from, freed, denied, marked });
+        let changes = changes(case, key);
+        leftovers.push(Leftover { key, owner, from, freed, denied, marked, changes });
     }
     if leftovers.is_empty() {
         return Vec::new();
@@ -142,7 +143,7 @@ fn freed_at(case: &Case, key: &KeyLife, (owner, returned): (OpId, Moment)) -> Mo
 }
 
 /// When a release that gave up its owner's tenure set a key, or an acquire that gave up what it was
-/// perhaps handed; or when such a release first changed the key in place.
+/// handed; or when such a release first changed the key in place.
 pub fn marked_at(case: &Case, life: usize, owner: OpId) -> Option<Moment> {
     let key = &case.lives.lives[life];
     let is_set = key.by.and_then(|by| case.op(by)).is_some_and(|by| passes_on(case, key, by));

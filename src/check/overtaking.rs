@@ -4,10 +4,11 @@
 //! An acquire overtakes another if it gets the lock on a node while the other stands before it in
 //! the queue there and waits: its process is alive and not halted, and it has not returned.
 //! A waiter gets the lock when its own acquire sets the key, or when a command of another hands the
-//! key to it, or adds the member that its token names. An acquire without a place stands behind all places that were taken before it was
-//! called. A waiter whose place was removed stands nowhere: a queue may skip a waiter of which it
-//! does not hear. But if the acquire or the release of another caller removed the place of a waiter
-//! of which the node had just heard, and did not hand it the key, the waiter stands where it stood.
+//! key to it, or adds the member that its token names. An acquire without a place stands behind all
+//! places that were taken before it was called. A waiter whose place was removed stands nowhere: a
+//! queue may skip a waiter of which it does not hear. But if the acquire or the release of another
+//! caller removed the place of a waiter of which the node had just heard, and did not hand it the
+//! key, the waiter stands where it stood.
 //!
 //! A place is left if its acquire returned as refused, or if its grant was released. It is a leak
 //! once it stood at the head, with the lock free, where a request of another caller's acquire met

@@ -18,6 +18,7 @@ pub(crate) mod hold;
 pub(crate) mod life;
 pub mod mechanism;
 pub mod naming;
+mod probe;
 mod purge;
 mod selection;
 mod share;

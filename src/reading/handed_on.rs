@@ -144,8 +144,8 @@ impl<'a> HandOvers<'a, '_> {
         next.or(granted.first().copied()).or(last).map(|waiter| waiter.id)
     }
 
-    /// The acquires for which a command may have changed the key: those whose places it removed, and
-    /// perhaps the one at the head; or those that waited if the history has no queue.
+    /// The acquires for which a command may have changed the key: those whose places it removed,
+    /// and perhaps the one at the head; or those that waited if the history has no queue.
     fn waiters(&self, change: &Key, (own, is_sure): (OpId, bool)) -> Vec<&'a Op> {
         if !self.has_queue() {
             // Also one of the same caller, whose release was late.

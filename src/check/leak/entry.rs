@@ -1,5 +1,5 @@
-//! Entries in a key of which the release of its caller cannot know, as those of a re-entrant caller,
-//! or of one whose acquire had no answer: see [`crate::check::leak`].
+//! Entries in a key of which the release of its caller cannot know, as those of a re-entrant
+//! caller, or of one whose acquire had no answer: see [`crate::check::leak`].
 
 use crate::check::case::Case;
 use crate::check::leak::leftover::Leftover;

@@ -14,7 +14,7 @@ use crate::reading::moment::Moment;
 /// Whether the lock is not to blame when an acquire meets a key without an owner.
 pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> bool {
     if is_held_in_another_tenure(case, leftover, op, moment)
-        || has_ttl(case, leftover.key, moment) && may_be_for_a_waiter(case, leftover, op)
+        || has_ttl(leftover, moment) && may_be_for_a_waiter(case, leftover, op)
     {
         return true;
     }
@@ -25,8 +25,8 @@ pub fn is_excused(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> 
     if is_denied && !keeps_a_lost_entry(case, leftover, moment) {
         return holds.any(|hold| shares(case, leftover.key, hold.grant));
     }
-    let is_bounded = has_ttl(case, leftover.key, moment)
-        || is_bounded_member(case, leftover.key, moment)
+    let is_bounded = has_ttl(leftover, moment)
+        || is_bounded_member(case, leftover, moment)
         || is_taken_over(case, leftover.key, leftover.owner)
         || was_freed_without_an_answer(case, leftover.key, leftover.owner)
         || was_not_requested_after_its_lease(case, leftover);
@@ -45,9 +45,10 @@ fn shares(case: &Case, key: &KeyLife, acquire: OpId) -> bool {
     touches.any(|touch| case.history.keys[touch.change].by == Some(acquire))
 }
 
-/// Whether another acquire, of any caller, deleted this key, or replaced or took it over and was not
-/// refused: one that finds it over may delete it, and take the lock by its next try. If an operation of the owner replaced the key, its new key is judged instead, including
-/// its end by a late release of the owner.
+/// Whether another acquire, of any caller, deleted this key, or replaced or took it over and was
+/// not refused: one that finds it over may delete it, and take the lock by its next try. If an
+/// operation of the owner replaced the key, its new key is judged instead, including its end by a
+/// late release of the owner.
 fn is_taken_over(case: &Case, key: &KeyLife, owner: OpId) -> bool {
     let takes = |change| matches!(change, KeyChange::Set | KeyChange::Changed | KeyChange::Deleted);
     let Some(end) = key.ended.filter(|end| takes(end.change)) else { return false };
@@ -63,33 +64,21 @@ fn is_taken_over(case: &Case, key: &KeyLife, owner: OpId) -> bool {
 }
 
 /// Whether the key had an expiry at that moment.
-fn has_ttl(case: &Case, key: &KeyLife, moment: Moment) -> bool {
-    let last = last_change(case, key, |at| at <= moment);
+fn has_ttl(leftover: &Leftover, moment: Moment) -> bool {
+    let last = leftover.last_change(|at| at <= moment);
     last.is_some_and(|change| change.until_ms.is_some())
 }
 
 /// Whether the value of a member may have bounded it, as the score of a sorted set does: a lease
 /// had not passed since its last change, or an acquire removed it in the end.
-fn is_bounded_member(case: &Case, key: &KeyLife, moment: Moment) -> bool {
-    let last = last_change(case, key, |at| at <= moment).map_or(0, |last| last.at.at);
+fn is_bounded_member(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
+    let last = leftover.last_change(|at| at <= moment).map_or(0, |last| last.at.at);
     let is_swept = || {
-        let end = key.ended.filter(|end| end.change == KeyChange::Deleted);
+        let end = leftover.key.ended.filter(|end| end.change == KeyChange::Deleted);
         let by = end.and_then(|end| case.op(end.by?));
         by.is_some_and(|by| by.kind == OpKind::Acquire)
     };
     case.by_member && (moment.at < last.saturating_add(case.terms.longest_ttl) || is_swept())
-}
-
-/// The last change of the lock's key on this node since the key was set, at a moment that
-/// `is_within` accepts.
-fn last_change<'a>(
-    case: &'a Case,
-    key: &KeyLife,
-    is_within: impl Fn(Moment) -> bool,
-) -> Option<&'a Key> {
-    let changes = case.history.keys[key.born..].iter();
-    let changes = changes.take_while(|change| is_within(change.at.into()));
-    changes.filter(|it| case.is_of_life(key, it)).last()
 }
 
 /// Whether a caller other than the one that meets the key holds the lock within its lease, in
@@ -132,7 +121,7 @@ fn was_not_requested_after_its_lease(case: &Case, leftover: &Leftover) -> bool {
         Some(_) => removed_at(case, key),
         None => Some(Nanos::MAX).filter(|_| is_released(case, leftover.owner)),
     };
-    let last = last_change(case, key, |at| at < key.to);
+    let last = leftover.last_change(|at| at < key.to);
     let (Some(until), Some(last)) = (until, last) else { return false };
     let due = last.at.at.saturating_add(ttl);
     let acquire = |id: OpId| case.op(id).filter(|op| op.kind == OpKind::Acquire);

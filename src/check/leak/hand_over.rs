@@ -71,10 +71,9 @@ pub fn is_let_in(case: &Case, leftover: &Leftover, op: &Op, moment: Moment) -> b
         })
 }
 
-/// Whether a release, or an acquire that had the key or was perhaps handed it and left, set this key
-/// while an acquire waited that is neither its owner nor the one that meets the key: it may be for that
-/// waiter, which learns of it later, or dies. A promised queue shows for whom a key is; then it is
-/// the waiter's own.
+/// Whether an operation that gave up the lock set this key while an acquire waited that is neither
+/// its owner nor the one that meets the key: it may be for that waiter, which learns of it later,
+/// or dies. A promised queue shows for whom a key is; then it is the waiter's own.
 pub fn may_be_for_a_waiter(case: &Case, leftover: &Leftover, op: &Op) -> bool {
     let key = leftover.key;
     let by = key.by.and_then(|by| case.op(by));
@@ -90,14 +89,15 @@ pub fn may_be_for_a_waiter(case: &Case, leftover: &Leftover, op: &Op) -> bool {
 }
 
 /// Whether an operation that set a key gave up the lock by that: it is a release, or an acquire
-/// without a grant that had the key before, or was perhaps handed it by a release.
+/// without a grant that had the key before.
 pub fn passes_on(case: &Case, key: &KeyLife, by: &Op) -> bool {
-    let is_release = |id| case.op(id).is_some_and(|op| matches!(op.kind, OpKind::Release { .. }));
-    let mut lives = case.lives.lives.iter();
-    let mut had = || {
-        let before = lives.find(|life| life.ended.is_some_and(|end| end.key == key.born));
-        let owner = before.and_then(|before| before.by);
-        owner.is_some_and(|owner| Some(owner) == key.by || is_release(owner))
+    let had = || {
+        let ended = |life: &KeyLife| life.ended.is_some_and(|end| end.key == key.born);
+        case.lives.lives.iter().any(|life| life.by == key.by && ended(life))
     };
-    is_release(by.id) || by.kind == OpKind::Acquire && !case.is_granted(by.id) && had()
+    match by.kind {
+        OpKind::Release { .. } => true,
+        OpKind::Acquire => !case.is_granted(by.id) && had(),
+        _ => false,
+    }
 }

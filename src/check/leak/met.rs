@@ -7,8 +7,8 @@
 //! its owner's release set or changed in place may say that the lock is free, or whose it is. It
 //! made a try fail only if every request of the try met it, before another acquire made it its own,
 //! nobody was let in by it, no other waiter stood first in a queue, and no other tenure had a
-//! further key of the acquire's group. Of several tries the last does not count there: it may be the
-//! clean-up of an acquire that has come to the end of its patience.
+//! further key of the acquire's group. Of several tries the last does not count there: it may be
+//! the clean-up of an acquire that has come to the end of its patience.
 
 use lockstorm_platform::trace::Leg;
 
@@ -26,6 +26,10 @@ pub fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> 
     let is_marked = |at: Moment| leftover.marked.is_some_and(|marked| marked <= at);
     let is_refused = matches!(op.outcome, Outcome::Refused { .. });
     let returned = op.ret.map_or(Moment::NEVER, Moment::from);
+    // First, because there may be many of both.
+    if returned < from || to <= op.call.into() {
+        return Vec::new();
+    }
     if case.history.requests.is_empty() {
         let moment = from.max(op.call.into());
         let is_alone = || !has_another_reason(case, op, leftover.key.node, moment);

@@ -928,14 +928,14 @@ fn is_for_another(table: &Table, born: usize, others: [u32; 2]) -> bool {
 }
 
 /// Whether the operation to which a key belongs gave up the lock by it: a release, or an acquire
-/// without a grant over a key of its own, or of a release.
+/// without a grant over a key of its own.
 fn passes_on(table: &Table, born: usize, by: u32) -> bool {
     let before = alive_before(table, &table.history.keys[born].node, born);
     let before = before.and_then(|before| creator(table, before));
     let is_release = |by: u32| matches!(table.op(by).kind, OpKind::Release { .. });
     let op = table.op(by);
     let is_granted = matches!(op.outcome, Outcome::Granted { .. });
-    let had = before.is_some_and(|before| before == by || is_release(before));
+    let had = before == Some(by);
     is_release(by) || op.kind == OpKind::Acquire && !is_granted && had
 }
 
