@@ -163,11 +163,14 @@ impl Op {
         matches!(self.outcome, Outcome::Unknown | Outcome::Pending)
     }
 
+    /// Whether it was refused.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.outcome, Outcome::Refused { .. })
+    }
+
     /// Whether it is an acquire of the probe that was refused.
     pub(crate) fn is_refused_to_probe(&self) -> bool {
-        self.process == PROBE
-            && self.kind == OpKind::Acquire
-            && matches!(self.outcome, Outcome::Refused { .. })
+        self.process == PROBE && self.kind == OpKind::Acquire && self.is_refused()
     }
 
     /// The owner value of its grant, if it was granted the lock.

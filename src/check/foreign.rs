@@ -18,7 +18,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::check::case::Case;
 use crate::check::verdict::{Kind, Violation};
-use crate::history::{Key, OpId, OpKind, Outcome};
+use crate::history::{Key, OpId, OpKind};
 use crate::reading::moment::Moment;
 
 /// One violation for each operation, each acquire that it harmed, and each kind of harm.
@@ -71,8 +71,7 @@ fn has_entered(case: &Case, life: usize, acquire: OpId) -> bool {
     touches.any(|touch| {
         let by = case.history.keys[touch.change].by.and_then(|by| case.op(by));
         by.is_some_and(|by| {
-            let is_refused = matches!(by.outcome, Outcome::Refused { .. });
-            by.kind == OpKind::Acquire && !is_refused && case.are_one(by.id, acquire)
+            by.kind == OpKind::Acquire && !by.is_refused() && case.are_one(by.id, acquire)
         })
     })
 }

@@ -373,8 +373,7 @@ fn blocking<'a>(
     requests: &[&Request],
     op: &Op,
 ) -> Vec<(&'a Leftover<'a>, Met)> {
-    let is_refused = matches!(op.outcome, Outcome::Refused { .. });
-    if !is_refused && !case.terms.queries_one_node() {
+    if !op.is_refused() && !case.terms.queries_one_node() {
         return Vec::new();
     }
     let mut blocking = leftovers
@@ -391,7 +390,7 @@ fn blocking<'a>(
     if case.by_member {
         return if is_full_without(case, &blocking, op) { Vec::new() } else { blocking };
     }
-    if !is_refused {
+    if !op.is_refused() {
         return blocking;
     }
     // A node that granted this acquire its key did not block it.

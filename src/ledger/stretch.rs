@@ -10,7 +10,7 @@
 
 use lockstorm_platform::time::Nanos;
 
-use crate::history::{Op, OpId, Outcome, PROBE};
+use crate::history::{Op, OpId, PROBE};
 use crate::ledger::breach::{Breach, Ledger, above};
 use crate::ledger::part::Part;
 use crate::ledger::strike;
@@ -55,7 +55,7 @@ fn stretch<'a>(ledger: &Ledger<'a>, op: &'a Op) -> Stretch<'a> {
 /// its loss. A failed re-entry is finished when it returns.
 fn done_with(ledger: &Ledger, op: &Op, is_inner: bool) -> Option<Moment> {
     let ret = op.ret.map(Moment::from)?;
-    if matches!(op.outcome, Outcome::Refused { .. }) {
+    if op.is_refused() {
         return Some(ret);
     }
     let is_release = |ending: &HoldEnding| matches!(ending.ended, HoldEnd::Released(_));

@@ -24,7 +24,7 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::history::{Key, Op, OpId, OpKind, Outcome};
 use crate::reading::index::HistoryIndex;
-use crate::reading::key_life::{KeyLife, Lives};
+use crate::reading::key_life::KeyLife;
 use crate::reading::moment::Moment;
 
 /// The waiter's acquire of each change of the lock's key that handed it on, by the change's index.
@@ -33,15 +33,14 @@ pub type HandedOn = BTreeMap<usize, OpId>;
 /// See the module documentation.
 pub fn handed_on(index: &HistoryIndex) -> HandedOn {
     let keys = &index.history.keys;
-    let is_place = |key: &Key| key.of.as_deref().is_some_and(|queue| queue != index.lock_key);
     let is_of_lock = |key: &Key| key.of.is_none() && key.key == index.lock_key;
     // With most locks nobody is handed the key.
-    if !keys.iter().any(|key| is_place(key) || (is_of_lock(key) && is_set_by_release(index, key))) {
+    let is_set = |key: &Key| is_of_lock(key) && is_set_by_release(index, key);
+    if index.places.is_empty() && !keys.iter().any(is_set) {
         return HandedOn::new();
     }
-    let places = Lives::of(index.history, is_place, |_, _| false, &HandedOn::new()).lives;
     let of_lock = keys.iter().enumerate().filter(|(_, key)| is_of_lock(key)).collect();
-    HandOvers { index, places, of_lock }.found()
+    HandOvers { index, of_lock }.found()
 }
 
 fn is_set_by_release(index: &HistoryIndex, change: &Key) -> bool {
@@ -52,8 +51,6 @@ fn is_set_by_release(index: &HistoryIndex, change: &Key) -> bool {
 
 struct HandOvers<'a, 'i> {
     index: &'i HistoryIndex<'a>,
-    /// The places in the queue, in the order of joining.
-    places: Vec<KeyLife<'a>>,
     /// The changes of the lock's key, with their indices.
     of_lock: Vec<(usize, &'a Key)>,
 }
@@ -112,7 +109,7 @@ impl<'a> HandOvers<'a, '_> {
     }
 
     fn has_queue(&self) -> bool {
-        !self.places.is_empty()
+        !self.index.places.is_empty()
     }
 
     /// The waiter for which a command changed the key, which its operation had before or not.
@@ -128,8 +125,10 @@ impl<'a> HandOvers<'a, '_> {
             return None;
         }
         // One whose reply was lost may have set the key for itself.
-        let is_sure = !quits || has_key || matches!(by.outcome, Outcome::Refused { .. });
-        let waiters = self.waiters(change, (own, is_sure));
+        let is_sure = !quits || has_key || by.is_refused();
+        let (head, out) = self.waiters(change, (own, is_sure));
+        let last = out.last().copied();
+        let waiters: Vec<&Op> = head.into_iter().chain(out).collect();
         let next = waiters.iter().find(|waiter| self.is_changed_by(nth, waiter));
         let is_own = || self.index.is_granted(by.id) || self.is_changed_by(nth, by);
         if keeps && next.is_none() && !self.goes_on(change, by) && is_own() {
@@ -139,35 +138,34 @@ impl<'a> HandOvers<'a, '_> {
             waiters.iter().filter(|waiter| self.is_let_in(nth, waiter)).collect();
         granted.sort_by_key(|waiter| waiter.ret.map(Moment::from));
         let is_set = self.has_queue() && change.change == KeyChange::Set;
-        let is_out = |waiter: &&&Op| self.takes_out(change, waiter.id);
-        let last = waiters.last().filter(is_out).filter(|_| is_set && is_sure);
-        next.or(granted.first().copied()).or(last).map(|waiter| waiter.id)
+        let last = last.filter(|_| is_set && is_sure);
+        next.or(granted.first().copied()).copied().or(last).map(|waiter| waiter.id)
     }
 
-    /// The acquires for which a command may have changed the key: those whose places it removed,
-    /// and perhaps the one at the head; or those that waited if the history has no queue.
-    fn waiters(&self, change: &Key, (own, is_sure): (OpId, bool)) -> Vec<&'a Op> {
+    /// The acquires for which a command may have changed the key: the one at the head if it may be
+    /// that, and those whose places the command removed; or those that waited if the history has no
+    /// queue.
+    fn waiters(&self, change: &Key, (own, is_sure): (OpId, bool)) -> (Option<&'a Op>, Vec<&'a Op>) {
         if !self.has_queue() {
             // Also one of the same caller, whose release was late.
             let others = self.index.acquires().filter(|op| op.id != own);
-            return others.filter(|op| waits(op, change)).collect();
+            return (None, others.filter(|op| waits(op, change)).collect());
         }
         let is_other = |op: &&Op| op.kind == OpKind::Acquire && op.id != own;
         let waiter = |place: &KeyLife<'a>| self.index.op(place.by?).filter(is_other);
-        let removed = self.places.iter().filter(|place| self.is_removed_with(place, change));
+        let removed = self.index.places.iter().filter(|place| self.is_removed_with(place, change));
         let removed: Vec<&Op> = removed.filter_map(waiter).collect();
         let is_over = |op: &&Op| op.ret.is_some_and(|ret| Moment::from(ret) <= change.at.into());
         // A copy of the queue may have another order.
         let may_be_head = is_sure && self.index.is_by_command(change);
         let may_be_head = may_be_head && removed.iter().all(is_over);
-        let head = self.head(change).filter(|_| may_be_head).and_then(waiter);
-        head.into_iter().chain(removed).collect()
+        (self.head(change).filter(|_| may_be_head).and_then(waiter), removed)
     }
 
     /// The first place that is left in a queue when the command of a change is done.
     fn head(&self, change: &Key) -> Option<&KeyLife<'a>> {
         let at = Moment::from(change.at);
-        self.places.iter().find(|place| {
+        self.index.places.iter().find(|place| {
             let is_there = place.from <= at && at < place.to;
             place.node == &*change.node && is_there && !self.is_removed_with(place, change)
         })
@@ -175,7 +173,7 @@ impl<'a> HandOvers<'a, '_> {
 
     /// Whether an acquire that changed the key kept its own place.
     fn keeps_place(&self, change: &Key, by: &Op) -> bool {
-        self.places.iter().any(|place| {
+        self.index.places.iter().any(|place| {
             let is_own = place.by == Some(by.id) && place.node == &*change.node;
             let is_there = place.from.at <= change.at.at && place.to > change.at.into();
             is_own && is_there && !self.is_removed_with(place, change)
@@ -189,12 +187,6 @@ impl<'a> HandOvers<'a, '_> {
         by.kind == OpKind::Acquire && !self.index.is_granted(by.id) && is_out
     }
 
-    /// Whether the command that changed the key removed the place of an acquire.
-    fn takes_out(&self, change: &Key, waiter: OpId) -> bool {
-        let mut own = self.places.iter().filter(|place| place.by == Some(waiter));
-        own.any(|place| self.is_removed_with(place, change))
-    }
-
     /// Whether the command that changed the key removed a place.
     fn is_removed_with(&self, place: &KeyLife, change: &Key) -> bool {
         place.ended.is_some_and(|end| end.is_of_command(self.index.history, change))
@@ -206,33 +198,36 @@ impl<'a> HandOvers<'a, '_> {
     }
 
     /// The changes of the key on its node by later commands than that of a change, in order.
-    fn later(&self, nth: usize) -> impl Iterator<Item = &'a Key> {
+    fn later(&self, nth: usize) -> impl Iterator<Item = (usize, &'a Key)> {
         let (_, change) = self.of_lock[nth];
-        let later = self.of_lock[nth + 1..].iter().map(|(_, key)| *key);
-        later.filter(move |key| key.node == change.node && !change.is_one_command_with(key))
+        let later = self.of_lock.iter().map(|(_, key)| *key).enumerate().skip(nth + 1);
+        later.filter(move |(_, key)| key.node == change.node && !change.is_one_command_with(key))
     }
 
     /// Whether the next operation that changed the key was a waiter's acquire which prolonged it,
     /// or which left and deleted it or passed it on; or a release or an extend of that acquire.
     fn is_changed_by(&self, nth: usize, waiter: &Op) -> bool {
-        let next = self.later(nth).next();
-        let by = next.and_then(|next| Some((next.change, self.index.op(next.by?)?)));
-        by.is_some_and(|(change, by)| match by.kind {
-            OpKind::Acquire => {
-                // A key without a time to live may say that the lock is free, and one that an
-                // acquire without an answer sets may be its own.
-                let is_refused = || matches!(by.outcome, Outcome::Refused { .. });
-                let ends = match change {
-                    KeyChange::Set if !self.has_queue() && !is_refused() => false,
-                    KeyChange::Set => self.of_lock[nth].1.until_ms.is_some(),
-                    change => change == KeyChange::Deleted,
-                };
-                let leaves = ends && !self.index.is_granted(by.id);
-                by.id == waiter.id && (change == KeyChange::Extended || leaves)
-            }
+        let Some(next) = self.later(nth).next() else { return false };
+        let by = next.1.by.and_then(|by| self.index.op(by));
+        by.is_some_and(|by| match by.kind {
+            OpKind::Acquire if by.id == waiter.id => match next.1.change {
+                KeyChange::Extended => true,
+                _ if self.index.is_granted(by.id) => false,
+                // A key without a time to live may say that the lock is free.
+                KeyChange::Set if self.of_lock[nth].1.until_ms.is_none() => false,
+                KeyChange::Set => self.passes_on(next, by),
+                change => change == KeyChange::Deleted,
+            },
             OpKind::Release { grant } | OpKind::Extend { grant, .. } => grant == waiter.id,
             _ => false,
         })
+    }
+
+    /// Whether an acquire that is not granted the lock set the key for another. Without a queue, an
+    /// acquire without an answer set it for another only if that one makes use of it.
+    fn passes_on(&self, (nth, change): (usize, &Key), by: &Op) -> bool {
+        let is_used = || self.taker((nth, change), by, true).is_some();
+        self.has_queue() || by.is_refused() || is_used()
     }
 
     /// Whether an acquire was granted the lock after a change of the key, and neither set the key
@@ -244,11 +239,12 @@ impl<'a> HandOvers<'a, '_> {
         else {
             return false;
         };
-        let sets = |key: &&Key| matches!(key.change, KeyChange::Set | KeyChange::Changed);
-        let mut own = self.later(nth).filter(|key| key.at < ret);
-        let is_own = own.any(|key| sets(&key) && key.by == Some(waiter.id));
+        let later = || self.later(nth).map(|(_, key)| key);
+        let sets = |key: &Key| matches!(key.change, KeyChange::Set | KeyChange::Changed);
+        let mut own = later().filter(|key| key.at < ret);
+        let is_own = own.any(|key| sets(key) && key.by == Some(waiter.id));
         let meets = || {
-            let end = self.later(nth).find(|key| key.change != KeyChange::Extended);
+            let end = later().find(|key| key.change != KeyChange::Extended);
             let last = self.index.commands(waiter.id, &change.node).filter(|at| *at < ret).last();
             last.is_some_and(|at| change.at < at && end.is_none_or(|end| at < end.at))
         };

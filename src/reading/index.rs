@@ -11,6 +11,7 @@ use crate::history::{
     ClockPiece, FaultInterval, History, Key, Op, OpId, OpKind, Outcome, Request, Seen, Sighting,
 };
 use crate::reading::clocks::Clocks;
+use crate::reading::key_life::{KeyLife, Lives};
 use crate::reading::moment::Moment;
 
 /// See the module documentation.
@@ -22,6 +23,8 @@ pub struct HistoryIndex<'a> {
     pub lock_key: &'a str,
     /// The clocks of every host.
     pub clocks: Clocks<'a>,
+    /// The places in the lock's queues, in the order of joining: members of its other keys.
+    pub places: Vec<KeyLife<'a>>,
     callers: Vec<usize>,
     by_grant: Vec<Vec<OpId>>,
     deaths: BTreeMap<&'a str, Vec<Death>>,
@@ -68,10 +71,12 @@ pub fn standing(halts: &[Halt], (from, to): (Moment, Moment)) -> Nanos {
 impl<'a> HistoryIndex<'a> {
     /// Indexes a history for the lock with that key.
     pub fn of(history: &'a History, lock_key: &'a str) -> HistoryIndex<'a> {
+        let is_place = |key: &Key| key.of.as_deref().is_some_and(|queue| queue != lock_key);
         HistoryIndex {
             history,
             lock_key,
             clocks: Clocks::of(history),
+            places: Lives::of(history, is_place, |_, _| false, &BTreeMap::new()).lives,
             callers: number_callers(history),
             by_grant: sort_by_grant(history),
             deaths: deaths(history),

@@ -91,12 +91,12 @@ impl<'a> Lives<'a> {
         handed_on: &BTreeMap<usize, OpId>,
     ) -> Lives<'a> {
         let mut lives = Lives::default();
-        let mut current: Vec<((&str, &str), Option<usize>)> = Vec::new();
+        let mut current: Vec<(_, Option<usize>)> = Vec::new();
         for (index, change) in history.keys.iter().enumerate() {
             if !is_own(change) {
                 continue;
             }
-            let named = (change.node.as_str(), change.key.as_str());
+            let named = (&change.node, &change.of, &change.key);
             let place = current.iter().position(|(known, _)| *known == named);
             let place = place.unwrap_or_else(|| {
                 current.push((named, None));

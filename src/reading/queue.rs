@@ -14,9 +14,8 @@ use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::Leg;
 
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
-use crate::reading::handed_on::HandedOn;
 use crate::reading::history::Reading;
-use crate::reading::key_life::{KeyLife, LifeEnd, Lives};
+use crate::reading::key_life::{KeyLife, LifeEnd};
 use crate::reading::moment::Moment;
 
 /// A place in the queue on one node.
@@ -155,8 +154,7 @@ impl QueuePlace<'_> {
 
 /// Every place in the queue with that key, in order of joining.
 pub fn places<'a>(reading: &Reading<'a>, queue: &str) -> Vec<QueuePlace<'a>> {
-    let is_place = |key: &Key| key.of.as_deref() == Some(queue);
-    let lives = Lives::of(reading.history, is_place, |_, _| false, &HandedOn::new());
+    let is_in = |life: &&KeyLife| reading.history.keys[life.born].of.as_deref() == Some(queue);
     let mut positions: BTreeMap<(&str, OpId), Moment> = BTreeMap::new();
     let place = |life: &KeyLife<'a>| {
         let waiter = reading.op(life.by?).filter(|op| op.kind == OpKind::Acquire)?;
@@ -167,7 +165,8 @@ pub fn places<'a>(reading: &Reading<'a>, queue: &str) -> Vec<QueuePlace<'a>> {
         }
         Some(QueuePlace { waiter, node, born, from, joined: *position, to, ended: life.ended })
     };
-    let mut places: Vec<QueuePlace> = lives.lives.iter().filter_map(place).collect();
+    let mut places: Vec<QueuePlace> =
+        reading.places.iter().filter(is_in).filter_map(place).collect();
     places.sort_by_key(|place| place.joined);
     places
 }

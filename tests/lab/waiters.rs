@@ -47,24 +47,13 @@ redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
 return 1"#;
 
 /// The same, but a waiter whose turn has not come joins the queue anew.
-const RESTLESS: &str = r#"
-redis.call("SET", KEYS[2] .. ":" .. ARGV[1], 1, "PX", ARGV[3])
-if not redis.call("LPOS", KEYS[2], ARGV[1]) then
+fn restless() -> &'static str {
+    let joins_anew = r#"
+    redis.call("LREM", KEYS[2], 1, ARGV[1])
     redis.call("RPUSH", KEYS[2], ARGV[1])
-end
-local head = redis.call("LINDEX", KEYS[2], 0)
-while redis.call("EXISTS", KEYS[2] .. ":" .. head) == 0 do
-    redis.call("LPOP", KEYS[2])
-    head = redis.call("LINDEX", KEYS[2], 0)
-end
-if head == ARGV[1] and redis.call("EXISTS", KEYS[1]) == 0 then
-    redis.call("LPOP", KEYS[2])
-    redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
-    return 1
-end
-redis.call("LREM", KEYS[2], 1, ARGV[1])
-redis.call("RPUSH", KEYS[2], ARGV[1])
-return 0"#;
+    return 0"#;
+    Box::leak(TURN.replacen("\n    return 0", joins_anew, 1).into_boxed_str())
+}
 
 /// The same, but who finds the lock free takes it, and does not look at the queue.
 const BARGE: &str = r#"
@@ -154,7 +143,7 @@ fn a_newcomer_that_passes_the_queue_is_found() {
 
 #[test]
 fn waiters_that_give_up_their_own_places_are_found() {
-    let lock = queueing("restless", |setting| ListQueue::boxed(setting, RESTLESS, LEAVE));
+    let lock = queueing("restless", |setting| ListQueue::boxed(setting, restless(), LEAVE));
     let finding = hunt(lock).seeds(1..=200).finds();
     assert!(kinds(&finding).contains(&Kind::Overtaken), "{:?}", kinds(&finding));
     let (how, sentence, story) = told(&finding);

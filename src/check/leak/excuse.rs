@@ -7,7 +7,7 @@ use crate::check::case::Case;
 use crate::check::leak::entry::keeps_a_lost_entry;
 use crate::check::leak::hand_over::may_be_for_a_waiter;
 use crate::check::leak::leftover::Leftover;
-use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
+use crate::history::{Key, Op, OpId, OpKind, Request};
 use crate::reading::key_life::KeyLife;
 use crate::reading::moment::Moment;
 
@@ -59,8 +59,7 @@ fn is_taken_over(case: &Case, key: &KeyLife, owner: OpId) -> bool {
             is_taken_over(case, next, owner) || was_freed_without_an_answer(case, next, owner)
         });
     }
-    let is_refused = matches!(by.outcome, Outcome::Refused { .. });
-    by.kind == OpKind::Acquire && (end.change == KeyChange::Deleted || !is_refused)
+    by.kind == OpKind::Acquire && (end.change == KeyChange::Deleted || !by.is_refused())
 }
 
 /// Whether the key had an expiry at that moment.

@@ -5,8 +5,7 @@ use lockstorm_platform::time::{Clock, MILLISECOND};
 use crate::check::case::Case;
 use crate::check::leak::leftover::Leftover;
 use crate::history::{Key, Op, OpKind, Outcome};
-use crate::reading::handed_on::HandedOn;
-use crate::reading::key_life::{KeyLife, Lives};
+use crate::reading::key_life::KeyLife;
 use crate::reading::moment::Moment;
 
 /// Whether an acquire that met a key on a node may have failed for another reason: another waiter
@@ -16,13 +15,9 @@ pub fn has_another_reason(case: &Case, op: &Op, node: &str, at: Moment) -> bool 
 }
 
 fn stands_behind(case: &Case, op: &Op, node: &str, at: Moment) -> bool {
-    let is_place = |key: &Key| {
-        key.node == node && key.of.as_deref().is_some_and(|queue| queue != case.lock_key)
-    };
-    let places = Lives::of(case.history, is_place, |_, _| false, &HandedOn::new()).lives;
-    let mut there = places.iter().filter(|place| place.from <= at && at < place.to);
-    // In the order of joining.
-    there.next().is_some_and(|first| first.by.is_some_and(|by| by != op.id))
+    let is_there = |place: &&KeyLife| place.node == node && place.from <= at && at < place.to;
+    let first = case.places.iter().find(is_there);
+    first.is_some_and(|first| first.by.is_some_and(|by| by != op.id))
 }
 
 fn lacks_another_key(case: &Case, op: &Op, node: &str, at: Moment) -> bool {

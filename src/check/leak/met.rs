@@ -15,7 +15,7 @@ use lockstorm_platform::trace::Leg;
 use crate::check::case::Case;
 use crate::check::leak::hand_over::{has_another_reason, is_let_in};
 use crate::check::leak::leftover::Leftover;
-use crate::history::{Op, Outcome, Request};
+use crate::history::{Op, Request};
 use crate::reading::moment::Moment;
 use crate::reading::tries::{Met, tries};
 
@@ -24,7 +24,6 @@ use crate::reading::tries::{Met, tries};
 pub fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> Vec<Met> {
     let (from, to) = (leftover.from, leftover.key.to);
     let is_marked = |at: Moment| leftover.marked.is_some_and(|marked| marked <= at);
-    let is_refused = matches!(op.outcome, Outcome::Refused { .. });
     let returned = op.ret.map_or(Moment::NEVER, Moment::from);
     // First, because there may be many of both.
     if returned < from || to <= op.call.into() {
@@ -34,7 +33,7 @@ pub fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> 
         let moment = from.max(op.call.into());
         let is_alone = || !has_another_reason(case, op, leftover.key.node, moment);
         let is_met = !is_marked(moment) || from <= op.call.into() && returned < to && is_alone();
-        let meets = is_refused && is_met && moment < to && moment <= returned;
+        let meets = op.is_refused() && is_met && moment < to && moment <= returned;
         return meets.then_some(Met { at: moment, was_last: true }).into_iter().collect();
     }
     // Taking a key over is no failure, unless a release had reported the key as removed.
@@ -50,7 +49,7 @@ pub fn met(case: &Case, leftover: &Leftover, requests: &[&Request], op: &Op) -> 
     let meets = |(place, attempt): (usize, Vec<&Request>)| {
         let was_last = place + 1 == count;
         // The last try of an acquire that was not refused may have been granted.
-        if was_last && !is_refused {
+        if was_last && !op.is_refused() {
             return None;
         }
         let first = attempt.first()?;

@@ -16,7 +16,7 @@ use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::share;
 use crate::explain::witness::Witness;
-use crate::history::{Key, Op, OpKind, Outcome};
+use crate::history::{Key, Op, OpKind};
 use crate::quantity::{count, list, moment};
 use crate::reading::moment::Moment;
 
@@ -319,8 +319,7 @@ pub fn left_by_refused(witness: &Witness<'_>) -> Option<Mechanism> {
     let request = reading.requests_of(last.id).iter().rfind(|request| request.is_answered())?;
     let met = witness.lives.iter().filter(|life| life.is_met_by(request));
     let owners = met.filter_map(|life| Some((life, op(history, life.owner?)?)));
-    let is_refused = |owner: &Op| matches!(owner.outcome, Outcome::Refused { .. });
-    let left: Vec<_> = owners.filter(|(_, owner)| is_refused(owner)).collect();
+    let left: Vec<_> = owners.filter(|(_, owner)| owner.is_refused()).collect();
     let (life, owner) = left.first()?;
     let text = format!(
         "{} was full: it had {} of acquires that had been refused, the first of {}'s at {}.",

@@ -135,7 +135,7 @@ fn kept_out_by(witness: &Witness<'_>, life: &StoryLife, owner: &Op) -> Option<Be
         .ops
         .iter()
         .filter(|op| op.kind == OpKind::Acquire && op.process != PROBE && op.id != owner.id)
-        .filter(|op| matches!(op.outcome, Outcome::Refused { .. }))
+        .filter(|op| op.is_refused())
         .filter(|op| {
             let done = |ret: Stamp| ret.instant() < life.until.min(next);
             left < op.call.instant() && op.ret.is_some_and(done)

@@ -106,7 +106,7 @@ fn attempts(canvas: &mut Canvas, witness: &Witness<'_>, scale: &Scale, lane: &La
             let style = format!("stroke=\"{}\" stroke-width=\"3\"{dashes}", hue.fill);
             canvas.line((span.0, y), (span.1, y), &style);
         }
-        let refused = matches!(op.outcome, Outcome::Refused { .. }) && scale.shows(end);
+        let refused = op.is_refused() && scale.shows(end);
         if refused && span.1 >= diamond {
             diamond = span.1 + DIAMOND;
             let (x, y) = (span.1, y * 10);

@@ -150,17 +150,6 @@ fn taker(table: &Table, key: &Key, had_key: bool) -> Option<u32> {
     let is_over = |op: &&Op| op.ret.is_some_and(|ret| stamp(ret) <= point(key.at));
     let goes = waiters.last().copied();
     let here = commands(table, setter, &key.node).iter().any(|at| at.0 == key.at.at);
-    let left = places.iter().any(|place| {
-        let is_there = place.from.0 <= key.at.at && point(key.at) < place.to;
-        let stays = !place.is_ended_by(key.by, point(key.at));
-        place.by == key.by && place.node == *key.node && is_there && stays
-    });
-    let is_out = setter.kind == OpKind::Acquire && !is_granted(setter) && !left;
-    let is_sure = !is_out || had_key || matches!(setter.outcome, Outcome::Refused { .. });
-    if here && is_sure && waiters.iter().all(is_over) && !places.is_empty() {
-        waiters.splice(0..0, head.iter().filter(is_waiter).copied());
-    }
-    let next = waiters.iter().find(|op| changes_next(table, key, op));
     let keeps = places.iter().any(|place| {
         let is_there = place.from.0 <= key.at.at && point(key.at) < place.to;
         let stays = !place.is_ended_by(key.by, point(key.at));
@@ -168,6 +157,11 @@ fn taker(table: &Table, key: &Key, had_key: bool) -> Option<u32> {
     });
     let is_acquire = setter.kind == OpKind::Acquire;
     let quits = is_acquire && !is_granted(setter) && !places.is_empty() && !keeps;
+    let is_sure = !quits || had_key || matches!(setter.outcome, Outcome::Refused { .. });
+    if here && is_sure && waiters.iter().all(is_over) && !places.is_empty() {
+        waiters.splice(0..0, head.iter().filter(is_waiter).copied());
+    }
+    let next = waiters.iter().find(|op| changes_next(table, key, op));
     let passes_on = !is_granted(setter) && had_key || quits;
     let asks_again = || commands(table, setter, &key.node).iter().any(|at| at.0 > key.at.at);
     let is_own = || is_granted(setter) || changes_next(table, key, setter);
@@ -176,8 +170,6 @@ fn taker(table: &Table, key: &Key, had_key: bool) -> Option<u32> {
     }
     let let_in = waiters.iter().filter(|op| is_let_in(table, key, op, places.is_empty()));
     let first = let_in.min_by_key(|op| op.ret.map(stamp));
-    let is_refused = matches!(setter.outcome, Outcome::Refused { .. });
-    let is_sure = is_refused || had_key || !quits;
     let may_be_last = !places.is_empty() && key.change == KeyChange::Set && is_sure;
     let last = goes.filter(|_| may_be_last);
     next.or(first).copied().or(last).map(|op| op.id)
@@ -223,10 +215,12 @@ fn changes_next(table: &Table, key: &Key, waiter: &Op) -> bool {
         OpKind::Acquire => {
             let places =
                 stays_as_set(table, |key| key.of.as_deref().is_some_and(|of| of != "lock"));
-            // Without a queue, an acquire that never got an answer may have set it for itself.
+            // Without a queue, an acquire that never got an answer may have set it for itself, if
+            // nobody else was let in by it.
             let knows = matches!(by.outcome, Outcome::Refused { .. });
-            let replaces = next.change == KeyChange::Set && (knows || !places.is_empty());
-            let ends = next.change == KeyChange::Deleted || replaces && key.until_ms.is_some();
+            let for_another = || knows || !places.is_empty() || taker(table, next, true).is_some();
+            let replaces = next.change == KeyChange::Set && key.until_ms.is_some();
+            let ends = next.change == KeyChange::Deleted || replaces && for_another();
             let leaves = ends && !is_granted(by);
             by.id == waiter.id && (next.change == KeyChange::Extended || leaves)
         }
@@ -262,7 +256,8 @@ fn stays_as_set(table: &Table, is_own: impl Fn(&Key) -> bool) -> Vec<Stay> {
     let born = own.iter().enumerate().filter(|(_, key)| sets(key.change));
     let stay = |(index, key): (usize, &&Key)| {
         let mut later = own[index + 1..].iter();
-        let next = later.find(|later| later.node == key.node && later.key == key.key);
+        let next = later
+            .find(|later| later.node == key.node && later.of == key.of && later.key == key.key);
         let to = next.map_or(END, |next| point(next.at));
         let remover = next.and_then(|next| next.by);
         let (node, setter) = (key.node.to_string(), key.by);

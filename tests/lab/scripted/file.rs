@@ -42,12 +42,8 @@ pub struct File {
     pub acquire: String,
     pub extend: String,
     pub release: String,
-    /// What the first try of an acquire does, if `acquire` only polls.
-    pub join: Option<String>,
     /// A second request of a try that got the lock.
     pub confirm: Option<String>,
-    /// A second request of a release that freed the lock.
-    pub hand_on: Option<String>,
     /// A lock that has it has a shared mode.
     pub acquire_shared: Option<String>,
     /// What an acquire does at the end of its patience: a script, or [`AS_RELEASE`].
@@ -140,9 +136,8 @@ fn read(name: &str) -> File {
     }
     let functions = std::mem::take(&mut file.functions);
     let own = [&mut file.acquire, &mut file.extend, &mut file.release];
-    let steps = [&mut file.join, &mut file.confirm, &mut file.hand_on];
-    let others = [&mut file.acquire_shared, &mut file.give_up].into_iter().chain(steps);
-    for script in own.into_iter().chain(others.flatten()) {
+    let others = [&mut file.confirm, &mut file.acquire_shared, &mut file.give_up];
+    for script in own.into_iter().chain(others.into_iter().flatten()) {
         *script = format!("{NAMES}{functions}{script}");
     }
     file

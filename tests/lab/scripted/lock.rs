@@ -84,10 +84,9 @@ impl Scripted {
         Grant { token, depth: self.depth + 1, keys: group.to_vec(), ..Grant::default() }
     }
 
-    /// A try. The first may have a script of its own, and what a try gets may have to be confirmed.
-    async fn ask(&mut self, tries: u32, script: &'static str, grant: &Grant) -> Answer {
-        let join = self.file.join.as_deref().filter(|_| tries == 0);
-        let answer = self.run(join.unwrap_or(script), grant).await;
+    /// A try. What it gets may have to be confirmed.
+    async fn ask(&mut self, script: &'static str, grant: &Grant) -> Answer {
+        let answer = self.run(script, grant).await;
         let gets = matches!(answer::acquired(&answer, grant.clone()), Acquired::Granted(_));
         match &self.file.confirm {
             Some(confirm) if gets => self.run(confirm, grant).await,
@@ -101,11 +100,10 @@ impl Scripted {
         let patience = self.setting.config.wait_for.unwrap_or(self.choices.ttl);
         let until = host.now(Clock::Monotonic) + patience;
         // A try without a reply may still be executed after all others.
-        let (mut is_sure, mut tries) = (true, 0);
+        let mut is_sure = true;
         loop {
             grant.deadline = Some(lease.deadline(&host, host.now(lease.clock)));
-            let answer = self.ask(tries, script, &grant).await;
-            tries += 1;
+            let answer = self.ask(script, &grant).await;
             let is_over = host.now(Clock::Monotonic) >= until;
             let pause = match answer::acquired(&answer, grant.clone()) {
                 Acquired::Refused(why) => match self.file.poll_ms {
@@ -175,11 +173,6 @@ impl Lock for Scripted {
 
     async fn release(&mut self, grant: &Grant) -> Released {
         self.depth = self.depth.min(grant.depth - 1);
-        let released = answer::released(&self.run(&self.file.release, grant).await);
-        if let (Some(script), Released::Released) = (&self.file.hand_on, &released) {
-            // Whoever it is for comes in without it as well, later.
-            let _unheard = self.run(script, grant).await;
-        }
-        released
+        answer::released(&self.run(&self.file.release, grant).await)
     }
 }
