@@ -64,6 +64,11 @@ impl Refusal {
         Refusal::at(span, format!("there is no {kind} '{word}'"), instead).help(help)
     }
 
+    /// The same for a word that stands in no text.
+    pub fn choice(word: &str, kind: &str, words: &[&str]) -> Refusal {
+        Refusal::word(0..0, word, kind, words).on(Place::Whole)
+    }
+
     /// The same refusal at another place.
     pub fn on(self, place: Place) -> Refusal {
         Refusal { place, ..self }

@@ -14,14 +14,15 @@ use lockstorm_platform::time::Nanos;
 #[cfg(feature = "live")]
 use lockstorm_redis::compat::Compat;
 
+use crate::cli::values::{budget, extend, length, locks, shard, trace_hash, words};
 use crate::hunt::campaign::shard::Choice;
 use crate::hunt::strategy::WORDS;
-use crate::length;
-use crate::lock::catalogue::ALGORITHMS;
 use crate::plan::extend::Extend;
 use crate::run::Lab;
 use crate::scenario::seed_range;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
+
+pub mod matrix;
 
 /// The folder that the main job reads.
 pub const SCENARIOS: &str = "scenarios";
@@ -62,6 +63,8 @@ pub enum Command {
     Hunt(Box<HuntArguments>),
     /// Join the logs of hunt --shard, and report what all shards found
     Merge(MergeArguments),
+    /// Try locks against every family of faults, and print what held
+    Matrix(matrix::MatrixArguments),
     /// Serve fake nodes on real ports to any client, with faults typed at run time
     #[cfg(feature = "live")]
     Serve(ServeArguments),
@@ -207,8 +210,8 @@ pub struct ThresholdArguments {
 /// The arguments of `hunt`. Omitted settings of workload, lease and topology are drawn.
 #[derive(Args, Debug)]
 pub struct HuntArguments {
-    /// The lock under test
-    #[arg(long, value_name = "LOCK", value_parser = words(&ALGORITHMS.map(|lock| lock.name)))]
+    /// The lock under test, or a client library that has it
+    #[arg(long, value_name = "LOCK", value_parser = locks())]
     pub lock: String,
     /// How the nodes are connected
     #[arg(long, value_name = "TOPOLOGY", value_parser = words(&TOPOLOGIES.map(|(word, _)| word)))]
@@ -249,6 +252,9 @@ pub struct HuntArguments {
     /// Number of nodes that have to grant, instead of the lock's own majority
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     pub quorum: Option<u32>,
+    /// An option of the lock, as in `[lock]` of a scenario: `token=constant`; may be repeated
+    #[arg(long = "option", value_name = "KEY=VALUE")]
+    pub options: Vec<String>,
     /// The kinds of faults to draw from; without it the default ones
     #[arg(
         long,
@@ -445,6 +451,10 @@ impl EngineChoice {
 pub enum Listed {
     /// Lock algorithms
     Locks,
+    /// Options of locks
+    Options,
+    /// Client libraries, each as a lock with options
+    Libraries,
     /// Faults of a world
     Faults,
     /// What clients do
@@ -459,36 +469,4 @@ pub enum Listed {
     Scenarios,
     /// Differences of servers from Redis 7.0
     Compat,
-}
-
-fn length(text: &str) -> Result<Nanos, String> {
-    length::read(text).map_err(|refusal| format!("{}: {}", refusal.what, refusal.instead))
-}
-
-fn shard(text: &str) -> Result<Choice, String> {
-    Choice::read(text).map_err(|refusal| format!("{}: {}", refusal.what, refusal.instead))
-}
-
-fn budget(text: &str) -> Result<Nanos, String> {
-    match length(text)? {
-        0 => Err("a budget of 0 runs no plan: write a length such as '60s'".to_owned()),
-        length => Ok(length),
-    }
-}
-
-fn extend(text: &str) -> Result<Extend, String> {
-    text.parse().map_err(|wrong| {
-        format!("{wrong}: write 'never', 'until-lost', or a share below 1 of the lease, as '1/2'")
-    })
-}
-
-fn trace_hash(text: &str) -> Result<String, String> {
-    match text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        true => Ok(text.to_lowercase()),
-        false => Err("a trace hash has 32 hexadecimal digits: write it whole".to_owned()),
-    }
-}
-
-fn words(words: &[&'static str]) -> PossibleValuesParser {
-    PossibleValuesParser::new(words.iter().copied())
 }

@@ -12,7 +12,7 @@ use crate::cli::args::{Arguments, Command, New, RunArguments};
 use crate::cli::comparing;
 #[cfg(feature = "live")]
 use crate::cli::{confirming, serving};
-use crate::cli::{creating, explaining, hunting, listing, merging, replaying, running};
+use crate::cli::{creating, explaining, hunting, listing, matrixing, merging, replaying, running};
 use crate::edge::ending::Exit;
 use crate::edge::terminal::{self, complain};
 use crate::refusal::Refusal;
@@ -46,6 +46,7 @@ fn obey(arguments: &Arguments) -> Result<Exit, Refusal> {
         Some(Command::Explain(explain)) => explaining::explain(explain),
         Some(Command::Threshold(threshold)) => explaining::threshold(threshold),
         Some(Command::Hunt(hunt)) => hunting::hunt(hunt),
+        Some(Command::Matrix(matrix)) => matrixing::matrix(matrix),
         Some(Command::Merge(merge)) => merging::merge(merge),
         #[cfg(feature = "live")]
         Some(Command::Serve(serve)) => serving::serve(serve),

@@ -16,7 +16,8 @@ use crate::hunt::catch::catch;
 use crate::hunt::quarry::{Quarry, seeds_of};
 use crate::hunt::search::{Until, scout};
 use crate::hunt::wording::Wording;
-use crate::plan::base_plan::base_plan;
+use crate::lock::{library, options};
+use crate::plan::base_plan::{base_plan, base_plan_of_library};
 use crate::quantity::length;
 use crate::refusal::Refusal;
 use crate::report;
@@ -63,7 +64,15 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
 
 fn quarry(arguments: &HuntArguments, shards: u32) -> Result<Quarry, Refusal> {
     let topology = TOPOLOGIES.iter().find(|(word, _)| *word == arguments.topology);
-    let base = base_plan(&arguments.lock, topology.expect("the parser knows the words").1);
+    let topology = topology.expect("the parser knows the words").1;
+    let mut base = match library::find(&arguments.lock) {
+        Some(library) => base_plan_of_library(library, topology),
+        None => base_plan(&arguments.lock, topology),
+    };
+    for option in &arguments.options {
+        let (key, value) = undrawn(option)?;
+        base.lock = options::set(&base.lock, key, value)?;
+    }
     let mut quarry = Quarry::like(base);
     let persistence = arguments.persistence.iter().map(|given| {
         let known = PERSISTENCES.iter().find(|(word, _)| word == given);
@@ -87,6 +96,16 @@ fn quarry(arguments: &HuntArguments, shards: u32) -> Result<Quarry, Refusal> {
     let (given, is_limited) = (arguments.seeds.clone(), arguments.budget.is_some());
     quarry.seeds = seeds_of(given, is_limited, shards, (SEEDS, quarry.wording))?;
     Ok(quarry)
+}
+
+/// The key and the value of an option that the hunt does not draw: those that it draws have
+/// arguments of their own.
+fn undrawn(option: &str) -> Result<(&str, &str), Refusal> {
+    let no = || Refusal::new(format!("'{option}' is no option with a value"), "KEY=VALUE");
+    let (key, value) = option.split_once('=').ok_or_else(no)?;
+    let is_drawn = ["ttl", "timeout", "needs", "quorum"].contains(&key);
+    let what = format!("--option {key} has an argument of its own");
+    if is_drawn { Err(Refusal::new(what, format!("--{key} {value}"))) } else { Ok((key, value)) }
 }
 
 /// Who reads what the command line prints of a hunt.

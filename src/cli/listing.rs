@@ -10,7 +10,10 @@ use crate::cli::args::SCENARIOS;
 use crate::edge::ending::Exit;
 use crate::edge::input;
 use crate::edge::terminal::say;
+use crate::field::Takes;
 use crate::lock::catalogue::ALGORITHMS;
+use crate::lock::library::{KnownFrom, LIBRARIES, Library};
+use crate::lock::options::{LockOption, OPTIONS};
 use crate::refusal::Refusal;
 
 /// The workloads.
@@ -41,6 +44,8 @@ pub fn list(what: Listed) -> Result<Exit, Refusal> {
     let own = |(word, about): (&str, &str)| [word.to_owned(), about.to_owned()];
     let rows: Vec<[String; 2]> = match what {
         Listed::Locks => ALGORITHMS.map(|lock| own((lock.name, lock.about))).to_vec(),
+        Listed::Options => OPTIONS.iter().map(option).collect(),
+        Listed::Libraries => LIBRARIES.iter().map(library).collect(),
         Listed::Faults => ROWS.iter().map(fault).collect(),
         Listed::Workloads => WORKLOADS.map(own).to_vec(),
         Listed::Topologies => TOPOLOGIES.map(own).to_vec(),
@@ -59,6 +64,29 @@ pub fn list(what: Listed) -> Result<Exit, Refusal> {
     }
     say(&table.trim_fmt());
     Ok(Exit::Held)
+}
+
+/// An option with its values, and its meaning.
+fn option(option: &LockOption) -> [String; 2] {
+    let values = match option.field.takes {
+        Takes::Word(words) => words.join(" | "),
+        Takes::Flag => "true | false".to_owned(),
+        Takes::Count | Takes::Number => "a number".to_owned(),
+        Takes::Length => "a length".to_owned(),
+        Takes::Text => "a text".to_owned(),
+    };
+    [format!("{} = {values}", option.field.key), option.about.to_owned()]
+}
+
+/// A library with its version; its lock, its options, and what they leave out.
+fn library(library: &Library) -> [String; 2] {
+    let options = library.options.iter().map(|(key, value)| format!("{key} = {value}"));
+    let options: Vec<String> = [library.lock.to_owned()].into_iter().chain(options).collect();
+    let known = match library.known {
+        KnownFrom::Source(commit) => format!("its source was read at {commit}"),
+        KnownFrom::Wire => "its requests were recorded".to_owned(),
+    };
+    [library.title(), format!("{}\n{known}; {}", options.join(", "), library.note)]
 }
 
 /// The servers with this difference and the evidence for it, one line each; and the difference.

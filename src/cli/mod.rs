@@ -14,8 +14,10 @@ pub mod explaining;
 pub mod hunting;
 pub mod kept;
 pub mod listing;
+pub mod matrixing;
 pub mod merging;
 pub mod replaying;
 pub mod running;
 #[cfg(feature = "live")]
 pub mod serving;
+pub mod values;

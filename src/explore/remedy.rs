@@ -18,16 +18,16 @@ use crate::explain::mechanism::how::How;
 use crate::explore::budget::Spending;
 use crate::explore::knob::fault;
 use crate::explore::remedy::changes::{
-    changed, delayed_restart, fence, fenced, longer_lease, longer_timeout, majority, min_replicas,
-    more_votes, own_token, slewed, token_of_acquire, unchecked, wait_for_replicas, with_lease,
-    with_lock,
+    changed, delayed_restart, fence, fenced, knows_its_own, longer_lease, longer_timeout, majority,
+    min_replicas, more_votes, own_token, slewed, token_of_acquire, unchecked, wait_for_replicas,
+    with_lease, with_lock,
 };
 use crate::explore::remedy::diff::diff;
 use crate::explore::rerun::pinned;
 use crate::explore::trial::{attempt, judgement};
 use crate::ledger::part::{Part, Strikes, strikes};
 use crate::lock::algorithm::Algorithm;
-use crate::lock::config::{DeadlineFrom, DiscoveryShape, ReleaseShape, ScriptShape};
+use crate::lock::config::{DeadlineFrom, DiscoveryShape, QuorumOf, ReleaseShape, ScriptShape};
 use crate::plan::extend::Extend;
 use crate::plan::{FenceMode, Persistence, Plan, TopologyKind};
 use crate::run::Lab;
@@ -148,7 +148,7 @@ const FENCED: &[How] = &[
 /// The remedy that itself makes callers extend. Other remedies may add that to their own change.
 const EXTENDS: &str = "extends while the work lasts";
 
-static REMEDIES: [Remedy; 23] = [
+static REMEDIES: [Remedy; 29] = [
     Remedy {
         name: "a fence that the resource checks on every access",
         heals: FENCED,
@@ -278,6 +278,36 @@ static REMEDIES: [Remedy; 23] = [
         apply: |plan, _| token_of_acquire(plan),
     },
     Remedy {
+        name: "a token of its own for each try",
+        heals: &[How::SameOwner, How::DeletedByOwner, How::DeletedByAnother, How::BlindCommand],
+        apply: |plan, _| changed(plan, |plan| plan.lock.token = None),
+    },
+    Remedy {
+        name: "an acquire that knows its own key again",
+        heals: &[How::LeftByRefused],
+        apply: |plan, violated| knows_its_own(plan, violated.lock),
+    },
+    Remedy {
+        name: "requests that are sent once",
+        heals: &[How::LeftByRefused, How::DeletedByOwner],
+        apply: |plan, _| changed(plan, |plan| plan.lock.resend = 0),
+    },
+    Remedy {
+        name: "a failed extend that keeps the keys",
+        heals: &[How::DeletedByOwner],
+        apply: |plan, _| changed(plan, |plan| plan.lock.failed_extend = None),
+    },
+    Remedy {
+        name: "a notice to the holder that its lock is lost",
+        heals: LATE_HOLDERS,
+        apply: |plan, _| changed(plan, |plan| plan.lock.report_loss = None),
+    },
+    Remedy {
+        name: "a quorum of all nodes, reached or not",
+        heals: &[How::TwoMajorities],
+        apply: |plan, _| changed(plan, |plan| plan.lock.quorum_of = QuorumOf::All),
+    },
+    Remedy {
         name: "the whole script, sent again after NOSCRIPT",
         heals: &[How::ScriptUnknown],
         apply: |plan, _| changed(plan, |plan| plan.lock.scripts = ScriptShape::EvalshaOrEval),
@@ -290,8 +320,9 @@ static REMEDIES: [Remedy; 23] = [
     Remedy {
         name: "a check of the remaining lease before the grant is taken",
         heals: &[How::DeadOnArrival],
-        apply: |plan, _| {
-            (plan.lock.algorithm == "redlock-no-validity").then(|| with_lock(plan, "redlock"))?
+        apply: |plan, _| match &*plan.lock.algorithm {
+            "redlock-no-validity" => with_lock(plan, "redlock"),
+            _ => changed(plan, |plan| plan.lock.validity = None),
         },
     },
     Remedy {

@@ -18,6 +18,7 @@
 //! - [`distinct`]: the distinct findings, each shrunk
 //! - [`catch`]: the result of a hunt, its first finding explained
 //! - [`campaign`]: a hunt in parts, on many machines
+//! - [`matrix`]: every lock against every family of faults
 
 pub mod campaign;
 pub mod catch;
@@ -27,6 +28,7 @@ pub mod drawing;
 pub mod group;
 pub mod habits;
 pub mod left_out;
+pub mod matrix;
 pub mod novelty;
 pub mod parameter;
 pub mod pursuit;

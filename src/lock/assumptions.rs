@@ -7,13 +7,19 @@ use lockstorm_platform::fault::MAX_LENGTH;
 use lockstorm_platform::time::{Clock, Nanos};
 
 use crate::lock::config::{DeadlineFrom, LockConfig};
-use crate::lock::defaults::{Choices, LEASE};
+use crate::lock::defaults::{Choices, Defaults, LEASE};
 use crate::promise::{Assumption, Bounded, Model, Promise, Work, bound, exclusive};
 
 /// The promise of a lock on one node whose key has the time to live of the configuration, or that
 /// of [`LEASE`]: one holder, while the work fits into the lease.
 pub fn lease(config: &LockConfig, work: Work) -> Promise {
-    exclusive(Model::Lease, of_lease(config, &LEASE.settle(config), 0, work))
+    lease_of(&LEASE, config, work)
+}
+
+/// The same for a lock with these defaults.
+pub fn lease_of(defaults: &Defaults, config: &LockConfig, work: Work) -> Promise {
+    let choices = defaults.settle(config);
+    exclusive(Model::Lease, of_lease(config, &choices, choices.drift_ppm(), work))
 }
 
 /// The promise of a lock on one node whose key exists until it is deleted: one holder, while every
@@ -44,8 +50,8 @@ pub fn of_lease(
     drift_ppm: u64,
     work: Work,
 ) -> Vec<Assumption> {
-    let allowance = choices.ttl / 1_000_000 * drift_ppm;
-    let requests = choices.timeout.saturating_mul(1 + work.calls);
+    let allowance = choices.drift.max(choices.ttl / 1_000_000 * drift_ppm);
+    let requests = choices.patience().saturating_mul(1 + work.calls);
     let usable = choices.ttl.saturating_sub(allowance.saturating_add(requests));
     let spare = usable.saturating_sub(work.lasts);
     let mut assumes = vec![
@@ -97,14 +103,14 @@ pub fn of_renewed(
     renewed: Renewed,
     work: Work,
 ) -> Vec<Assumption> {
-    let without_renewal = choices
-        .ttl
-        .saturating_sub(choices.timeout.saturating_mul(1 + work.calls).saturating_add(work.lasts));
+    let requests = choices.patience().saturating_mul(1 + work.calls);
+    let spent = requests.saturating_add(work.lasts).saturating_add(choices.drift);
+    let without_renewal = choices.ttl.saturating_sub(spent);
     let mut assumes = vec![
         bound(Bounded::ClientPause, without_renewal),
         bound(Bounded::AccessDelay, without_renewal.min(work.patience)),
     ];
-    assumes.extend(of_clocks(config, 0));
+    assumes.extend(of_clocks(config, choices.drift_ppm()));
     assumes.extend(of_key(choices.ttl.max(renewed.ttl)));
     assumes
 }

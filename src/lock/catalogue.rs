@@ -6,7 +6,7 @@ use crate::lock::algorithm::{
 };
 
 /// Every lock, in the order of the catalogue.
-pub const ALGORITHMS: [Algorithm; 13] = [
+pub const ALGORITHMS: [Algorithm; 15] = [
     none::ALGORITHM,
     check_then_set::ALGORITHM,
     setnx::ALGORITHM,
@@ -15,7 +15,9 @@ pub const ALGORITHMS: [Algorithm; 13] = [
     token_get_del::ALGORITHM,
     token_lua::ALGORITHM,
     token_lua_renewed::ALGORITHM,
+    token_lua::JEDIS_UTIL,
     redlock::ALGORITHM,
+    redlock::SEQUENTIAL,
     redlock::WITHOUT_VALIDITY,
     redisson::ALGORITHM,
     fenced::ALGORITHM,
@@ -119,6 +121,7 @@ mod tests {
         lasts: 2 * SECOND,
         works: 2 * SECOND,
         reply: 0,
+        nodes: 5,
         calls: 0,
         extends: false,
         patience: SECOND,
@@ -163,6 +166,7 @@ mod tests {
         let pause = |name| bound(name, Bounded::ClientPause);
         assert_eq!(pause("token-lua"), Some(7 * SECOND));
         assert_eq!(pause("redlock"), Some(7_848 * MILLISECOND));
+        assert_eq!(pause("redlock-sequential"), Some(7_648 * MILLISECOND));
         assert_eq!(pause("setnx"), None);
         assert_eq!(pause("redlock-no-validity"), None);
     }

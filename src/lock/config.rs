@@ -12,6 +12,9 @@ use crate::default::is_default;
 pub struct LockConfig {
     /// The algorithm's name in the catalogue.
     pub algorithm: String,
+    /// The client library whose preset this is, and its version: for reports.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub library: String,
     /// The key in Redis: one owner at a time. Waiters and counters belong in keys of their own,
     /// because a change of this key by another client counts as one of the lock.
     pub key: String,
@@ -45,6 +48,42 @@ pub struct LockConfig {
     pub extend: ExtendShape,
     /// The clock of its host that the client reads.
     pub clock: Option<Clock>,
+    /// Which acquires have the same owner value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<TokenScope>,
+    /// What an acquire does with a key that has its own owner value.
+    #[serde(skip_serializing_if = "is_default")]
+    pub acquire: AcquireShape,
+    /// The unit in which the time to live is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit: Option<LeaseUnit>,
+    /// The deduction from the lease for clocks with different rates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<Nanos>,
+    /// Whether a grant that is over before its caller has it is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validity: Option<bool>,
+    /// The order in which several nodes are asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<AskOrder>,
+    /// The nodes of which a quorum must grant.
+    #[serde(skip_serializing_if = "is_default")]
+    pub quorum_of: QuorumOf,
+    /// The minimum back-off between two tries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_from: Option<Nanos>,
+    /// How often the client sends a request again that had no reply.
+    #[serde(skip_serializing_if = "is_default")]
+    pub resend: u32,
+    /// What becomes of the keys of a try that was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_try: Option<AfterFailure>,
+    /// What becomes of the keys of a grant whose extend failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_extend: Option<AfterFailure>,
+    /// Whether a lock that renews reports the loss of a grant to its caller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub report_loss: Option<bool>,
     /// How many replicas must acknowledge a grant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acks: Option<u32>,
@@ -122,6 +161,78 @@ pub enum DiscoveryShape {
     AtConnect,
     /// Also subscribes to +switch-master at the Sentinels, and leaves a replaced master.
     SwitchMaster,
+}
+
+/// Which acquires have the same owner value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TokenScope {
+    /// None: each try draws a value of its own.
+    Try,
+    /// The tries of one acquire.
+    Acquisition,
+    /// Those of one caller.
+    Thread,
+    /// Those of the callers that have one number in their processes, as a thread id alone is:
+    /// threads of two machines have the same value.
+    ThreadId,
+    /// Those of one process.
+    Process,
+    /// All.
+    Constant,
+}
+
+/// What an acquire does with a key that has its own owner value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AcquireShape {
+    /// It is refused, as by any other key.
+    #[default]
+    Absent,
+    /// It is granted, with a fresh time to live: a lost reply does no harm to one that asks again.
+    AbsentOrOwn,
+}
+
+/// The unit in which a time to live is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LeaseUnit {
+    /// Whole seconds.
+    #[serde(rename = "s")]
+    Seconds,
+    /// Whole milliseconds.
+    #[serde(rename = "ms")]
+    Milliseconds,
+}
+
+/// The order in which several nodes are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AskOrder {
+    /// All at the same time.
+    Parallel,
+    /// One after the other.
+    Sequential,
+}
+
+/// The nodes of which a quorum must grant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QuorumOf {
+    /// All nodes that are configured.
+    #[default]
+    All,
+    /// Those that could be reached (a planted bug): two halves of a partition have a quorum each.
+    Connected,
+}
+
+/// What becomes of keys when a call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AfterFailure {
+    /// They stay until their time to live is over.
+    Keep,
+    /// They are deleted, wherever they may be.
+    Release,
 }
 
 /// The start of a lease.

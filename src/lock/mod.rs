@@ -21,8 +21,10 @@ pub mod client;
 pub mod config;
 pub mod defaults;
 pub mod lease;
+pub mod library;
 pub mod options;
 pub mod token;
+pub mod tries;
 
 /// A distributed lock as its caller sees it. One value serves one caller.
 ///
@@ -130,6 +132,8 @@ pub struct Setting {
     pub nodes: Vec<String>,
     /// The configuration.
     pub config: LockConfig,
+    /// The caller's number among those of its process, counted from 1.
+    pub thread: u32,
     /// The caller's current operation.
     pub call: Rc<Cell<Call>>,
     /// Receives notices of what a lock does on its own, in background tasks.

@@ -2,8 +2,13 @@
 //! have it. The default of an omitted option is in [`crate::lock::defaults::Defaults`].
 
 use crate::field::{Field, Takes};
-use crate::lock::algorithm::{Algorithm, Nodes, redisson, token_get_del};
+use crate::length;
+use crate::lock::algorithm::{
+    Algorithm, Nodes, fenced, redisson, token_get_del, token_lua, token_lua_renewed, wait_replicas,
+};
 use crate::lock::catalogue::is_own;
+use crate::lock::config::LockConfig;
+use crate::refusal::Refusal;
 
 /// An option of a lock.
 pub struct LockOption {
@@ -11,6 +16,8 @@ pub struct LockOption {
     pub field: Field,
     /// The locks that have it.
     pub of: Group,
+    /// Its meaning in one line.
+    pub about: &'static str,
 }
 
 /// A group of locks, and the refusal of their option for any other lock.
@@ -47,7 +54,7 @@ const CHECKING: Group = Group {
 const RETRYING: Group = Group {
     has: |lock| repeats(lock) || lock.name == redisson::NAME,
     what: "tries each request once",
-    instead: "remove it, or use token-get-del, redlock or redisson",
+    instead: "remove it, or use token-lua, redlock or redisson",
 };
 
 /// Locks that wait before they try again: the retrying ones, and the one that renews.
@@ -58,8 +65,10 @@ const PAUSING: Group = Group {
 };
 
 fn repeats(lock: &Algorithm) -> bool {
-    let is_quorum = lock.nodes == Nodes::Quorum;
-    is_quorum || lock.name == token_get_del::ALGORITHM.name || is_own(lock.name)
+    is_of_family(lock)
+        || lock.nodes == Nodes::Quorum
+        || lock.name == token_get_del::ALGORITHM.name
+        || is_own(lock.name)
 }
 
 /// Locks that wait for replicas.
@@ -76,6 +85,38 @@ const QUEUEING: Group = Group {
     instead: "remove it, or use redisson",
 };
 
+/// Locks that set one key to their own token, on one node or on several.
+const OWNING: Group = Group {
+    has: |lock| is_of_family(lock) && !lock.fences,
+    what: "does not set a key to a token of its own",
+    instead: "remove it, or use token-lua or redlock",
+};
+
+/// Locks of the token family and the quorum family, whose client may send a request again.
+const OF_FAMILY: Group = Group {
+    has: is_of_family,
+    what: "is neither of the family of token-lua nor of that of redlock",
+    instead: "remove it, or use token-lua or redlock",
+};
+
+/// Locks that renew and report the loss of a grant.
+const REPORTING: Group = Group {
+    has: |lock| lock.name == token_lua_renewed::ALGORITHM.name,
+    what: "reports no loss that it could keep to itself",
+    instead: "remove it, or use token-lua-renewed",
+};
+
+fn is_of_family(lock: &Algorithm) -> bool {
+    const ON_ONE_NODE: [&str; 5] = [
+        token_lua::ALGORITHM.name,
+        token_lua::JEDIS_UTIL.name,
+        token_lua_renewed::ALGORITHM.name,
+        fenced::ALGORITHM.name,
+        wait_replicas::ALGORITHM.name,
+    ];
+    lock.nodes == Nodes::Quorum && !is_own(lock.name) || ON_ONE_NODE.contains(&lock.name)
+}
+
 /// Locks that can omit the comparison with the owner's token.
 const COMPARING: Group = Group {
     has: |lock| lock.name != redisson::NAME,
@@ -83,35 +124,173 @@ const COMPARING: Group = Group {
     instead: "\"own\", or another lock",
 };
 
+const TOKENS: [&str; 6] = ["try", "acquisition", "thread", "thread-id", "process", "constant"];
+
 /// Every option, in the order of a scenario.
-pub const OPTIONS: [LockOption; 23] = [
-    of(ALL, "algorithm", Takes::Text),
-    of(ALL, "key", Takes::Text),
-    of(ALL, "ttl", Takes::Length),
-    of(ALL, "timeout", Takes::Length),
-    of(COUNTING, "quorum", Takes::Count),
-    of(COUNTING, "replies", Takes::Word(&["all", "quorum"])),
-    of(RETRYING, "tries", Takes::Count),
-    of(PAUSING, "retry", Takes::Length),
-    of(CHECKING, "needs", Takes::Length),
-    of(RENEWING, "renew_every", Takes::Length),
-    of(RENEWING, "renew_ttl", Takes::Length),
-    of(RENEWING, "cancel_renewal", Takes::Flag),
-    of(ALL, "deadline_from", Takes::Word(&["send", "reply"])),
-    of(COMPARING, "release", Takes::Word(&["own", "blind"])),
-    of(COMPARING, "extend", Takes::Word(&["own", "blind", "revive"])),
-    of(ALL, "clock", Takes::Word(&["wall", "monotonic", "boot"])),
-    of(ACKNOWLEDGED, "acks", Takes::Count),
-    of(ACKNOWLEDGED, "ack_timeout", Takes::Length),
-    of(ACKNOWLEDGED, "fsync", Takes::Flag),
-    of(ACKNOWLEDGED, "wait", Takes::Word(&["own", "not-on-extend", "other-connection"])),
-    of(ALL, "scripts", Takes::Word(&["eval", "evalsha", "evalsha-or-eval"])),
-    of(ALL, "discovery", Takes::Word(&["at-connect", "switch-master"])),
-    of(QUEUEING, "wait_for", Takes::Length),
+pub const OPTIONS: [LockOption; 36] = [
+    of(ALL, "algorithm", Takes::Text, "the lock of the catalogue"),
+    of(
+        ALL,
+        "library",
+        Takes::Text,
+        "the client library whose options these are; without `algorithm`, its preset",
+    ),
+    of(ALL, "key", Takes::Text, "the key in Redis"),
+    of(ALL, "ttl", Takes::Length, "time to live of the key"),
+    of(ALL, "timeout", Takes::Length, "time-out of one request"),
+    of(COUNTING, "quorum", Takes::Count, "how many nodes must grant"),
+    of(
+        COUNTING,
+        "replies",
+        Takes::Word(&["all", "quorum"]),
+        "whether it waits for all replies, or for those that decide",
+    ),
+    of(
+        COUNTING,
+        "order",
+        Takes::Word(&["parallel", "sequential"]),
+        "whether nodes are asked at the same time or in turn",
+    ),
+    of(
+        COUNTING,
+        "quorum_of",
+        Takes::Word(&["all", "connected"]),
+        "whether the quorum is one of all nodes, or of those that were reached at first",
+    ),
+    of(RETRYING, "tries", Takes::Count, "number of tries of one acquire"),
+    of(PAUSING, "retry", Takes::Length, "the longest back-off between two tries"),
+    of(RETRYING, "retry_from", Takes::Length, "the shortest back-off between two tries"),
+    of(
+        OF_FAMILY,
+        "resend",
+        Takes::Count,
+        "how often the client sends a request again that had no reply",
+    ),
+    of(OWNING, "token", Takes::Word(&TOKENS), "which acquires have the same owner value"),
+    of(
+        OWNING,
+        "acquire",
+        Takes::Word(&["absent", "absent-or-own"]),
+        "whether an acquire is granted a key with its own owner value",
+    ),
+    of(OWNING, "unit", Takes::Word(&["ms", "s"]), "the unit in which the time to live is sent"),
+    of(
+        OF_FAMILY,
+        "drift",
+        Takes::Length,
+        "what is deducted from the lease for clocks with different rates",
+    ),
+    of(
+        OF_FAMILY,
+        "validity",
+        Takes::Flag,
+        "whether a grant that is over before its caller has it is refused",
+    ),
+    of(
+        OF_FAMILY,
+        "failed_try",
+        Takes::Word(&["keep", "release"]),
+        "whether a refused try deletes its keys",
+    ),
+    of(
+        OF_FAMILY,
+        "failed_extend",
+        Takes::Word(&["keep", "release"]),
+        "whether an extend that failed deletes the keys",
+    ),
+    of(
+        CHECKING,
+        "needs",
+        Takes::Length,
+        "how much of the lease the work needs; with less, a grant is refused",
+    ),
+    of(RENEWING, "renew_every", Takes::Length, "the interval of renewals"),
+    of(RENEWING, "renew_ttl", Takes::Length, "the time to live that a renewal sets"),
+    of(
+        RENEWING,
+        "cancel_renewal",
+        Takes::Flag,
+        "whether a release drops a renewal that is under way",
+    ),
+    of(REPORTING, "report_loss", Takes::Flag, "whether the holder is told that the lock is lost"),
+    of(
+        ALL,
+        "deadline_from",
+        Takes::Word(&["send", "reply"]),
+        "whether a lease counts from before the request, or from its reply",
+    ),
+    of(
+        COMPARING,
+        "release",
+        Takes::Word(&["own", "blind"]),
+        "whether a release compares the owner value",
+    ),
+    of(
+        COMPARING,
+        "extend",
+        Takes::Word(&["own", "blind", "revive"]),
+        "whether an extend compares the owner value, and what it does with a missing key",
+    ),
+    of(
+        ALL,
+        "clock",
+        Takes::Word(&["wall", "monotonic", "boot"]),
+        "the clock of its host that the client reads",
+    ),
+    of(ACKNOWLEDGED, "acks", Takes::Count, "how many replicas must acknowledge a grant"),
+    of(ACKNOWLEDGED, "ack_timeout", Takes::Length, "how long it waits for them"),
+    of(ACKNOWLEDGED, "fsync", Takes::Flag, "whether the node's own disk must have the grant"),
+    of(
+        ACKNOWLEDGED,
+        "wait",
+        Takes::Word(&["own", "not-on-extend", "other-connection"]),
+        "when, and on which connection, it waits for replicas",
+    ),
+    of(
+        ALL,
+        "scripts",
+        Takes::Word(&["eval", "evalsha", "evalsha-or-eval"]),
+        "how scripts are sent",
+    ),
+    of(
+        ALL,
+        "discovery",
+        Takes::Word(&["at-connect", "switch-master"]),
+        "how the client follows a master that Sentinels watch",
+    ),
+    of(QUEUEING, "wait_for", Takes::Length, "how long an acquire waits for its turn"),
 ];
 
-const fn of(of: Group, key: &'static str, takes: Takes) -> LockOption {
-    LockOption { field: Field::new(key, takes), of }
+const fn of(of: Group, key: &'static str, takes: Takes, about: &'static str) -> LockOption {
+    LockOption { field: Field::new(key, takes), of, about }
+}
+
+/// A configuration with an option as a command line has it: the value as in `[lock]`, without
+/// quotes.
+///
+/// # Errors
+/// If there is no such option, or it does not take the value.
+pub fn set(config: &LockConfig, key: &str, value: &str) -> Result<LockConfig, Refusal> {
+    let known: Vec<&str> =
+        fields().map(|field| field.key).filter(|key| *key != "algorithm").collect();
+    let field = fields().find(|field| field.key == key && known.contains(&key));
+    let field = field.ok_or_else(|| Refusal::choice(key, "option", &known))?;
+    let no = |instead: &str| {
+        let what = format!("'{key}' cannot be '{value}'");
+        Refusal::new(what, instead)
+    };
+    let value = match field.takes {
+        Takes::Text => value.into(),
+        Takes::Word(words) if words.contains(&value) => value.into(),
+        Takes::Word(words) => return Err(Refusal::choice(value, key, words)),
+        Takes::Flag => value.parse::<bool>().map_err(|_| no("true or false"))?.into(),
+        Takes::Count => value.parse::<u32>().map_err(|_| no("a whole number, like 3"))?.into(),
+        Takes::Number => value.parse::<i64>().map_err(|_| no("a whole number, like 3"))?.into(),
+        Takes::Length => length::read(value)?.into(),
+    };
+    let mut all = serde_json::to_value(config).expect("options are plain data");
+    all[key] = value;
+    Ok(serde_json::from_value(all).expect("the rows are those of the type"))
 }
 
 /// The rows of `[lock]`.

@@ -8,6 +8,7 @@ use lockstorm_platform::time::{MILLISECOND, SECOND};
 use crate::lock::algorithm::Algorithm;
 use crate::lock::catalogue::{self, ALGORITHMS};
 use crate::lock::config::LockConfig;
+use crate::lock::library::Library;
 use crate::plan::extend::Extend;
 use crate::plan::shards::Shards;
 use crate::plan::{
@@ -51,6 +52,12 @@ pub fn base_plan(lock: &str, topology: TopologyKind) -> Plan {
         panic!("the catalogue has no lock '{lock}' ({instead}; base_plan_of takes your own lock)");
     };
     base_plan_of(algorithm, topology)
+}
+
+/// Like [`base_plan`], with the options of a client library.
+pub fn base_plan_of_library(library: &Library, topology: TopologyKind) -> Plan {
+    let plan = base_plan(library.lock, topology);
+    Plan { name: format!("hunt-{}", library.name), lock: library.of(plan.lock.clone()), ..plan }
 }
 
 /// Like [`base_plan`], for a user's own lock.

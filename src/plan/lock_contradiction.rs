@@ -10,8 +10,7 @@ use crate::length;
 use crate::lock::algorithm::wait_replicas::acks;
 use crate::lock::algorithm::{Algorithm, Nodes};
 use crate::lock::catalogue;
-use crate::lock::config::{DiscoveryShape, LockConfig};
-use crate::lock::lease::drift_allowance;
+use crate::lock::config::{AcquireShape, DiscoveryShape, LockConfig, TokenScope};
 use crate::lock::options::{LockOption, OPTIONS};
 use crate::plan::contradiction::{Checked, MAX_ROUNDS, in_reach, refuse_if};
 use crate::plan::{Persistence, Plan, TopologyKind};
@@ -30,6 +29,7 @@ pub fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
     renewal(plan, algorithm)?;
     acknowledgement(plan, algorithm)?;
     discovery(plan, algorithm)?;
+    requests(plan, algorithm)?;
     refuse_if(config.timeout == Some(0), "lock.timeout", "every request would fail", "above 0s")?;
     let tries = config.tries.unwrap_or(1);
     let what = format!("{tries} tries");
@@ -55,7 +55,7 @@ fn declared(plan: &Plan, algorithm: &Algorithm) -> Checked {
 fn options(config: &LockConfig, algorithm: &Algorithm) -> Checked {
     let json = |config: &LockConfig| serde_json::to_value(config).expect("a plan is plain data");
     let (all, defaults) = (json(config), json(&LockConfig::default()));
-    for LockOption { field, of } in &OPTIONS {
+    for LockOption { field, of, .. } in &OPTIONS {
         let (place, value) = (format!("lock.{}", field.key), all.get(field.key));
         let is_other = value != defaults.get(field.key) && !(of.has)(algorithm);
         let what = format!("{} {}", algorithm.name, of.what);
@@ -79,9 +79,10 @@ fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
     };
     let what = format!("a key of {name} has no time to live");
     refuse_if(!algorithm.needs_ttl, place, what, "remove ttl, or use another lock")?;
-    whole_ttl(place, ttl, algorithm)?;
+    whole_ttl(place, ttl, &plan.lock, algorithm)?;
     let what = "no grant would ever have that much left";
-    let drift = if algorithm.name == "redlock" { drift_allowance(ttl) } else { 0 };
+    let choices = algorithm.choices(&plan.lock);
+    let drift = if choices.validity { choices.drift } else { 0 };
     let most = ttl.saturating_sub(drift);
     let instead = format!("less than {}", in_words(most));
     refuse_if(needs >= most && needs > 0, "lock.needs", what, &instead)
@@ -89,9 +90,9 @@ fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
 
 /// Refuses a time to live that is not in whole milliseconds (or seconds) above zero: Redis accepts
 /// no other.
-fn whole_ttl(place: &str, ttl: Nanos, algorithm: &Algorithm) -> Checked {
+fn whole_ttl(place: &str, ttl: Nanos, config: &LockConfig, algorithm: &Algorithm) -> Checked {
     refuse_if(ttl == 0, place, "Redis refuses a time to live of 0", "at least 1ms")?;
-    let unit = algorithm.defaults.unit;
+    let unit = algorithm.defaults.unit(config);
     let word = if unit == SECOND { "seconds" } else { "milliseconds" };
     let what = format!("{} sends its time to live in whole {word}", algorithm.name);
     refuse_if(
@@ -130,7 +131,7 @@ fn renewal(plan: &Plan, algorithm: &Algorithm) -> Checked {
         refuse_if(length == Some(0), place, "a length of 0", "above 0s")?;
     }
     if let Some(ttl) = config.renew_ttl {
-        whole_ttl("lock.renew_ttl", ttl, algorithm)?;
+        whole_ttl("lock.renew_ttl", ttl, config, algorithm)?;
     }
     let too_late = config.renew_every.is_some_and(|every| config.ttl.is_some_and(|t| every >= t));
     let what = "the lease would end before it is renewed";
@@ -172,6 +173,30 @@ fn synced(plan: &Plan) -> Checked {
     let what = "the node keeps no append-only file that could be synced";
     let no_file = matches!(topology.persistence, Persistence::None | Persistence::Rdb);
     refuse_if(fsync && no_file, place, what, "persistence = \"aof-everysec\" in [topology]")
+}
+
+/// The maximum number of times that a client sends a request again.
+const MAX_RESENDS: u32 = 100;
+
+/// Refuses settings of an acquire and its requests that contradict each other.
+fn requests(plan: &Plan, algorithm: &Algorithm) -> Checked {
+    let config = &plan.lock;
+    let choices = algorithm.choices(config);
+    let backwards = config.retry_from.is_some_and(|from| from > choices.retry);
+    let what = "the minimum back-off is above the maximum";
+    let instead = format!("at most {}, or a longer retry", in_words(choices.retry));
+    refuse_if(backwards, "lock.retry_from", what, &instead)?;
+    let what = format!("{} requests for one", config.resend);
+    let instead = format!("at most {MAX_RESENDS}");
+    refuse_if(config.resend > MAX_RESENDS, "lock.resend", what, &instead)?;
+    let whole = config.drift.is_some_and(|drift| algorithm.needs_ttl && drift >= choices.ttl);
+    let what = "nothing of the lease would be left";
+    let instead = format!("less than {}", in_words(choices.ttl));
+    refuse_if(whole, "lock.drift", what, &instead)?;
+    let is_everybodys = choices.token == TokenScope::Constant;
+    let takes_all = is_everybodys && config.acquire == AcquireShape::AbsentOrOwn;
+    let what = "with one token for everybody, every key is everybody's own";
+    refuse_if(takes_all, "lock.acquire", what, "token = \"acquisition\"")
 }
 
 /// Refuses a subscription to Sentinels without Sentinels.

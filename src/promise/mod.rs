@@ -111,6 +111,8 @@ pub struct Work {
     /// node and to connect, if that is longer. [`Nanos::MAX`] if a client gives up the search for
     /// the node before it ends.
     pub reply: Nanos,
+    /// The number of independent nodes that the lock may have to ask.
+    pub nodes: u64,
     /// The number of calls to the lock within that time; each takes at most one request timeout.
     pub calls: u64,
     /// Whether the caller extends its grant: then this is the work between two extends, and the

@@ -301,8 +301,12 @@ pub fn subject(finding: &Finding) -> String {
     };
     let (number, nodes) = nodes.split_once(' ').unwrap_or(("", &nodes));
     let ttl = plan.lock.ttl.map_or_else(String::new, |ttl| format!(" of {}", length(ttl)));
+    let library = match plan.lock.library.as_str() {
+        "" => String::new(),
+        library => format!(" as {library} has it"),
+    };
     format!(
-        "{}{ttl}, {}, {number} {kind}{nodes}{masters}{sentinels}, {disk}",
+        "{}{ttl}{library}, {}, {number} {kind}{nodes}{masters}{sentinels}, {disk}",
         plan.lock.algorithm,
         clients(&plan.workload),
     )

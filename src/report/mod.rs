@@ -10,6 +10,7 @@ pub(crate) mod index;
 pub(crate) mod json;
 pub(crate) mod mark;
 pub(crate) mod markdown;
+pub mod matrix;
 pub mod page;
 mod service;
 mod settings;

@@ -12,7 +12,7 @@ use toml::de::DeValue;
 use crate::field::{Field, Takes};
 use crate::lock::catalogue::Locks;
 use crate::lock::config::LockConfig;
-use crate::lock::options;
+use crate::lock::{library, options};
 use crate::plan::extend::Extend;
 use crate::plan::shards::Shards;
 use crate::plan::{
@@ -171,11 +171,27 @@ pub fn lock(scenario: &Section, locks: &Locks) -> Result<LockConfig, Refusal> {
     let keys: Vec<&str> = options::fields().map(|field| field.key).collect();
     let section = scenario.section("lock", &keys)?;
     let section = section.ok_or_else(|| scenario.lacks("lock.algorithm", "\"token-lua\""))?;
-    let algorithm = section.one_of("algorithm", &locks.names())?;
-    let algorithm = algorithm.ok_or_else(|| section.lacks("algorithm", "\"token-lua\""))?;
-    let (algorithm, key) = (algorithm.to_owned(), "lock".to_owned());
-    let defaults = LockConfig { algorithm, key, ..LockConfig::default() };
-    section.settings(options::fields(), &defaults)
+    let named = section.one_of("algorithm", &locks.names())?;
+    let library = section.text("library")?.filter(|_| named.is_none());
+    let key = "lock".to_owned();
+    let defaults = match (named, library) {
+        (None, Some(name)) => preset(&section, name, LockConfig { key, ..LockConfig::default() })?,
+        (None, None) => return Err(section.lacks("algorithm", "\"token-lua\"")),
+        (Some(name), _) => LockConfig { algorithm: name.to_owned(), key, ..LockConfig::default() },
+    };
+    let others = options::fields().filter(|field| library.is_none() || field.key != "library");
+    section.settings(others, &defaults)
+}
+
+/// The options of a library. Beside an algorithm its name only says where the options come from.
+fn preset(section: &Section, name: &str, plain: LockConfig) -> Result<LockConfig, Refusal> {
+    let place = section.get("library").map_or(section.span(), Value::span);
+    let library = library::find(name).ok_or_else(|| {
+        let names = library::names(name);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Refusal::word(place, name, "library", &names)
+    })?;
+    Ok(library.of(plain))
 }
 
 /// The default workload: two clients increment a counter, working for one second at a time.

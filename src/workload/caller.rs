@@ -111,6 +111,7 @@ impl Caller {
             host: desk.guard.gate(),
             nodes: job.nodes.clone(),
             config: job.config.clone(),
+            thread: thread(name),
             call: Rc::clone(&desk.call),
             notify: notify(&desk),
         };
@@ -380,4 +381,10 @@ fn outcome_of_extend(extended: &Extended) -> Outcome {
         Extended::Lost => Outcome::Lost,
         Extended::Unknown => Outcome::Unknown,
     }
+}
+
+/// The number of a caller of this name among those of its process: `c1.2` is the second of `c1`.
+fn thread(name: &str) -> u32 {
+    let number = name.split_once('.').and_then(|(_, number)| number.parse().ok());
+    number.unwrap_or(1)
 }

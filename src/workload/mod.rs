@@ -86,6 +86,7 @@ pub fn work(plan: &Plan) -> Work {
         lasts: works.saturating_add(slowest.saturating_mul(MESSAGES)),
         works,
         reply: reply(plan),
+        nodes: u64::from(plan.topology.masters()),
         calls: u64::from(workload.reenter),
         extends: workload.extend != Extend::Never,
         // An access that is delayed by no more than this arrives before its caller's timeout.

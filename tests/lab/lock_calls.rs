@@ -22,19 +22,19 @@ use lockstorm_world::world::World;
 use lockstorm_world::world::spec::{HostSpec, Part, WorldSpec};
 
 const KEY: &str = "lock";
-const TTL: Nanos = 5 * SECOND;
+pub const TTL: Nanos = 5 * SECOND;
 
 /// The environment of one caller.
 #[derive(Clone)]
-struct Desk {
-    host: Host,
+pub struct Desk {
+    pub host: Host,
     nodes: u8,
     calls: Rc<Cell<u32>>,
     told: Rc<RefCell<Vec<Notice>>>,
 }
 
 /// A lock whose calls are numbered.
-struct Numbered {
+pub struct Numbered {
     lock: Box<dyn Lock>,
     call: Rc<Cell<Call>>,
     desk: Desk,
@@ -46,7 +46,7 @@ impl Desk {
         Call { op: self.calls.get(), nth: self.calls.get() }
     }
 
-    fn lock(&self, algorithm: &str, change: impl FnOnce(&mut LockConfig)) -> Numbered {
+    pub fn lock(&self, algorithm: &str, change: impl FnOnce(&mut LockConfig)) -> Numbered {
         let mut config = LockConfig {
             algorithm: algorithm.to_owned(),
             key: KEY.to_owned(),
@@ -62,6 +62,7 @@ impl Desk {
             desk.next_call()
         };
         let setting = Setting {
+            thread: 1,
             host: self.host.clone(),
             nodes: (1..=self.nodes).map(|n| format!("n{n}")).collect(),
             config,
@@ -72,14 +73,19 @@ impl Desk {
         Numbered { lock: build(setting), call, desk: self.clone() }
     }
 
-    /// The reply of every node to a request.
-    async fn query_all(&self, line: &str) -> Vec<Reply> {
-        let mut replies = Vec::new();
+    /// The reply of a node to a request.
+    pub async fn query_one(&self, node: &str, line: &str) -> Reply {
         let words: Vec<&str> = line.split(' ').collect();
+        let to = self.host.resolve(node).expect("a node");
+        let stream = self.host.connect(to).await.expect("it is up");
+        RespClient::new(stream).request(&words).await.expect("it answers")
+    }
+
+    /// The reply of every node to a request.
+    pub async fn query_all(&self, line: &str) -> Vec<Reply> {
+        let mut replies = Vec::new();
         for n in 1..=self.nodes {
-            let to = self.host.resolve(&format!("n{n}")).expect("a node");
-            let stream = self.host.connect(to).await.expect("it is up");
-            replies.push(RespClient::new(stream).request(&words).await.expect("it answers"));
+            replies.push(self.query_one(&format!("n{n}"), line).await);
         }
         replies
     }
@@ -90,24 +96,24 @@ impl Desk {
 }
 
 impl Numbered {
-    async fn acquire(&mut self) -> Acquired {
+    pub async fn acquire(&mut self) -> Acquired {
         self.call.set(self.desk.next_call());
         self.lock.acquire().await
     }
 
-    async fn granted(&mut self) -> Grant {
+    pub async fn granted(&mut self) -> Grant {
         match self.acquire().await {
             Acquired::Granted(grant) => grant,
             other => panic!("not granted: {other:?}"),
         }
     }
 
-    async fn extend(&mut self, grant: &Grant) -> Extended {
+    pub async fn extend(&mut self, grant: &Grant) -> Extended {
         self.call.set(self.desk.next_call());
         self.lock.extend(grant).await
     }
 
-    async fn release(&mut self, grant: &Grant) -> Released {
+    pub async fn release(&mut self, grant: &Grant) -> Released {
         self.call.set(self.desk.next_call());
         self.lock.release(grant).await
     }
@@ -124,7 +130,7 @@ where
 
 /// Runs a script as caller `c` with this many nodes.
 #[track_caller]
-fn play<R>(nodes: u8, faults: Vec<Fault>, script: impl Fn(Desk) -> R + 'static)
+pub fn play<R>(nodes: u8, faults: Vec<Fault>, script: impl Fn(Desk) -> R + 'static)
 where
     R: Future<Output = ()> + 'static,
 {
@@ -152,7 +158,7 @@ where
 }
 
 /// Pauses the caller for this long when it reaches that step for the nth time.
-fn pause(label: &str, nth: u32, length: Nanos) -> Vec<Fault> {
+pub fn pause(label: &str, nth: u32, length: Nanos) -> Vec<Fault> {
     let event = Pattern::Step { who: "c".to_owned(), label: label.to_owned() };
     vec![Fault {
         id: 1,

@@ -218,11 +218,15 @@ fn is_a_remedys(path: &str) -> bool {
         "algorithm",
         "acks",
         "ack_timeout",
+        "acquire",
         "clock",
         "discovery",
         "extend",
+        "failed_extend",
         "fsync",
+        "quorum_of",
         "scripts",
+        "token",
         "wait",
     ];
     let is_of_lock = path.strip_prefix("lock.").is_some_and(|key| of_lock.contains(&key));

@@ -8,7 +8,7 @@ use crate::explain::life::StoryLife;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::stuck;
 use crate::explain::witness::Witness;
-use crate::history::{Key, Op, OpId, OpKind, Outcome};
+use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use crate::quantity::moment;
 use crate::reading::moment::Moment;
 
@@ -49,9 +49,10 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
             evidence.extend(more);
             (How::SetAgain, format!("{text}."))
         }
-        (Outcome::Refused { .. }, None, None) => {
-            (How::LeftByRefused, format!("{who} was refused, and left its key on {node}."))
-        }
+        (Outcome::Refused { .. }, None, None) => (How::LeftByRefused, {
+            sent_again(witness, life, owner)
+                .unwrap_or_else(|| format!("{who} was refused, and left its key on {node}."))
+        }),
         (Outcome::Unknown, None, Some(release))
             if let Some(late) = set_late(witness, life, owner, release) =>
         {
@@ -74,6 +75,26 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
         }
     };
     Some(Mechanism::new(how, text, evidence))
+}
+
+/// How an acquire was refused by its own key: the request that set it had no reply and was sent
+/// again.
+fn sent_again(witness: &Witness<'_>, life: &StoryLife, owner: &Op) -> Option<String> {
+    let requests = witness.reading.requests_of(owner.id);
+    let done = |request: &Request| request.at(Leg::Applied).map(Moment::from);
+    let is_there = |request: &&&Request| request.to == life.node;
+    let mut own = requests.iter().filter(is_there);
+    let is_heard = |request: &Request| request.at(Leg::Delivered).is_some();
+    let first = own.find(|request| {
+        done(request).is_some_and(|at| at.at == life.from.at) && !is_heard(request)
+    })?;
+    let again = own.find(|request| request.command == first.command && is_heard(request))?;
+    let (who, command, node) = (&owner.caller, &first.command, &life.node);
+    let (set, met) = (moment(life.from.at), moment(done(again)?.at));
+    Some(format!(
+        "{who}'s {command} set its key on {node} at {set}, and its reply was lost. {command} was \
+         sent again, and at {met} met that key."
+    ))
 }
 
 /// A key that an acquire set for the first time on its node after its release had returned: it did

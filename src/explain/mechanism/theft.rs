@@ -44,7 +44,11 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let evidence = vec![Evidence::Op(thief.id), Evidence::Op(victim), Evidence::Key(index)];
     let (who, whose) = (&thief.caller, witness.caller(victim)?);
     let token = |id: OpId| op(history, id)?.owner_value();
+    // A refused acquire says no value; its caller's other acquires may show it.
+    let others = || history.ops.iter().filter(|op| op.caller == thief.caller);
+    let is_shown = || others().any(|op| op.token().is_some() && op.token() == token(victim));
     let own = thief.grant().and_then(token);
+    let own = own.or_else(|| token(victim).filter(|_| thief.is_refused() && is_shown()));
     // The request went to the node itself, or to the master that it replicates.
     let all = witness.reading.requests_of(thief.id);
     let is_queried = all.iter().any(|r| r.to == key.node);

@@ -6,7 +6,7 @@ use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use crate::ledger::part::Strikes;
 use crate::lock::algorithm::{Algorithm, Nodes};
 use crate::lock::catalogue::ALGORITHMS;
-use crate::lock::config::{LockConfig, WaitShape};
+use crate::lock::config::{AcquireShape, LockConfig, TokenScope, WaitShape};
 use crate::plan::extend::Extend;
 use crate::plan::{FenceMode, FenceOn, MinReplicas, Plan, TopologyKind};
 use crate::workload::work;
@@ -209,6 +209,19 @@ pub fn own_token(plan: &Plan) -> Option<Plan> {
     let foreign =
         ["none", "check-then-set", "setnx", "setnx-expire", "px-constant", "token-get-del"];
     foreign.contains(&&*plan.lock.algorithm).then(|| with_lock(plan, "token-lua"))?
+}
+
+/// An acquire that takes a key with its own token for granted, and has one token for all its
+/// requests. `None` if its client sends nothing again.
+pub fn knows_its_own(plan: &Plan, lock: &Algorithm) -> Option<Plan> {
+    let scope = lock.choices(&plan.lock).token;
+    let change = |plan: &mut Plan| {
+        plan.lock.acquire = AcquireShape::AbsentOrOwn;
+        if scope == TokenScope::Try {
+            plan.lock.token = Some(TokenScope::Acquisition);
+        }
+    };
+    (plan.lock.resend > 0).then(|| changed(plan, change))?
 }
 
 /// A lock that draws a token for each acquire, in place of one that counts the acquires of a

@@ -3,12 +3,12 @@
 //! The node compares and changes the key in one atomic step. The two switches that break this on
 //! purpose (blind, revive) act here.
 
-use lockstorm_platform::time::Nanos;
+use lockstorm_platform::time::{Nanos, SECOND};
 use lockstorm_redis::frame::Reply;
 
 use crate::lock::client::answer::{self, Answer};
 use crate::lock::client::{Client, RequestError, is_noscript, milliseconds, scripts};
-use crate::lock::config::{ExtendShape, LockConfig, ReleaseShape};
+use crate::lock::config::{AcquireShape, ExtendShape, LockConfig, ReleaseShape};
 use crate::lock::lease::Lease;
 use crate::lock::{Call, Extended, Released, Setting};
 
@@ -37,12 +37,10 @@ impl OwnedKey {
         }
     }
 
-    /// SET key token NX PX ttl.
-    pub async fn set_if_absent(&mut self, call: Call, token: &str, ttl: Nanos) -> Answer {
-        let ttl = milliseconds(ttl);
-        let key = self.setting.config.key.as_bytes();
-        let args: [&[u8]; 5] = [key, token.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
-        self.client.request(call, self.timeout, "SET", &args).await
+    /// Sets the key to the token unless it exists.
+    pub async fn set(&mut self, call: Call, token: &str, ttl: Nanos, unit: Nanos) -> Answer {
+        let config = &self.setting.config;
+        set(&mut self.client, call, self.timeout, config, token, (ttl, unit)).await
     }
 
     /// SET key token NX PX ttl and INCR of the key's fence counter, in one script.
@@ -88,6 +86,30 @@ impl OwnedKey {
         self.lacks_script = answer.as_ref().is_ok_and(is_noscript);
         answer::extended(&answer, lease.deadline(host, sent))
     }
+}
+
+/// Sets the lock's key on one node to the token, with the request that the configuration
+/// prescribes. The time to live is sent in that unit.
+pub async fn set(
+    client: &mut Client,
+    call: Call,
+    timeout: Nanos,
+    config: &LockConfig,
+    token: &str,
+    (ttl, unit): (Nanos, Nanos),
+) -> Answer {
+    let key = config.key.as_bytes();
+    if config.acquire == AcquireShape::AbsentOrOwn {
+        let (script, ttl) = (scripts::SET_IF_ABSENT_OR_OWN, milliseconds(ttl));
+        let args = [token.as_bytes(), ttl.as_bytes()];
+        return client.eval(call, timeout, script, &[key], &args).await;
+    }
+    let (word, ttl): (&[u8], _) = match unit {
+        SECOND => (b"EX", (ttl / SECOND).to_string()),
+        _ => (b"PX", milliseconds(ttl)),
+    };
+    let args: [&[u8]; 5] = [key, token.as_bytes(), b"NX", word, ttl.as_bytes()];
+    client.request(call, timeout, "SET", &args).await
 }
 
 /// Deletes the lock's key on one node, with the request that the configuration prescribes.

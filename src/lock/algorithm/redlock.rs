@@ -7,17 +7,17 @@
 
 use async_trait::async_trait;
 use lockstorm_platform::host::LocalFuture;
-use lockstorm_platform::rng::{Purpose, below};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::lock::algorithm::owned_key;
 use crate::lock::algorithm::{Algorithm, Nodes};
 use crate::lock::client::answer::{self, Answer, Said};
-use crate::lock::client::{Client, join, milliseconds};
-use crate::lock::config::{LockConfig, RepliesShape};
+use crate::lock::client::{Client, RequestError, join};
+use crate::lock::config::{AfterFailure, AskOrder, LockConfig, QuorumOf, RepliesShape};
 use crate::lock::defaults::{Choices, Defaults, LEASE};
 use crate::lock::lease::{Lease, drift_allowance};
-use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions, token};
+use crate::lock::token::OwnerValues;
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions, tries};
 use crate::promise::{Bounded, Model, Promise, Work, exclusive};
 
 /// The algorithm's row of the catalogue.
@@ -25,25 +25,43 @@ pub const ALGORITHM: Algorithm = Algorithm {
     about: "token-lua on a majority of independent nodes, within the lease",
     nodes: Nodes::Quorum,
     defaults: DEFAULTS,
-    promise,
-    ..Algorithm::lease("redlock", |setting| Box::new(Redlock::new(setting)))
+    promise: |config, work| promise_of(&DEFAULTS, config, work),
+    ..Algorithm::lease("redlock", |setting| Box::new(Redlock::of(setting, &DEFAULTS)))
 };
+
+/// Redlock that asks the nodes one after the other, as its first implementations do.
+pub const SEQUENTIAL: Algorithm = Algorithm {
+    name: "redlock-sequential",
+    about: "redlock that asks one node after the other",
+    build: |setting| Box::new(Redlock::of(setting, &IN_TURN)),
+    promise: |config, work| promise_of(&IN_TURN, config, work),
+    defaults: IN_TURN,
+    ..ALGORITHM
+};
+
+const IN_TURN: Defaults = Defaults { order: AskOrder::Sequential, ..DEFAULTS };
 
 /// Redlock without the check of the time that the requests took.
 pub const WITHOUT_VALIDITY: Algorithm = Algorithm {
     name: "redlock-no-validity",
     about: "redlock that ignores the time that its requests took",
-    build: |setting| Box::new(Redlock::without_validity(setting)),
-    promise: promise_without_validity,
+    build: |setting| Box::new(Redlock::of(setting, &UNCHECKED)),
+    promise: |config, work| promise_of(&UNCHECKED, config, work),
+    defaults: UNCHECKED,
     ..ALGORITHM
 };
 
-/// Three tries, up to 200 ms apart; a timeout far below the lease.
-pub const DEFAULTS: Defaults =
-    Defaults { timeout: |ttl| (ttl / 20).min(50 * MILLISECOND), tries: 3, ..LEASE };
+const UNCHECKED: Defaults = Defaults { validity: false, ..DEFAULTS };
 
-/// The relative rate error that the allowance of 1 % covers, ppm.
-const DRIFT_PPM: u64 = 10_000;
+/// Three tries, up to 200 ms apart; a timeout far below the lease. A try that fails is released on
+/// all nodes.
+pub const DEFAULTS: Defaults = Defaults {
+    timeout: |ttl| (ttl / 20).min(50 * MILLISECOND),
+    tries: 3,
+    drift: drift_allowance,
+    failed_try: AfterFailure::Release,
+    ..LEASE
+};
 
 /// The lock of one caller.
 pub struct Redlock {
@@ -51,45 +69,45 @@ pub struct Redlock {
     choices: Choices,
     lease: Lease,
     quorum: usize,
-    checks_validity: bool,
+    tokens: OwnerValues,
     clients: Vec<Client>,
+    /// Whether the nodes that could not be reached at first are left out for good.
+    is_connected: bool,
 }
 
 impl Redlock {
-    /// The lock on all nodes of `setting`.
-    pub fn new(setting: Setting) -> Redlock {
-        let choices = DEFAULTS.settle(&setting.config);
-        let drift = drift_allowance(choices.ttl);
+    /// The lock on all nodes of `setting`, with the defaults of its row.
+    pub fn of(setting: Setting, defaults: &Defaults) -> Redlock {
+        let choices = defaults.settle(&setting.config);
         let client = |node: &String| Client::of(&setting, node);
         Redlock {
             choices,
-            lease: Lease { drift, ..choices.lease(&setting.config) },
+            lease: choices.lease(&setting.config),
             quorum: quorum(&setting.config, setting.nodes.len()),
-            checks_validity: true,
+            tokens: OwnerValues::new(choices.token),
             clients: setting.nodes.iter().map(client).collect(),
+            is_connected: setting.config.quorum_of == QuorumOf::All,
             setting,
         }
     }
 
-    /// The same without the check of the time that the requests took.
-    pub fn without_validity(setting: Setting) -> Redlock {
-        Redlock { checks_validity: false, ..Redlock::new(setting) }
-    }
-
     async fn try_once(&mut self, attempt: u32) -> Result<Grant, String> {
         let host = self.setting.host.clone();
-        let token = token::fresh(&host, self.setting.call.get(), attempt);
+        let token = self.tokens.next(&self.setting, attempt);
         // The lease counts from before the first request: each node starts its time to live later.
         let sent = host.now(self.lease.clock);
         host.step("asking").await;
-        let granted = count(&self.set_on_all(&token).await, &Said::Yes);
+        let answers = self.set_on_all(&token).await;
+        self.leave_out_unreached(&answers);
         host.step("replies-in").await;
-        if let Err(why) = self.judge(granted, sent) {
-            self.delete_on_all(&token).await;
+        if let Err(why) = self.judge(count(&answers, &Said::Yes), sent) {
+            if self.choices.failed_try == AfterFailure::Release {
+                self.delete_on_all(&token).await;
+            }
             return Err(why);
         }
         let deadline = Some(self.lease.deadline(&host, sent));
-        if self.checks_validity {
+        if self.choices.validity {
             host.step("validity-checked").await;
         }
         host.step("granted").await;
@@ -105,7 +123,7 @@ impl Redlock {
         let needs = self.setting.config.needs.unwrap_or(0);
         let left = self.lease.left(sent, self.setting.host.now(self.lease.clock));
         match left {
-            _ if !self.checks_validity => Ok(()),
+            _ if !self.choices.validity => Ok(()),
             None => Err("the lease was over before the replies were in".to_owned()),
             Some(left) if left < needs => Err("less is left than the work needs".to_owned()),
             Some(_) => Ok(()),
@@ -115,11 +133,24 @@ impl Redlock {
     async fn set_on_all(&mut self, token: &str) -> Vec<Answer> {
         let decided = self.decided();
         let Redlock { setting, choices, clients, .. } = self;
-        let (key, ttl) = (setting.config.key.as_bytes(), milliseconds(choices.ttl));
-        let args: [&[u8]; 5] = [key, token.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
-        let (call, timeout) = (setting.call.get(), choices.timeout);
-        on_all(clients, decided, |client| Box::pin(client.request(call, timeout, "SET", &args)))
-            .await
+        let (call, config) = (setting.call.get(), &setting.config);
+        let Choices { ttl, unit, timeout, order, .. } = *choices;
+        on_all(clients, order, decided, |client| {
+            Box::pin(owned_key::set(client, call, timeout, config, token, (ttl, unit)))
+        })
+        .await
+    }
+
+    /// Leaves out for good the nodes that could not be reached at first, if the quorum is one of
+    /// those that could.
+    fn leave_out_unreached(&mut self, answers: &[Answer]) {
+        if std::mem::replace(&mut self.is_connected, true) {
+            return;
+        }
+        let mut answers = answers.iter();
+        let unreached = Err(RequestError::NotSent);
+        self.clients.retain(|_| answers.next().is_none_or(|answer| *answer != unreached));
+        self.quorum = quorum(&self.setting.config, self.clients.len());
     }
 
     /// Deletes the key on every node, including those that did not reply: they may have set it.
@@ -128,6 +159,7 @@ impl Redlock {
         let (call, timeout, config) = (setting.call.get(), choices.timeout, &setting.config);
         on_all(
             clients,
+            choices.order,
             |_| false,
             |client| Box::pin(owned_key::delete(client, call, timeout, config, token)),
         )
@@ -138,18 +170,10 @@ impl Redlock {
         let decided = self.decided();
         let Redlock { setting, choices, clients, .. } = self;
         let (call, timeout, config) = (setting.call.get(), choices.timeout, &setting.config);
-        on_all(clients, decided, |client| {
+        on_all(clients, choices.order, decided, |client| {
             Box::pin(owned_key::prolong(client, call, timeout, config, token, choices.ttl))
         })
         .await
-    }
-
-    /// Sleeps for a random time, so that callers that each got some of the nodes do not collide
-    /// again.
-    async fn back_off(&self, attempt: u32) {
-        let Setting { host, call, .. } = &self.setting;
-        let draw = host.draw(Purpose::Backoff, token::ordinal(call.get(), attempt));
-        host.sleep(below(draw, self.choices.retry.saturating_add(1))).await;
     }
 
     /// Whether the replies so far decide a request, for a lock that does not wait for the rest.
@@ -178,7 +202,7 @@ impl Lock for Redlock {
         let mut refusal = String::new();
         for attempt in 0..self.choices.tries {
             if attempt > 0 {
-                self.back_off(attempt).await;
+                tries::back_off(&self.setting, &self.choices, attempt).await;
             }
             match self.try_once(attempt).await {
                 Ok(grant) => return Acquired::Granted(grant),
@@ -195,6 +219,9 @@ impl Lock for Redlock {
         let answers = self.prolong_on_all(&grant.token).await;
         host.step("replies-in").await;
         let kept = self.judge(count(&answers, &Said::Yes), sent).is_ok();
+        if !kept && self.choices.failed_extend == AfterFailure::Release {
+            self.delete_on_all(&grant.token).await;
+        }
         match kept {
             true => Extended::Kept(Some(self.lease.deadline(&host, sent))),
             false if self.is_out_of_reach(count(&answers, &Said::No)) => Extended::Lost,
@@ -213,13 +240,25 @@ impl Lock for Redlock {
     }
 }
 
-/// Sends a request to every node at the same time, and waits for the replies that decide.
+/// Sends a request to every node, at the same time or to one after the other, and waits for the
+/// replies that decide. In the order of the nodes, as far as they have replied.
 async fn on_all<'a>(
     clients: &'a mut [Client],
+    order: AskOrder,
     decided: impl Fn(&[Option<Answer>]) -> bool,
     ask: impl Fn(&'a mut Client) -> LocalFuture<'a, Answer>,
 ) -> Vec<Answer> {
-    let replies = join::until(clients.iter_mut().map(ask).collect(), decided).await;
+    if order == AskOrder::Parallel {
+        let replies = join::until(clients.iter_mut().map(ask).collect(), decided).await;
+        return replies.into_iter().flatten().collect();
+    }
+    let mut replies = vec![None; clients.len()];
+    for (nth, client) in clients.iter_mut().enumerate() {
+        replies[nth] = Some(ask(client).await);
+        if decided(&replies) {
+            break;
+        }
+    }
     replies.into_iter().flatten().collect()
 }
 
@@ -235,31 +274,35 @@ pub fn quorum(config: &LockConfig, nodes: usize) -> usize {
 
 /// A lease with an allowance for drift. A bare majority does not withstand single nodes that forget
 /// keys or step their clocks; it does withstand a minority that is down or cut off.
-fn promise(config: &LockConfig, work: Work) -> Promise {
-    let mut choices = DEFAULTS.settle(config);
-    let mut work = Work { lasts: work.lasts.saturating_add(drift_allowance(0)), ..work };
+///
+/// A lock that omits the check of validity makes no assumption about pauses, and promises the whole
+/// lease for the work: the check turns a grant that comes too late into a refusal, and without it
+/// the lock may grant when nothing of the lease is left, and cannot notify its callers.
+fn promise_of(defaults: &Defaults, config: &LockConfig, work: Work) -> Promise {
+    let mut choices = defaults.settle(config);
+    let own = choices;
+    let in_turn = if choices.order == AskOrder::Sequential { work.nodes } else { 1 };
+    choices.timeout = choices.patience().saturating_mul(in_turn.max(1));
+    choices.resend = 0;
+    let given = work;
+    let mut work = work;
     // A grant with less validity than the work needs is released, however long its requests took.
     // An extend, or a re-entry that is refused, may still take longer.
     if let Some(needs) = config.needs.filter(|_| !work.extends) {
-        let spent = choices.ttl.saturating_sub(drift_allowance(choices.ttl).saturating_add(needs));
+        let spent = choices.ttl.saturating_sub(choices.drift.saturating_add(needs));
         let first = choices.timeout.min(spent);
         let further = work.calls.saturating_mul(choices.timeout - first);
         work.lasts = work.lasts.saturating_add(further);
         choices.timeout = first;
     }
-    exclusive(Model::Lease, assumptions::of_lease(config, &choices, DRIFT_PPM, work))
-}
-
-/// Like [`promise`], but without the assumption about pauses, and with the whole lease for the
-/// work. The check turns a grant that comes too late into a refusal. A lock that omits it may grant
-/// when nothing of the lease is left, and cannot notify its callers.
-fn promise_without_validity(config: &LockConfig, work: Work) -> Promise {
-    let mut promise = promise(config, work);
-    promise.assumes.retain(|assumption| assumption.what != Bounded::ClientPause);
-    let choices = DEFAULTS.settle(config);
-    let whole = choices.ttl.saturating_sub(drift_allowance(choices.ttl));
-    for assumption in promise.assumes.iter_mut().filter(|a| a.what == Bounded::Work) {
-        assumption.bound = assumptions::work_within(whole, &choices, work);
+    let assumes = assumptions::of_lease(config, &choices, choices.drift_ppm(), work);
+    let mut promise = exclusive(Model::Lease, assumes);
+    if !choices.validity {
+        promise.assumes.retain(|assumption| assumption.what != Bounded::ClientPause);
+        let whole = own.ttl.saturating_sub(own.drift);
+        for assumption in promise.assumes.iter_mut().filter(|a| a.what == Bounded::Work) {
+            assumption.bound = assumptions::work_within(whole, &own, given);
+        }
     }
     promise
 }

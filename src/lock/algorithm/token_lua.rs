@@ -5,20 +5,43 @@
 //! before its caller receives it is released.
 
 use async_trait::async_trait;
+use lockstorm_platform::time::{MILLISECOND, SECOND};
 use lockstorm_redis::frame::Reply;
 
 use crate::lock::algorithm::Algorithm;
 use crate::lock::algorithm::owned_key::OwnedKey;
 use crate::lock::client::Client;
 use crate::lock::client::answer::{self, Answer};
-use crate::lock::defaults::{Choices, LEASE};
-use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, lease, token};
+use crate::lock::config::{AcquireShape, AfterFailure, TokenScope};
+use crate::lock::defaults::{Choices, Defaults, LEASE};
+use crate::lock::token::OwnerValues;
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions, lease, tries};
 
 /// It makes the promise of every lease. Two machines measure the lease, without an allowance for
 /// drift.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "SET k token NX PX ttl, and a compare-and-delete in Lua",
     ..Algorithm::lease("token-lua", |setting| Box::new(TokenLua::new(setting)))
+};
+
+/// The lock of a Java utility class: a lease of milliseconds, retried every 100 ms for a second,
+/// with the number of the thread as the owner. A caller that was refused releases as well.
+pub const JEDIS_UTIL: Algorithm = Algorithm {
+    about: "token-lua whose owner is a thread's number, released even if it was refused",
+    defaults: OF_JEDIS_UTIL,
+    promise: |config, work| assumptions::lease_of(&OF_JEDIS_UTIL, config, work),
+    ..Algorithm::lease("jedis-util", |setting| Box::new(TokenLua::of(setting, &OF_JEDIS_UTIL)))
+};
+
+const OF_JEDIS_UTIL: Defaults = Defaults {
+    ttl: 5 * MILLISECOND,
+    timeout: |_| SECOND,
+    tries: 11,
+    retry: 100 * MILLISECOND,
+    retry_from: |retry| retry,
+    token: TokenScope::ThreadId,
+    failed_try: AfterFailure::Release,
+    ..LEASE
 };
 
 /// The refusal of a grant that came too late to be of use.
@@ -28,31 +51,67 @@ pub const TOO_LATE: &str = "the lease was over before the caller had it";
 pub struct TokenLua {
     setting: Setting,
     choices: Choices,
+    tokens: OwnerValues,
     key: OwnedKey,
 }
 
 impl TokenLua {
     /// The lock on the first node of `setting`.
     pub fn new(setting: Setting) -> TokenLua {
-        let choices = LEASE.settle(&setting.config);
-        TokenLua { key: OwnedKey::new(setting.clone(), choices.timeout), choices, setting }
+        TokenLua::of(setting, &LEASE)
+    }
+
+    /// The lock with the defaults of its row.
+    pub fn of(setting: Setting, defaults: &Defaults) -> TokenLua {
+        let choices = defaults.settle(&setting.config);
+        let key = OwnedKey::new(setting.clone(), choices.timeout);
+        TokenLua { tokens: OwnerValues::new(choices.token), key, choices, setting }
     }
 
     /// One acquire; `numbered` draws a fence in the same step.
     pub async fn take(&mut self, numbered: bool) -> Acquired {
+        // A try without a reply may take effect after all others.
+        let mut unknown = None;
+        let mut refusal = String::new();
+        for attempt in 0..self.choices.tries {
+            if attempt > 0 {
+                tries::back_off(&self.setting, &self.choices, attempt).await;
+            }
+            match self.try_once(numbered, attempt).await {
+                Acquired::Granted(grant) => return Acquired::Granted(grant),
+                Acquired::Refused(why) => refusal = why,
+                Acquired::Unknown(grant) if self.asks_again() => unknown = Some(grant),
+                Acquired::Unknown(grant) => return Acquired::Unknown(grant),
+            }
+        }
+        unknown.map_or(Acquired::Refused(refusal), Acquired::Unknown)
+    }
+
+    /// Whether a try without a reply may be repeated: its key is then the caller's own.
+    fn asks_again(&self) -> bool {
+        let is_own = ![TokenScope::Try, TokenScope::Constant].contains(&self.choices.token);
+        is_own && self.setting.config.acquire == AcquireShape::AbsentOrOwn
+    }
+
+    async fn try_once(&mut self, numbered: bool, attempt: u32) -> Acquired {
         let (host, call) = (self.setting.host.clone(), self.setting.call.get());
         let lease = self.choices.lease(&self.setting.config);
-        let token = token::fresh(&host, call, 0);
+        let token = self.tokens.next(&self.setting, attempt);
         host.step("acquiring").await;
         let sent = host.now(lease.clock);
         let answer = match numbered {
             true => self.key.set_and_fence(call, &token, lease.ttl).await,
-            false => self.key.set_if_absent(call, &token, lease.ttl).await,
+            false => self.key.set(call, &token, lease.ttl, self.choices.unit).await,
         };
         let fence = if numbered { fence(&answer) } else { None };
         let deadline = Some(lease.deadline(&host, sent));
         match answer::acquired(&answer, Grant { fence, ..Grant::new(token, deadline) }) {
             Acquired::Granted(grant) => self.unless_over(grant).await,
+            Acquired::Refused(why) if self.choices.failed_try == AfterFailure::Release => {
+                let token = self.tokens.next(&self.setting, attempt);
+                self.key.release(call, &token).await;
+                Acquired::Refused(why)
+            }
             other => other,
         }
     }
@@ -66,7 +125,8 @@ impl TokenLua {
     /// of the clock and the return of a grant.
     async fn unless_over(&mut self, grant: Grant) -> Acquired {
         self.setting.host.step("granted").await;
-        if !lease::is_over(&self.setting.host, grant.deadline) {
+        let is_over = lease::is_over(&self.setting.host, grant.deadline);
+        if !self.choices.validity || !is_over {
             return Acquired::Granted(grant);
         }
         self.key.release(self.setting.call.get(), &grant.token).await;
@@ -91,7 +151,12 @@ impl Lock for TokenLua {
         self.setting.host.step("extending").await;
         let lease = self.choices.lease(&self.setting.config);
         let call = self.setting.call.get();
-        self.key.extend(call, &grant.token, &lease, self.choices.timeout).await
+        let extended = self.key.extend(call, &grant.token, &lease, self.choices.timeout).await;
+        let is_kept = matches!(extended, Extended::Kept(_));
+        if !is_kept && self.choices.failed_extend == AfterFailure::Release {
+            self.key.release(call, &grant.token).await;
+        }
+        extended
     }
 
     async fn release(&mut self, grant: &Grant) -> Released {

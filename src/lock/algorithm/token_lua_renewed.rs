@@ -153,6 +153,9 @@ impl RenewalTask {
     }
 
     fn notify_lost(&self) {
+        if !reports_loss(&self.setting.config) {
+            return;
+        }
         (self.setting.notify)(Notice::Lost { token: self.token.clone() });
     }
 }
@@ -163,9 +166,14 @@ fn renewed(config: &LockConfig) -> Renewed {
     Renewed::of(config, &choices, choices.ttl / 3 * 2)
 }
 
+/// Whether the caller is notified of a loss.
+fn reports_loss(config: &LockConfig) -> bool {
+    config.report_loss.unwrap_or(true)
+}
+
 /// A lease that a running process extends; its caller is notified of a loss.
 fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = LEASE.settle(config);
     let assumes = assumptions::of_renewed(config, &choices, renewed(config), work);
-    Promise { reports_loss: true, ..exclusive(Model::Lease, assumes) }
+    Promise { reports_loss: reports_loss(config), ..exclusive(Model::Lease, assumes) }
 }

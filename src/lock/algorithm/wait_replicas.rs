@@ -129,5 +129,5 @@ fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = LEASE.settle(config);
     let waits = ack_timeout(config).saturating_add(choices.timeout);
     let work = Work { lasts: work.lasts.saturating_add(waits), ..work };
-    exclusive(Model::Lease, assumptions::of_lease(config, &choices, 0, work))
+    exclusive(Model::Lease, assumptions::of_lease(config, &choices, choices.drift_ppm(), work))
 }

@@ -1,7 +1,8 @@
 //! A small RESP client: a connection to one node, with a timeout for each request.
 //!
 //! It opens its connection when it needs one and drops it on every timeout or error, since replies
-//! would then no longer match their requests. It never retries: that is the lock's decision. In a
+//! would then no longer match their requests. Unless the lock's configuration says how often it
+//! sends a request again that had no reply, it never does: that is the lock's decision. In a
 //! cluster it sends a request to the node that serves the key's slot, and follows redirects: a
 //! redirected request had no effect on the node that redirected it.
 //!
@@ -17,7 +18,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use lockstorm_platform::host::Host;
-use lockstorm_platform::time::{MILLISECOND, Nanos};
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use lockstorm_platform::trace::{Event, Leg, Request};
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::resp_client::RespClient;
@@ -42,6 +43,12 @@ pub mod wire;
 
 mod other_keys;
 
+/// How long a client waits before it sends a request again that had no reply, ns: longer each time,
+/// up to a second.
+pub fn resend_pause(nth: u32) -> Nanos {
+    (10 * MILLISECOND).saturating_mul(1 << nth.min(7)).min(SECOND)
+}
+
 /// The maximum number of redirects to follow before the reply is returned as it is.
 const MAX_REDIRECTS: u32 = 4;
 
@@ -59,6 +66,8 @@ pub struct Client {
     /// The subscriptions to Sentinels, if any.
     switches: Option<SwitchMaster>,
     scripts: ScriptShape,
+    /// How often a request that had no reply is sent again.
+    resend: u32,
     /// The key of the client's lock, if it is known.
     lock_key: Option<String>,
     /// Scripts that this process has loaded, with their SHA1.
@@ -123,6 +132,7 @@ impl Client {
             discovery: DiscoveryShape::AtConnect,
             switches: None,
             scripts: ScriptShape::Eval,
+            resend: 0,
             lock_key: None,
             loaded: BTreeMap::new(),
             is_asking: false,
@@ -133,7 +143,8 @@ impl Client {
     pub fn of(setting: &Setting, node: &str) -> Client {
         let (scripts, discovery) = (setting.config.scripts, setting.config.discovery);
         let lock_key = Some(setting.config.key.clone());
-        Client { scripts, discovery, lock_key, ..Client::new(setting.host.clone(), node) }
+        let resend = setting.config.resend;
+        Client { scripts, discovery, resend, lock_key, ..Client::new(setting.host.clone(), node) }
     }
 
     /// Sends `command` with `args` on behalf of `call` and waits at most `timeout` ns for the
@@ -142,6 +153,27 @@ impl Client {
     /// # Errors
     /// See [`RequestError`]: only `NotSent` means that nothing happened.
     pub async fn request(
+        &mut self,
+        call: Call,
+        timeout: Nanos,
+        command: &'static str,
+        args: &[&[u8]],
+    ) -> Result<Reply, RequestError> {
+        let mut answer = self.ask(call, timeout, command, args).await;
+        for nth in 0..self.resend {
+            let Err(before) = answer else { break };
+            self.host.sleep(resend_pause(nth)).await;
+            answer = self.ask(call, timeout, command, args).await;
+            // What was sent once may have taken effect, whatever becomes of the last.
+            if before != RequestError::NotSent && answer == Err(RequestError::NotSent) {
+                answer = Err(before);
+            }
+        }
+        answer
+    }
+
+    /// Sends the request once.
+    async fn ask(
         &mut self,
         call: Call,
         timeout: Nanos,

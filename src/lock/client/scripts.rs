@@ -8,6 +8,17 @@ else
     return 0
 end"#;
 
+/// Sets the key with a fresh time to live if it is absent or holds the token: 1 if it did.
+/// KEYS: lock. ARGV: token, ms.
+pub const SET_IF_ABSENT_OR_OWN: &str = r#"
+local owner = redis.call("GET", KEYS[1])
+if not owner or owner == ARGV[1] then
+    redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2])
+    return 1
+else
+    return 0
+end"#;
+
 /// Sets the time to live if the key holds the token. KEYS: lock. ARGV: token, ms.
 pub const COMPARE_AND_PEXPIRE: &str = r#"
 if redis.call("GET", KEYS[1]) == ARGV[1] then

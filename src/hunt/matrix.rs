@@ -1,0 +1,295 @@
+//! The truth table: every lock against every family of faults, each cell from the same seeds.
+//!
+//! A cell's plans are those that its seeds draw from one family of faults for the lock's base plan:
+//! same seed, same draws, so that two locks of one topology meet the same faults. Only the faults
+//! vary. The topology is the one that the lock is made for; for failovers it is one with replicas.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use serde::Serialize;
+
+use crate::check::signature::Signature;
+use crate::check::verdict::{Kind, Verdict};
+use crate::explain::mechanism::how::How;
+use crate::explore::class::classify_in;
+use crate::explore::examine;
+use crate::explore::rerun::Reruns;
+use crate::explore::trial::{Trial, attempt};
+use crate::hunt::group::leading;
+use crate::hunt::parameter::Parameter;
+use crate::hunt::quarry::Quarry;
+use crate::hunt::seeded::{Hunt, draw};
+use crate::hunt::strategy::{Strategies, Strategy};
+use crate::ledger::part::strikes;
+use crate::lock::algorithm::{Algorithm, Nodes};
+use crate::lock::library::Library;
+use crate::lock::{catalogue, library};
+use crate::plan::base_plan::base_plan_of;
+use crate::plan::{Plan, TopologyKind};
+use crate::refusal::Refusal;
+use crate::run::Lab;
+
+/// A family of faults: a column.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// Its name.
+    pub name: &'static str,
+    /// Its faults; none for runs without any.
+    pub verbs: &'static [&'static str],
+}
+
+/// Every family, the quiet one first.
+pub const FAMILIES: [Family; 14] = [
+    Family { name: "none", verbs: &[] },
+    Family { name: "delay", verbs: &["delay", "jitter"] },
+    Family { name: "loss", verbs: &["loss"] },
+    Family { name: "partition", verbs: &["partition"] },
+    Family { name: "cut-reply", verbs: &["cut-reply", "reset"] },
+    Family { name: "pause", verbs: &["pause"] },
+    Family { name: "suspend", verbs: &["suspend"] },
+    Family { name: "kill", verbs: &["crash"] },
+    Family { name: "power-loss", verbs: &["power-loss"] },
+    Family { name: "restart", verbs: &["restart"] },
+    Family { name: "clock-step", verbs: &["clock-step"] },
+    Family { name: "drift", verbs: &["clock-rate"] },
+    Family { name: "failover", verbs: &["failover"] },
+    Family { name: "evict", verbs: &["evict", "flush"] },
+];
+
+/// What the plans of a lock and a family showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Cell {
+    /// The plans that tested something.
+    pub runs: u64,
+    /// The plans in which nothing was tested; not among `runs`.
+    pub untested: u64,
+    /// The plans that were violated within the lock's assumptions.
+    pub in_model: u64,
+    /// The plans that were violated only because an assumption broke.
+    pub out_of_model: u64,
+    /// The violations, in-model first, then the worst: how often, what, and how it became possible.
+    pub found: Vec<CellViolation>,
+    /// The smallest margin of the plans that held, ns.
+    pub margin: Option<i64>,
+    /// Grants a minute over all plans, rounded.
+    pub grants_per_minute: u64,
+    /// Why there is no such plan, if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub impossible: Option<String>,
+}
+
+/// One kind of violation in a cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct CellViolation {
+    /// Whether it is in-model.
+    pub in_model: bool,
+    /// The kinds, without those that follow from others.
+    pub kinds: Vec<Kind>,
+    /// How it became possible.
+    pub mechanism: How,
+    /// The number of plans.
+    pub plans: u64,
+}
+
+/// A row of the matrix.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MatrixRow {
+    /// The lock.
+    pub lock: String,
+    /// A cell for each family.
+    pub cells: Vec<Cell>,
+}
+
+/// What a row is about: a lock of the catalogue, or a client library that has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Contender {
+    /// The lock.
+    pub lock: &'static Algorithm,
+    /// The library whose options it has.
+    pub library: Option<&'static Library>,
+}
+
+impl Contender {
+    /// The lock or the library of this name.
+    pub fn find(name: &str) -> Option<Contender> {
+        let library = || {
+            let library = library::find(name)?;
+            Some(Contender { lock: catalogue::find(library.lock)?, library: Some(library) })
+        };
+        let lock = catalogue::find(name).map(|lock| Contender { lock, library: None });
+        lock.or_else(library)
+    }
+
+    fn name(&self) -> String {
+        self.library.map_or_else(|| self.lock.name.to_owned(), Library::title)
+    }
+}
+
+/// The base plan of a cell: the lock where it belongs. A family of failovers needs replicas.
+fn base(contender: &Contender, family: &Family) -> Plan {
+    let lock = contender.lock;
+    let needs_replicas = family.name == "failover" || lock.waits_for_replicas;
+    let kind = match (lock.nodes, needs_replicas) {
+        (Nodes::Quorum, _) => TopologyKind::Independent,
+        (_, true) => TopologyKind::Replicated,
+        _ => TopologyKind::Single,
+    };
+    let mut plan = base_plan_of(lock, kind);
+    if kind == TopologyKind::Independent && needs_replicas {
+        plan.topology.replicas_each = 1;
+        plan.topology.nodes *= 2;
+    }
+    if let Some(library) = contender.library {
+        plan.lock = library.of(plan.lock);
+    }
+    plan
+}
+
+/// The hunt of a cell.
+///
+/// # Errors
+/// If the lock cannot be struck by the family.
+fn hunt(
+    lab: &Lab,
+    contender: &Contender,
+    family: &Family,
+    seeds: RangeInclusive<u64>,
+) -> Result<Hunt, Refusal> {
+    let mut quarry = Quarry::like(base(contender, family));
+    quarry.fix(Parameter::all());
+    quarry.faults = family.verbs.iter().map(|word| (*word).to_owned()).collect();
+    quarry.strategies = Strategies::Only(Strategy::Random);
+    quarry.seeds = seeds;
+    quarry.hunt(lab.clone())
+}
+
+/// What the plan of one seed showed.
+enum PlanResult {
+    Untested,
+    Held { margin: Option<i64>, grants: u64 },
+    Violated { found: (bool, Vec<Kind>, How), grants: u64 },
+}
+
+/// The plan of a seed: without faults it is the base plan with that seed.
+fn plan(hunt: &Hunt, family: &Family, seed: u64) -> Plan {
+    match family.verbs {
+        [] => Plan { seed, ..hunt.base.clone() },
+        _ => draw(hunt, seed, Strategy::Random),
+    }
+}
+
+fn shown(lab: &Lab, plan: &Plan) -> PlanResult {
+    let trial = attempt(lab, plan);
+    let grants = u64::from(trial.judgement.availability.grants_per_minute);
+    match trial.judgement.verdict {
+        Verdict::Unknown(_) => PlanResult::Untested,
+        Verdict::Holds => PlanResult::Held { margin: trial.judgement.nearest_miss, grants },
+        Verdict::Violated(_) => PlanResult::Violated { found: violation(lab, plan, trial), grants },
+    }
+}
+
+/// Whether a violated plan is in-model, what it violates, and how. What is in-model is told by the
+/// run that keeps every assumption: in the plan's own run something else may stand in front.
+fn violation(lab: &Lab, plan: &Plan, trial: Trial) -> (bool, Vec<Kind>, How) {
+    let own = leading(&Signature::of(&trial.judgement.verdict).kinds);
+    if trial.breaches.is_empty() {
+        return (true, own, examine::how(lab, plan, trial));
+    }
+    let mut reruns = Reruns::new(lab);
+    let class = classify_in(&mut reruns, plan, &trial);
+    if !class.is_in_model() {
+        return (false, own, examine::how(lab, plan, trial));
+    }
+    let out = class.without.iter().copied().collect();
+    let inside = reruns.plan_without(plan, &out, &strikes(&trial.run.history));
+    let shown = attempt(lab, &inside);
+    let how = match shown.is_violated() {
+        true => examine::how(lab, &inside, shown),
+        false => examine::how(lab, plan, trial),
+    };
+    (true, leading(&class.in_model), how)
+}
+
+/// A cell of the matrix.
+fn cell(lab: &Lab, contender: &Contender, family: &Family, seeds: RangeInclusive<u64>) -> Cell {
+    let hunt = match hunt(lab, contender, family, seeds.clone()) {
+        Ok(hunt) => hunt,
+        Err(refusal) => return Cell { impossible: Some(refusal.what), ..Cell::default() },
+    };
+    let quick = lab.quick(&hunt.base);
+    let all: Vec<PlanResult> =
+        seeds.into_par_iter().map(|seed| shown(&quick, &plan(&hunt, family, seed))).collect();
+    Cell::of(all)
+}
+
+impl Cell {
+    fn of(all: Vec<PlanResult>) -> Cell {
+        let (mut cell, mut total) = (Cell::default(), 0);
+        let mut found: BTreeMap<(bool, Vec<Kind>, How), u64> = BTreeMap::new();
+        for shown in all {
+            match shown {
+                PlanResult::Untested => {
+                    cell.untested += 1;
+                    continue;
+                }
+                PlanResult::Held { margin, grants } => {
+                    cell.margin = cell.margin.into_iter().chain(margin).min();
+                    total += grants;
+                }
+                PlanResult::Violated { found: key, grants } => {
+                    *(if key.0 { &mut cell.in_model } else { &mut cell.out_of_model }) += 1;
+                    *found.entry(key).or_default() += 1;
+                    total += grants;
+                }
+            }
+            cell.runs += 1;
+        }
+        cell.grants_per_minute = total.checked_div(cell.runs).unwrap_or(0);
+        let found = found.into_iter().map(|((in_model, kinds, mechanism), plans)| CellViolation {
+            in_model,
+            kinds,
+            mechanism,
+            plans,
+        });
+        cell.found = found.collect();
+        cell.found.sort_by_key(CellViolation::rank);
+        cell
+    }
+
+    /// The number of plans that held.
+    pub fn held(&self) -> u64 {
+        self.runs - self.in_model - self.out_of_model
+    }
+}
+
+impl CellViolation {
+    /// In-model first, then the worst kind, then the most frequent.
+    fn rank(&self) -> (bool, Option<usize>, u64) {
+        let worst = self.kinds.first().and_then(|kind| Kind::ALL.iter().position(|k| k == kind));
+        (!self.in_model, worst, u64::MAX - self.plans)
+    }
+}
+
+/// The rows of these locks: a cell for each of these families, from the plans of these seeds.
+/// `progress` is called after each cell.
+pub fn matrix(
+    lab: &Lab,
+    contenders: &[Contender],
+    families: &[Family],
+    seeds: &RangeInclusive<u64>,
+    progress: &dyn Fn(),
+) -> Vec<MatrixRow> {
+    let row = |contender: &Contender| {
+        let cells = families.iter().map(|family| {
+            let cell = cell(lab, contender, family, seeds.clone());
+            progress();
+            cell
+        });
+        MatrixRow { lock: contender.name(), cells: cells.collect() }
+    };
+    contenders.iter().map(row).collect()
+}

@@ -1,0 +1,212 @@
+//! What each option of the token family and the quorum family does in single calls.
+
+use lockstorm::lock::config::{
+    AcquireShape, AfterFailure, AskOrder, LeaseUnit, LockConfig, QuorumOf, TokenScope,
+};
+use lockstorm::lock::{Acquired, Extended, Released};
+use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
+use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
+use lockstorm_platform::trace::Leg;
+use lockstorm_redis::frame::Reply;
+
+use crate::lock_calls::{Desk, TTL, pause, play};
+
+/// A fault that strikes when the first node has carried out the caller's first command.
+fn at_first_command(verb: Verb, target: &str, length: Option<u64>) -> Vec<Fault> {
+    let event = Pattern::Message {
+        from: "c".to_owned(),
+        to: "n1".to_owned(),
+        command: None,
+        leg: Leg::Applied,
+    };
+    let target = Target::try_from(target.to_owned()).expect("a target");
+    vec![Fault { id: 1, verb, target, anchor: Anchor::After { event, nth: 1, plus: 0 }, length }]
+}
+
+#[test]
+fn the_scope_of_a_token_says_which_acquires_share_it() {
+    // Whether two tries, two acquires of a caller, and two callers of a process have one token.
+    let shared = [
+        (TokenScope::Try, [false, false]),
+        (TokenScope::Acquisition, [false, false]),
+        (TokenScope::Thread, [true, false]),
+        (TokenScope::ThreadId, [true, true]),
+        (TokenScope::Process, [true, true]),
+        (TokenScope::Constant, [true, true]),
+    ];
+    for (scope, [of_caller, of_process]) in shared {
+        play(1, vec![], move |desk| async move {
+            let change = |config: &mut LockConfig| config.token = Some(scope);
+            let mut one = desk.lock("token-lua", change);
+            let mut other = desk.lock("token-lua", change);
+            let mut tokens = Vec::new();
+            for lock in [&mut one, &mut other] {
+                for _ in 0..2 {
+                    let grant = lock.granted().await;
+                    assert_eq!(lock.release(&grant).await, Released::Released, "{scope:?}");
+                    tokens.push(grant.token);
+                }
+            }
+            assert_eq!(tokens[0] == tokens[1], of_caller, "{scope:?}: {tokens:?}");
+            assert_eq!(tokens[1] == tokens[2], of_process, "{scope:?}: {tokens:?}");
+        });
+    }
+}
+
+/// One that has the lock by an earlier try is granted it only if it asks whose key is there.
+#[test]
+fn a_request_that_is_sent_again_meets_its_own_key() {
+    for (acquire, is_granted) in [(AcquireShape::Absent, false), (AcquireShape::AbsentOrOwn, true)]
+    {
+        let cut = at_first_command(Verb::CutReply, "c -> n1", None);
+        play(1, cut, move |desk| async move {
+            let mut lock = desk.lock("token-lua", |config| {
+                (config.resend, config.acquire) = (1, acquire);
+            });
+            let acquired = lock.acquire().await;
+            assert_eq!(matches!(acquired, Acquired::Granted(_)), is_granted, "{acquired:?}");
+            assert_eq!(desk.query_all("EXISTS lock").await, [Reply::Integer(1)]);
+        });
+    }
+}
+
+#[test]
+fn who_sent_once_and_reached_nobody_again_does_not_know() {
+    play(1, at_first_command(Verb::PowerLoss, "n1", Some(20 * SECOND)), |desk| async move {
+        let mut lock = desk.lock("token-lua", |config| config.resend = 1);
+        let acquired = lock.acquire().await;
+        assert!(matches!(acquired, Acquired::Unknown(_)), "{acquired:?}");
+    });
+}
+
+#[test]
+fn nodes_that_are_asked_in_turn_take_as_long_as_all_of_them() {
+    let took = |order: AskOrder| {
+        let took = std::rc::Rc::new(std::cell::Cell::new(0));
+        let out = std::rc::Rc::clone(&took);
+        play(5, vec![], move |desk| {
+            let out = std::rc::Rc::clone(&out);
+            async move {
+                let mut lock = desk.lock("redlock", |config| config.order = Some(order));
+                let from = desk.host.now(Clock::Monotonic);
+                lock.granted().await;
+                out.set(desk.host.now(Clock::Monotonic) - from);
+            }
+        });
+        took.get()
+    };
+    assert_eq!(took(AskOrder::Sequential), 5 * took(AskOrder::Parallel));
+}
+
+#[test]
+fn a_lease_in_seconds_is_as_long_as_one_in_milliseconds() {
+    for unit in [LeaseUnit::Seconds, LeaseUnit::Milliseconds] {
+        play(1, vec![], move |desk| async move {
+            desk.lock("token-lua", |config| config.unit = Some(unit)).granted().await;
+            let left = desk.query_all("PTTL lock").await;
+            let [Reply::Integer(left)] = left[..] else { panic!("{left:?}") };
+            assert!((4_900..=5_000).contains(&left), "{left} ms");
+        });
+    }
+}
+
+#[test]
+fn a_try_that_failed_keeps_or_releases_its_keys() {
+    for (after, kept) in [(AfterFailure::Keep, 2), (AfterFailure::Release, 0)] {
+        play(5, vec![], move |desk| async move {
+            desk.query("n1 n2 n3", "SET lock another").await;
+            desk.lock("redlock", |config| config.failed_try = Some(after)).acquire().await;
+            let replies = desk.query("n4 n5", "EXISTS lock").await;
+            let there = replies.iter().filter(|reply| **reply == Reply::Integer(1)).count();
+            assert_eq!(there, kept, "{after:?}");
+        });
+    }
+}
+
+#[test]
+fn an_extend_that_failed_keeps_or_releases_the_keys() {
+    for (after, kept) in [(AfterFailure::Keep, 2), (AfterFailure::Release, 0)] {
+        play(5, vec![], move |desk| async move {
+            let mut lock = desk.lock("redlock", |config| config.failed_extend = Some(after));
+            let grant = lock.granted().await;
+            desk.query("n1 n2 n3", "DEL lock").await;
+            assert_eq!(lock.extend(&grant).await, Extended::Lost);
+            let replies = desk.query("n4 n5", "EXISTS lock").await;
+            let there = replies.iter().filter(|reply| **reply == Reply::Integer(1)).count();
+            assert_eq!(there, kept, "{after:?}");
+        });
+    }
+}
+
+#[test]
+fn without_the_check_of_validity_a_grant_may_be_over() {
+    for validity in [true, false] {
+        play(1, pause("granted", 1, 2 * TTL), move |desk| async move {
+            let mut lock = desk.lock("token-lua", |config| config.validity = Some(validity));
+            let acquired = lock.acquire().await;
+            assert_eq!(matches!(acquired, Acquired::Refused(_)), validity, "{acquired:?}");
+        });
+    }
+}
+
+#[test]
+fn the_deduction_for_drift_shortens_the_grant() {
+    for name in ["token-lua", "redlock"] {
+        play(5, vec![], move |desk| async move {
+            let drift = Some(700 * MILLISECOND);
+            let mut lock = desk.lock(name, |config| config.drift = drift);
+            let sent = desk.host.now(Clock::Monotonic);
+            let deadline = lock.granted().await.deadline;
+            assert_eq!(deadline, Some((Clock::Monotonic, sent + TTL - 700 * MILLISECOND)));
+        });
+    }
+}
+
+#[test]
+fn tries_are_as_far_apart_as_the_least_back_off() {
+    play(1, vec![], |desk| async move {
+        desk.lock("token-lua", |_| {}).granted().await;
+        let mut lock = desk.lock("token-lua", |config| {
+            config.tries = Some(3);
+            (config.retry_from, config.retry) = (Some(300 * MILLISECOND), Some(400 * MILLISECOND));
+        });
+        let from = desk.host.now(Clock::Monotonic);
+        let acquired = lock.acquire().await;
+        assert!(matches!(acquired, Acquired::Refused(_)), "{acquired:?}");
+        let took = desk.host.now(Clock::Monotonic) - from;
+        assert!((600 * MILLISECOND..900 * MILLISECOND).contains(&took), "{took} ns");
+    });
+}
+
+#[test]
+fn a_quorum_of_those_that_were_reached_stays_one_of_them() {
+    for (of, is_granted) in [(QuorumOf::All, false), (QuorumOf::Connected, true)] {
+        let event = Pattern::Step { who: "c".to_owned(), label: "before".to_owned() };
+        let target = Target::try_from("c <-> n1 n2 n3".to_owned()).expect("a target");
+        let anchor = Anchor::After { event, nth: 1, plus: 0 };
+        let length = Some(3 * SECOND);
+        let cut = Fault { id: 1, verb: Verb::Partition, target, anchor, length };
+        play(5, vec![cut], move |desk| async move {
+            desk.host.step("before").await;
+            let mut lock = desk.lock("redlock", |config| config.quorum_of = of);
+            let first = lock.acquire().await;
+            assert_eq!(matches!(first, Acquired::Granted(_)), is_granted, "{of:?}: {first:?}");
+            desk.host.sleep(10 * SECOND).await;
+            // It never asks the others again.
+            desk.query("n4 n5", "SET lock another").await;
+            let again = lock.acquire().await;
+            assert_eq!(matches!(again, Acquired::Granted(_)), !is_granted, "{of:?}: {again:?}");
+        });
+    }
+}
+
+impl Desk {
+    /// The replies of these nodes to a request.
+    async fn query(&self, nodes: &str, line: &str) -> Vec<Reply> {
+        let mut replies = Vec::new();
+        for node in nodes.split(' ') {
+            replies.push(self.query_one(node, line).await);
+        }
+        replies
+    }
+}
