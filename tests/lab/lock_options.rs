@@ -3,6 +3,7 @@
 use lockstorm::lock::config::{
     AcquireShape, AfterFailure, AskOrder, LeaseUnit, LockConfig, QuorumOf, TokenScope,
 };
+use lockstorm::lock::library::find;
 use lockstorm::lock::{Acquired, Extended, Released};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
 use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
@@ -198,6 +199,14 @@ fn a_quorum_of_those_that_were_reached_stays_one_of_them() {
             assert_eq!(matches!(again, Acquired::Granted(_)), !is_granted, "{of:?}: {again:?}");
         });
     }
+}
+
+#[test]
+fn a_library_has_its_options() {
+    let redsync = find("redsync").expect("a library").of(LockConfig::default());
+    assert_eq!(redsync.token, Some(TokenScope::Acquisition));
+    assert_eq!((redsync.tries, redsync.retry_from), (Some(32), Some(50 * MILLISECOND)));
+    assert_eq!(redsync.algorithm, "redlock");
 }
 
 impl Desk {
