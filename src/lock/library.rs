@@ -67,22 +67,31 @@ pub fn names(name: &str) -> Vec<String> {
 }
 
 /// Every library, the versions of each in order.
-pub const LIBRARIES: [Library; 15] = [
+pub const LIBRARIES: [Library; 22] = [
     Library {
         name: "redis-py",
-        version: "8.0.0",
+        version: "8.1.0",
         lock: "token-lua",
         options: &[
             ("token", "acquisition"),
             ("tries", "10"),
             ("retry_from", "100ms"),
             ("retry", "100ms"),
-            ("resend", "10"),
+            ("resend", "1"),
             ("validity", "false"),
         ],
-        known: KnownFrom::Source("34817ce2"),
-        note: "by default its key has no time to live at all; it tells no caller how long a grant \
-               is good; how long an acquire waits is up to the caller",
+        known: KnownFrom::Wire,
+        note: "how long an acquire tries is up to the caller; its client sends a request again \
+               up to 10 times; by default its key has no time to live",
+    },
+    Library {
+        name: "python-redis-lock",
+        version: "4.0.1",
+        lock: "token-lua",
+        options: &[("token", "thread"), ("unit", "s"), ("resend", "1"), ("validity", "false")],
+        known: KnownFrom::Wire,
+        note: "its GET before the SET and its waiting in BLPOP are left out; its client sends a \
+               request again up to 10 times",
     },
     Library {
         name: "bsm-redislock",
@@ -90,28 +99,93 @@ pub const LIBRARIES: [Library; 15] = [
         lock: "token-lua",
         options: &[("token", "acquisition"), ("acquire", "absent-or-own"), ("validity", "false")],
         known: KnownFrom::Source("76760bd"),
-        note: "several keys at once are not modelled",
+        note: "several keys at once are left out",
     },
     Library {
         name: "shedlock",
         version: "2495b1406",
         lock: "token-lua",
         options: &[
+            ("token", "acquisition"),
             ("clock", "wall"),
             ("release", "blind"),
             ("extend", "blind"),
             ("validity", "false"),
         ],
         known: KnownFrom::Source("2495b1406"),
-        note: "as it is by default; the least time that a lock is kept is not modelled",
+        note: "as it is by default; the least time for which a lock is kept is left out",
     },
     Library {
         name: "shedlock-safe-update",
         version: "2495b1406",
         lock: "token-lua",
-        options: &[("clock", "wall"), ("validity", "false")],
+        options: &[("token", "acquisition"), ("clock", "wall"), ("validity", "false")],
         known: KnownFrom::Source("2495b1406"),
         note: "with safeUpdate(true)",
+    },
+    Library {
+        name: "laravel",
+        version: "bd71b45fbb",
+        lock: "token-lua",
+        options: &[
+            ("token", "thread"),
+            ("unit", "s"),
+            ("tries", "10"),
+            ("retry_from", "250ms"),
+            ("retry", "250ms"),
+            ("validity", "false"),
+        ],
+        known: KnownFrom::Source("bd71b45fbb"),
+        note: "the cache lock with a lease; how long it blocks is up to the caller",
+    },
+    Library {
+        name: "php-lock",
+        version: "3e64b5e",
+        lock: "token-lua",
+        options: &[
+            ("tries", "10"),
+            ("retry_from", "20ms"),
+            ("retry", "500ms"),
+            ("clock", "wall"),
+            ("validity", "false"),
+        ],
+        known: KnownFrom::Source("3e64b5e"),
+        note: "RedisMutex; its back-off grows from try to try",
+    },
+    Library {
+        name: "redis-semaphore-mutex",
+        version: "5.8.0",
+        lock: "token-lua-renewed",
+        options: &[
+            ("token", "thread"),
+            ("tries", "10"),
+            ("retry_from", "10ms"),
+            ("retry", "10ms"),
+            ("resend", "1"),
+            ("validity", "false"),
+            ("clock", "wall"),
+        ],
+        known: KnownFrom::Wire,
+        note: "it renews every 0.8 of the lease, here every 2/3; it tries for 10 s",
+    },
+    Library {
+        name: "redis-semaphore-redlock",
+        version: "5.8.0",
+        lock: "redlock",
+        options: &[
+            ("token", "thread"),
+            ("tries", "10"),
+            ("retry_from", "10ms"),
+            ("retry", "10ms"),
+            ("resend", "1"),
+            ("validity", "false"),
+            ("extend", "revive"),
+            ("failed_extend", "release"),
+            ("clock", "wall"),
+        ],
+        known: KnownFrom::Wire,
+        note: "it renews every 0.8 of the lease: let callers extend; it revives its key on a \
+               minority only",
     },
     Library {
         name: "antirez-redlock-rb",
@@ -119,16 +193,16 @@ pub const LIBRARIES: [Library; 15] = [
         lock: "redlock-sequential",
         options: &[("token", "acquisition"), ("clock", "wall")],
         known: KnownFrom::Source("2af803d"),
-        note: "its time-out is that of the Ruby client, 5 s",
+        note: "its time-out is that of the Ruby client",
     },
     Library {
         name: "redlock-rb",
         version: "f176e57",
         lock: "redlock-sequential",
         options: &[
-            ("token", "acquisition"),
             ("acquire", "absent-or-own"),
             ("timeout", "100ms"),
+            ("tries", "4"),
             ("retry_from", "200ms"),
             ("retry", "250ms"),
             ("extend", "revive"),
@@ -139,16 +213,33 @@ pub const LIBRARIES: [Library; 15] = [
     },
     Library {
         name: "redlock-py",
-        version: "42ef491",
+        version: "1.0.8",
         lock: "redlock-sequential",
         options: &[
             ("token", "acquisition"),
             ("retry_from", "200ms"),
             ("retry", "200ms"),
+            ("resend", "1"),
             ("clock", "wall"),
         ],
-        known: KnownFrom::Source("42ef491"),
-        note: "it raises an error if a node was down, though it has the lock: not modelled",
+        known: KnownFrom::Wire,
+        note: "its client sends a request again up to 10 times",
+    },
+    Library {
+        name: "node-redlock",
+        version: "4.2.0",
+        lock: "redlock",
+        options: &[
+            ("token", "acquisition"),
+            ("tries", "11"),
+            ("retry_from", "100ms"),
+            ("retry", "300ms"),
+            ("resend", "1"),
+            ("failed_extend", "release"),
+            ("clock", "wall"),
+        ],
+        known: KnownFrom::Wire,
+        note: "its client has no time-out, here that of redlock",
     },
     Library {
         name: "node-redlock",
@@ -160,12 +251,32 @@ pub const LIBRARIES: [Library; 15] = [
             ("tries", "11"),
             ("retry_from", "100ms"),
             ("retry", "300ms"),
+            ("resend", "1"),
             ("validity", "false"),
             ("failed_try", "keep"),
             ("clock", "wall"),
         ],
-        known: KnownFrom::Source("afe5cf9"),
-        note: "it releases once after its last try: not modelled; its client has no time-out",
+        known: KnownFrom::Wire,
+        note: "it releases once after its last try; its client has no time-out, here that of \
+               redlock",
+    },
+    Library {
+        name: "sesamecare-redlock",
+        version: "1.4.0",
+        lock: "redlock",
+        options: &[
+            ("token", "acquisition"),
+            ("replies", "quorum"),
+            ("tries", "11"),
+            ("retry_from", "100ms"),
+            ("retry", "300ms"),
+            ("resend", "1"),
+            ("validity", "false"),
+            ("failed_try", "keep"),
+            ("clock", "wall"),
+        ],
+        known: KnownFrom::Wire,
+        note: "as node-redlock 5",
     },
     Library {
         name: "redsync",
@@ -182,19 +293,19 @@ pub const LIBRARIES: [Library; 15] = [
     },
     Library {
         name: "rslock",
-        version: "0.7.3",
+        version: "0.10.0",
         lock: "redlock",
         options: &[("token", "acquisition"), ("failed_extend", "release")],
-        known: KnownFrom::Source("e5d7583"),
-        note: "its client has no time-out",
+        known: KnownFrom::Wire,
+        note: "its time-out is 500 ms, here that of redlock",
     },
     Library {
         name: "pottery",
-        version: "e2f4042",
+        version: "3.0.1",
         lock: "redlock",
-        options: &[("replies", "quorum"), ("tries", "10")],
-        known: KnownFrom::Source("e2f4042"),
-        note: "that it extends without a check of validity, three times at most, is not modelled",
+        options: &[("replies", "quorum"), ("tries", "10"), ("resend", "1")],
+        known: KnownFrom::Wire,
+        note: "it extends without a check of validity, and three times at most",
     },
     Library {
         name: "aioredlock",
@@ -205,19 +316,20 @@ pub const LIBRARIES: [Library; 15] = [
             ("acquire", "absent-or-own"),
             ("retry_from", "100ms"),
             ("retry", "300ms"),
+            ("failed_try", "keep"),
             ("extend", "revive"),
             ("failed_extend", "release"),
         ],
-        known: KnownFrom::Source("685d1b5"),
-        note: "its watchdog is not modelled",
+        known: KnownFrom::Wire,
+        note: "it releases once after its last try; its watchdog is left out",
     },
     Library {
         name: "redlock-net",
         version: "dcfe373",
         lock: "redlock",
-        options: &[("retry", "400ms"), ("extend", "revive")],
+        options: &[("token", "acquisition"), ("retry", "400ms"), ("extend", "revive")],
         known: KnownFrom::Source("dcfe373"),
-        note: "its timer is not modelled: let callers extend",
+        note: "its timer is left out: let callers extend",
     },
     Library {
         name: "distributed-lock",
@@ -230,7 +342,7 @@ pub const LIBRARIES: [Library; 15] = [
             ("retry", "800ms"),
         ],
         known: KnownFrom::Source("3da3eaf"),
-        note: "that it releases a late acquire when it arrives is not modelled",
+        note: "that it releases a late acquire when it arrives is left out",
     },
     Library {
         name: "redisson",
@@ -238,7 +350,7 @@ pub const LIBRARIES: [Library; 15] = [
         lock: "redisson",
         options: &[],
         known: KnownFrom::Source("66863978b"),
-        note: "without the wait for replicas",
+        note: "RLock, without the wait for replicas",
     },
 ];
 
@@ -260,7 +372,9 @@ mod tests {
 
     #[test]
     fn the_newest_version_is_meant_where_none_is_named() {
-        assert!(find("redis-py").is_some_and(|library| library.lock == "token-lua"));
+        let newest = find("node-redlock").map(|library| library.version);
+        assert_eq!(newest, Some("5.0.0-beta.2"));
+        assert!(find("node-redlock 4.2.0").is_some_and(|library| library.version == "4.2.0"));
         assert!(find("redis-py 1.0").is_none());
     }
 }
