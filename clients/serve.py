@@ -16,8 +16,8 @@ def connect(nth=0, **options):
 
 
 def order(*words):
-    """An order to the admin port; it refuses by an error."""
-    with redis.Redis(host=HOST, port=int(ADMIN)) as admin:
+    """An order to the admin port; it refuses by an error. It does not know HELLO."""
+    with redis.Redis(host=HOST, port=int(ADMIN), protocol=2) as admin:
         return admin.execute_command(*words)
 
 
