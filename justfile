@@ -22,6 +22,10 @@ test:
 clients:
     python3 clients/run.py
 
+# record again what real lock libraries send, and print what differs from tests/wire
+wire *which:
+    python3 clients/wire/record.py {{which}}
+
 # ten scenarios with their remedies on real redis-servers, three times each: under three minutes
 confirm:
     cargo run --release -- confirm --jobs 40 --report target/confirmed \

@@ -35,12 +35,18 @@ def prepare():
         venv.create(python, with_pip=True)
     pip = [python / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "-r", HERE / "requirements.txt"], check=True)
-    node = ENVIRONMENT / "node"
-    node.mkdir(parents=True, exist_ok=True)
-    for file in [*HERE.glob("*.mjs"), HERE / "package.json", HERE / "package-lock.json"]:
-        (node / file.name).write_bytes(file.read_bytes())
+    copy_scripts()
     quiet = ["npm", "ci", "--silent", "--no-audit", "--no-fund"]
-    subprocess.run(quiet, cwd=node, check=True)
+    subprocess.run(quiet, cwd=ENVIRONMENT / "node", check=True)
+
+
+def copy_scripts():
+    """Scripts find node_modules only beside or above themselves."""
+    node = ENVIRONMENT / "node"
+    (node / "wire").mkdir(parents=True, exist_ok=True)
+    scripts = [*HERE.glob("*.mjs"), *HERE.glob("wire/*.mjs")]
+    for file in [*scripts, HERE / "package.json", HERE / "package-lock.json"]:
+        (node / file.relative_to(HERE)).write_bytes(file.read_bytes())
 
 
 def version(package):
