@@ -38,7 +38,8 @@ class Control:
 
     def step(self, what):
         self.settle()
-        self.said += ["", f"step {what}"]
+        self.form.next_step()
+        self.said += ["", f"step {self.form.step}: {what}"]
         self.log.take()
 
     def start(self, _):
@@ -87,7 +88,7 @@ class Control:
         key, *names = words.split()
         for one in self.named(names):
             ask(one, "DEL", key)
-        self.note(f"the key has expired on {' '.join(names)}")
+        self.note(f"the key is gone on {' '.join(names)}")
 
     def lose(self, names):
         for one in self.named(names.split()):

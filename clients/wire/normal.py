@@ -11,10 +11,18 @@ GAP = re.compile(r"^ +(\+\d+ ms)?  | after \d+ ms$")
 
 
 class Form:
-    """What a recording has seen so far: scripts by use, random values in order of appearance."""
+    """What a recording has seen so far: scripts by use, random values in order of appearance.
+
+    `<token-3.1>` is the first token of the third step: tries that differ in number do not move the
+    names of later steps, and a token that comes back in a later step keeps its name.
+    """
 
     def __init__(self):
         self.tokens, self.scripts = {}, {}
+        self.step, self.in_step = 0, 0
+
+    def next_step(self):
+        self.step, self.in_step = self.step + 1, 0
 
     def words(self, words):
         command = words[0].upper()
@@ -34,7 +42,9 @@ class Form:
     def value(self, word):
         if FIXED.fullmatch(word):
             return word
-        self.tokens.setdefault(word, f"<token-{len(self.tokens) + 1}>")
+        if word not in self.tokens:
+            self.in_step += 1
+            self.tokens[word] = f"<token-{self.step}.{self.in_step}>"
         return self.tokens[word]
 
     def reply(self, reply):

@@ -17,7 +17,7 @@ class Library:
         return Redlock(key="job", masters=masters, auto_release_time=LEASE)
 
     def acquire(self, lock):
-        return lock.acquire(timeout=0.35)
+        return lock.acquire(timeout=0.8)
 
     def extend(self, lock):
         lock.extend()

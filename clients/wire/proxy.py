@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 
-HOLD = 0.02
+HOLD = 0.03
 
 # To lose a reply to these is no test: they change nothing.
 READS = {"GET", "EXISTS", "PTTL"}

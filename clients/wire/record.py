@@ -93,7 +93,7 @@ def head(label, package, source, nodes, form):
     today = datetime.date.today().isoformat()
     yield f"# {label}: package {package} from {source}, recorded {today}"
     yield f"# Server: lockstorm serve, {nodes} node{'s' if nodes > 1 else ''}; a proxy before each."
-    yield "# Every reply is held for 20 ms: what has no gap was sent before the first reply came."
+    yield "# Every reply is held for 30 ms: what has no gap was sent before the first reply came."
     yield f"# Left out: what sets up a connection ({', '.join(sorted(proxy.SET_UP))})."
     yield f"# Tokens: {', '.join(form.kinds())}"
     for digest, (script, what) in sorted(form.scripts.items(), key=lambda item: item[1]):

@@ -109,6 +109,18 @@ async function extend(library, key, step, acquire) {
   await acquire(lock);
   await extended(lock);
 
+  lock = await step("extend, and a majority's replies are lost");
+  await acquire(lock);
+  await order("lose", ...NODES.slice(0, MAJORITY));
+  await extended(lock);
+
+  if (NODES.length > 1) {
+    lock = await step("extend after one node lost the key");
+    await acquire(lock);
+    await order("gone", key, "n3");
+    await extended(lock);
+  }
+
   lock = await step("extend after the lock expired");
   await acquire(lock);
   await order("gone", key, ...NODES);

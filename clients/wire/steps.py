@@ -99,6 +99,17 @@ def extends(library, key, step):
     result("acquire", lambda: library.acquire(lock))
     result("extend", lambda: library.extend(lock))
 
+    lock = step("extend, and a majority's replies are lost")
+    result("acquire", lambda: library.acquire(lock))
+    order("lose", *NODES[: len(NODES) // 2 + 1])
+    result("extend", lambda: library.extend(lock))
+
+    if len(NODES) > 1:
+        lock = step("extend after one node lost the key")
+        result("acquire", lambda: library.acquire(lock))
+        order("gone", key, "n3")
+        result("extend", lambda: library.extend(lock))
+
     lock = step("extend after the lock expired")
     result("acquire", lambda: library.acquire(lock))
     order("gone", key, *NODES)
