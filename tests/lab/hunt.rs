@@ -155,7 +155,7 @@ fn safe_designs_hold_within_their_assumptions() {
 #[test]
 fn what_is_shrunk_shows_the_same_and_gets_no_larger() {
     // Late writes have the same signature, whether their client or its link was stopped.
-    for from in [1, 51, 101, 151] {
+    for from in sample([1, 51, 101, 151]) {
         let verbs = ["pause", "partition", "jitter", "delay"].map(str::to_owned).into();
         let alphabet = Alphabet { verbs, ..alphabet("token-lua") };
         let base = base("token-lua", TopologyKind::Single, |_| {});
@@ -334,7 +334,7 @@ fn every_drawn_plan_makes_sense_and_keeps_within_its_limits() {
             let hunt = Hunt::new(Lab::default(), base.clone(), alphabet, 1..=1);
             let others = Strategy::ALL.into_iter().flat_map(|one| (1..=40).map(move |s| (s, one)));
             let random = (41..=300).map(|seed| (seed, Strategy::Random));
-            for (seed, strategy) in others.chain(random) {
+            for (seed, strategy) in sample(others.chain(random)) {
                 let plan = draw(&hunt, seed, strategy);
                 assert_eq!(plan.validate().map_err(|no| no.what), Ok(()), "{}", plan.to_json());
                 let promise = Lab::default().promise(&plan);
