@@ -30,6 +30,7 @@ use crate::history::{History, Missed, PROBE};
 use crate::ledger::overwork::works;
 use crate::ledger::site::Site;
 use crate::lock::algorithm::Algorithm;
+use crate::lock::algorithm::latch::parties;
 use crate::lock::catalogue::Locks;
 use crate::lock::config::LockConfig;
 use crate::plan::{Plan, WorkloadKind};
@@ -221,13 +222,17 @@ impl Lab {
             ttl: plan.lock.ttl,
             longest_ttl: plan.longest_ttl(),
             invariant: match plan.workload.kind {
-                // Each workload is sound only if the resource has one holder at a time.
+                WorkloadKind::Semaphore if keys.is_empty() => {
+                    Invariant::Inside { most: promise.holders }
+                }
+                WorkloadKind::Latch => Invariant::Latch { parties: parties(&plan.lock) },
+                // Each other workload is sound only if the resource has one holder at a time.
                 _ if promise.holders > 1 || !keys.is_empty() => Invariant::None,
                 WorkloadKind::Counter => Invariant::Counter,
                 WorkloadKind::Stock => Invariant::Stock { items: plan.workload.items },
                 WorkloadKind::AppendLog => Invariant::AppendLog,
                 // A check of one's own knows what the resource must be like.
-                WorkloadKind::Own(_) => Invariant::None,
+                WorkloadKind::Own(_) | WorkloadKind::Semaphore => Invariant::None,
             },
             contends: true,
             faults: self.to_strike(plan),

@@ -3,7 +3,10 @@
 //! The accesses that the resource accepted decide, in its order; the lock's history only gives the
 //! cause.
 
+use std::collections::BTreeMap;
+
 use crate::check::case::Case;
+use crate::check::latch::counted_down;
 use crate::check::terms::Invariant;
 use crate::check::verdict::{Cause, Kind, Violation};
 use crate::history::{Access, AccessKind, Op, OpId, OpKind, Outcome};
@@ -18,6 +21,8 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         Invariant::Counter => stepwise(case, 0, 1),
         Invariant::Stock { items } => stepwise(case, items, -1),
         Invariant::AppendLog => ledger(case),
+        Invariant::Inside { most } => crowd(case, most),
+        Invariant::Latch { parties } => early(case, parties),
     }
 }
 
@@ -90,6 +95,61 @@ fn ledger(case: &Case) -> Vec<Violation> {
         found.extend(later.map(|(_, entry)| violation(case, &[*entry], index)));
         if !firsts.iter().any(|(there, _)| there.id == own.id) {
             firsts.push((own, index));
+        }
+    }
+    found
+}
+
+/// No tenure may write its first entry while `most` others are inside: each of them has written
+/// one and writes another later. A tenure without a later entry may have ended, as its caller dies.
+fn crowd(case: &Case, most: u32) -> Vec<Violation> {
+    // The first and the last entry of each tenure.
+    let mut stays: BTreeMap<OpId, (usize, usize)> = BTreeMap::new();
+    for (index, access) in accepted(case, AccessKind::Append) {
+        let Some(own) = granted(case, access) else { continue };
+        stays.entry(own.id).and_modify(|(_, last)| *last = index).or_insert((index, index));
+    }
+    let mut entered: Vec<usize> = stays.values().map(|(first, _)| *first).collect();
+    entered.sort_unstable();
+    let mut found = Vec::new();
+    for index in entered {
+        let is_inside = |(first, last): &&(usize, usize)| *first < index && index < *last;
+        let mut inside: Vec<usize> =
+            stays.values().filter(is_inside).map(|(first, _)| *first).collect();
+        if inside.len() >= most as usize {
+            inside.sort_unstable();
+            let cause = Some(cause_of_crowd(case, &inside, index));
+            found.push(Violation { cause, ..violation(case, &inside, index) });
+        }
+    }
+    found
+}
+
+/// An access without a grant or after its hold, or too many holds at once.
+fn cause_of_crowd(case: &Case, inside: &[usize], index: usize) -> Cause {
+    let accesses = &case.history.accesses;
+    let own = own_fault(case, &accesses[index]);
+    if own != Cause::None {
+        return own;
+    }
+    let at = Moment::from(accesses[index].at);
+    let mut others = inside.iter().map(|other| accesses[*other].grant);
+    let is_over = |hold: &Hold| hold.ended != HoldEnd::Open && hold.end <= at;
+    match others.any(|grant| grant.and_then(|grant| held(case, grant)).is_none_or(is_over)) {
+        true => Cause::InFlight,
+        false => Cause::Overlap,
+    }
+}
+
+/// No tenure may write before so many parties have counted down, as the node has seen it.
+fn early(case: &Case, parties: u32) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (index, access) in accepted(case, AccessKind::Append) {
+        let Some(own) = granted(case, access) else { continue };
+        let opened = own.ret.map_or(Moment::NEVER, Moment::from);
+        if counted_down(case, opened) < parties as usize {
+            let cause = Some(own_fault(case, access));
+            found.push(Violation { cause, ..violation(case, &[], index) });
         }
     }
     found

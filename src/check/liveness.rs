@@ -11,7 +11,9 @@ use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::Leg;
 
 use crate::check::case::Case;
+use crate::check::latch::known_to_have;
 use crate::check::own::Findings;
+use crate::check::terms::Invariant;
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{Op, OpKind, Outcome};
 use crate::history::{PROBE, PROBE_MARGIN};
@@ -94,6 +96,12 @@ fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -
     if case.history.end.at < limit {
         let why = "the run ended before the probe's time limit".to_owned();
         return Findings { unknown: vec![why], ..Findings::default() };
+    }
+    // The probe is a party as well. While one is missing, nobody may be let in.
+    let until = granted.unwrap_or(case.history.end.into());
+    let is_open = |parties| known_to_have(case, until) >= parties as usize;
+    if matches!(case.terms.invariant, Invariant::Latch { parties } if !is_open(parties)) {
+        return Findings::default();
     }
     let ops = [probes.first(), probes.last()].into_iter().flatten().map(|op| op.id);
     let mut ops = ops.collect::<Vec<_>>();

@@ -11,6 +11,7 @@ pub mod fence;
 pub mod foreign;
 pub mod idle;
 pub mod judge;
+pub mod latch;
 pub mod late_loss;
 pub mod leak;
 pub mod linear;

@@ -77,4 +77,14 @@ pub enum Invariant {
     },
     /// No entry of an earlier grant follows one of a later grant.
     AppendLog,
+    /// No caller goes on before so many parties have counted down.
+    Latch {
+        /// The number of parties.
+        parties: u32,
+    },
+    /// No more tenures than this have begun to write their entries without having ended.
+    Inside {
+        /// The number of tenures that may be inside at once.
+        most: u32,
+    },
 }

@@ -5,10 +5,12 @@ use lockstorm_platform::trace::KeyChange;
 
 use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::hold::op;
+use crate::explain::mechanism::counted;
 use crate::explain::mechanism::left::kept_out;
 use crate::explain::naming::{self, damage};
 use crate::explain::witness::Witness;
 use crate::history::{Outcome, PROBE};
+use crate::plan::WorkloadKind;
 use crate::quantity::{count, length, list, moment, rounded, span};
 
 /// The verdict in one sentence.
@@ -67,11 +69,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
                 ),
             }
         }
-        Kind::Corruption => {
-            let late = witness.late_access(violation);
-            let late = late.map(|index| witness.history().accesses[index].caller.clone());
-            format!("{} spoilt the resource", late.unwrap_or_else(|| list(&who)))
-        }
+        Kind::Corruption => spoilt(witness, violation, &who),
         Kind::ForeignRelease => {
             let mut changes =
                 violation.keys.iter().filter_map(|key| witness.history().keys.get(*key));
@@ -110,6 +108,17 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
         Kind::Overtaken => format!("{second} got the lock before {first}, which stood before it"),
         Kind::OwnCheck => violation.own.as_ref().map_or_else(String::new, naming::own),
     }
+}
+
+/// Who damaged the resource, or went on before it might.
+fn spoilt(witness: &Witness<'_>, violation: &Violation, who: &[String]) -> String {
+    let late = witness.late_access(violation);
+    let late = late.map(|index| witness.history().accesses[index].caller.clone());
+    let did = match witness.finding.plan.workload.kind {
+        WorkloadKind::Latch => "went on",
+        _ => "spoilt the resource",
+    };
+    format!("{} {did}", late.unwrap_or_else(|| list(who)))
 }
 
 /// The holders of an overlap that share the lock, if there are any.
@@ -169,6 +178,9 @@ fn thief<'a>(witness: &Witness<'a>, violation: &Violation) -> Option<&'a str> {
 fn stuck(witness: &Witness<'_>) -> String {
     let nobody = "nobody held the lock, and nobody could get it";
     match witness.left().next() {
+        Some((life, _)) if counted::is_full(witness) => {
+            format!("The key on {} counts holders that are gone: {nobody} any more", life.node)
+        }
         Some((life, owner)) if life.until_ms.is_none() => {
             let when = if witness.stays(life) { "any more" } else { "in time" };
             format!(

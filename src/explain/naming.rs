@@ -61,6 +61,8 @@ pub fn damage(workload: &WorkloadKind) -> &'static str {
         WorkloadKind::Counter => "an update was lost",
         WorkloadKind::Stock => "an item was sold twice",
         WorkloadKind::AppendLog => "a stale entry was accepted",
+        WorkloadKind::Latch => "the latch was open before all had counted down",
+        WorkloadKind::Semaphore => "too many were inside at once",
         WorkloadKind::Own(_) => "the resource was damaged",
     }
 }

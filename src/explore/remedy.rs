@@ -27,7 +27,9 @@ use crate::explore::rerun::pinned;
 use crate::explore::trial::{attempt, judgement};
 use crate::ledger::part::{Part, Strikes, strikes};
 use crate::lock::algorithm::Algorithm;
-use crate::lock::config::{DeadlineFrom, DiscoveryShape, QuorumOf, ReleaseShape, ScriptShape};
+use crate::lock::config::{
+    CountShape, DeadlineFrom, DiscoveryShape, QuorumOf, ReclaimShape, ReleaseShape, ScriptShape,
+};
 use crate::plan::extend::Extend;
 use crate::plan::{FenceMode, Persistence, Plan, TopologyKind};
 use crate::run::Lab;
@@ -148,7 +150,7 @@ const FENCED: &[How] = &[
 /// The remedy that itself makes callers extend. Other remedies may add that to their own change.
 const EXTENDS: &str = "extends while the work lasts";
 
-static REMEDIES: [Remedy; 29] = [
+static REMEDIES: [Remedy; 31] = [
     Remedy {
         name: "a fence that the resource checks on every access",
         heals: FENCED,
@@ -329,6 +331,16 @@ static REMEDIES: [Remedy; 29] = [
         name: "a time-out that is longer than what a first reply takes",
         heals: &[How::NoAnswer],
         apply: |plan, violated| longer_timeout(plan, violated.timeout),
+    },
+    Remedy {
+        name: "the node's clock in place of the clients'",
+        heals: &[How::BlindCommand],
+        apply: |plan, _| changed(plan, |plan| plan.lock.reclaim_by = ReclaimShape::Node),
+    },
+    Remedy {
+        name: "a latch that counts names, so that none counts twice",
+        heals: &[How::CountedTwice],
+        apply: |plan, _| changed(plan, |plan| plan.lock.count = CountShape::Names),
     },
     Remedy {
         name: "a release that compares",

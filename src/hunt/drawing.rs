@@ -28,7 +28,7 @@ use crate::ledger::overwork::{Overwork, fit, overworked};
 use crate::ledger::planned::{breaks, keep_within};
 use crate::ledger::site::bound_of;
 use crate::length;
-use crate::lock::algorithm::Algorithm;
+use crate::lock::algorithm::{Algorithm, latch};
 use crate::plan::Plan;
 use crate::plan::fault_contradiction::halts_clients;
 use crate::plan::lack::lack;
@@ -101,7 +101,9 @@ pub fn struck(base: &Plan, alphabet: &Alphabet, runner: &mut TestRunner) -> Boxe
 pub fn plans(base: &Plan, alphabet: &Alphabet) -> BoxedStrategy<Plan> {
     let (base, alphabet) = (base.clone(), alphabet.clone());
     let faults = collection::vec(burst(&base, &alphabet), 0..=alphabet.most_faults);
-    let fewest = base.workload.clients.min(2);
+    // With fewer clients than parties a latch never opens.
+    let parties = if alphabet.lock.name == latch::NAME { latch::parties(&base.lock) } else { 2 };
+    let fewest = base.workload.clients.min(parties);
     let free = alphabet.varies.contains(&Parameter::Clients);
     let clients = if free { fewest } else { base.workload.clients }..=base.workload.clients;
     let habits = habits(&base, &alphabet.lock, &alphabet.varies);

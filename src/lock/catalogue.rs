@@ -1,12 +1,13 @@
 //! Every lock by its name: those of the catalogue, and a user's own beside them.
 
 use crate::lock::algorithm::{
-    Algorithm, Nodes, check_then_set, fenced, none, px_constant, redisson, redlock, setnx,
-    setnx_expire, token_get_del, token_lua, token_lua_renewed, wait_replicas,
+    Algorithm, Nodes, check_then_set, fenced, latch, none, px_constant, redisson, redlock,
+    semaphore, semaphore_counter, setnx, setnx_expire, token_get_del, token_lua, token_lua_renewed,
+    wait_replicas,
 };
 
 /// Every lock, in the order of the catalogue.
-pub const ALGORITHMS: [Algorithm; 15] = [
+pub const ALGORITHMS: [Algorithm; 18] = [
     none::ALGORITHM,
     check_then_set::ALGORITHM,
     setnx::ALGORITHM,
@@ -22,10 +23,13 @@ pub const ALGORITHMS: [Algorithm; 15] = [
     redisson::ALGORITHM,
     fenced::ALGORITHM,
     wait_replicas::ALGORITHM,
+    semaphore::ALGORITHM,
+    semaphore_counter::ALGORITHM,
+    latch::ALGORITHM,
 ];
 
 /// The built-in workloads, as scenarios name them.
-pub const WORKLOADS: [&str; 3] = ["counter", "stock", "append-log"];
+pub const WORKLOADS: [&str; 5] = ["counter", "stock", "append-log", "semaphore", "latch"];
 
 /// The lock of the catalogue of this name.
 pub fn find(name: &str) -> Option<&'static Algorithm> {

@@ -105,6 +105,18 @@ pub struct LockConfig {
     /// How long an acquire waits for its turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_for: Option<Nanos>,
+    /// How many callers may hold a semaphore at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permits: Option<u32>,
+    /// Whose clock decides which permits of a semaphore are over.
+    #[serde(skip_serializing_if = "is_default")]
+    pub reclaim_by: ReclaimShape,
+    /// How many parties have to count down before a latch opens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parties: Option<u32>,
+    /// What a latch counts.
+    #[serde(skip_serializing_if = "is_default")]
+    pub count: CountShape,
 }
 
 impl LockConfig {
@@ -268,4 +280,27 @@ pub enum ExtendShape {
     Blind,
     /// Sets the key again if it is absent.
     Revive,
+}
+
+/// Whose wall clock says when a permit of a semaphore is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReclaimShape {
+    /// That of the node: one clock for all permits.
+    #[default]
+    Node,
+    /// That of the client which asks for a permit (a planted bug): it is compared with the clock of
+    /// the client that set the deadline.
+    Client,
+}
+
+/// What a latch counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CountShape {
+    /// The names of the parties that have counted down: a request that is sent again adds none.
+    #[default]
+    Names,
+    /// How many are left, with DECR (a planted bug): a request that is sent again counts twice.
+    Decr,
 }

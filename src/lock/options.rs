@@ -4,7 +4,8 @@
 use crate::field::{Field, Takes};
 use crate::length;
 use crate::lock::algorithm::{
-    Algorithm, Nodes, fenced, redisson, token_get_del, token_lua, token_lua_renewed, wait_replicas,
+    Algorithm, Nodes, fenced, latch, redisson, semaphore, semaphore_counter, token_get_del,
+    token_lua, token_lua_renewed, wait_replicas,
 };
 use crate::lock::catalogue::is_own;
 use crate::lock::config::LockConfig;
@@ -119,15 +120,40 @@ fn is_of_family(lock: &Algorithm) -> bool {
 
 /// Locks that can omit the comparison with the owner's token.
 const COMPARING: Group = Group {
-    has: |lock| lock.name != redisson::NAME,
-    what: "releases and extends by its field alone",
+    has: |lock| lock.name != redisson::NAME && !has_permits(lock) && lock.name != latch::NAME,
+    what: "has one way to release and to extend",
     instead: "\"own\", or another lock",
 };
+
+/// Locks with several permits.
+const PERMITTING: Group = Group {
+    has: has_permits,
+    what: "has one holder at a time",
+    instead: "remove it, or use semaphore or semaphore-counter",
+};
+
+/// Locks whose permits have deadlines.
+const RECLAIMING: Group = Group {
+    has: |lock| lock.name == semaphore::NAME,
+    what: "reclaims no permits",
+    instead: "remove it, or use semaphore",
+};
+
+/// Latches.
+const LATCHING: Group = Group {
+    has: |lock| lock.name == latch::NAME,
+    what: "is no latch",
+    instead: "remove it, or use latch",
+};
+
+fn has_permits(lock: &Algorithm) -> bool {
+    [semaphore::NAME, semaphore_counter::NAME].contains(&lock.name)
+}
 
 const TOKENS: [&str; 6] = ["try", "acquisition", "thread", "thread-id", "process", "constant"];
 
 /// Every option, in the order of a scenario.
-pub const OPTIONS: [LockOption; 36] = [
+pub const OPTIONS: [LockOption; 40] = [
     of(ALL, "algorithm", Takes::Text, "the lock of the catalogue"),
     of(
         ALL,
@@ -259,6 +285,20 @@ pub const OPTIONS: [LockOption; 36] = [
         "how the client follows a master that Sentinels watch",
     ),
     of(QUEUEING, "wait_for", Takes::Length, "how long an acquire waits for its turn"),
+    of(PERMITTING, "permits", Takes::Count, "how many callers may hold the lock at once"),
+    of(
+        RECLAIMING,
+        "reclaim_by",
+        Takes::Word(&["node", "client"]),
+        "whose clock says that the deadline of a permit has passed",
+    ),
+    of(LATCHING, "parties", Takes::Count, "how many parties a latch waits for"),
+    of(
+        LATCHING,
+        "count",
+        Takes::Word(&["names", "decr"]),
+        "whether a latch counts the names of parties, or what is left",
+    ),
 ];
 
 const fn of(of: Group, key: &'static str, takes: Takes, about: &'static str) -> LockOption {

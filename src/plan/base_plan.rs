@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{MILLISECOND, SECOND};
 
-use crate::lock::algorithm::Algorithm;
+use crate::lock::algorithm::{Algorithm, latch};
 use crate::lock::catalogue::{self, ALGORITHMS};
 use crate::lock::config::LockConfig;
 use crate::lock::library::Library;
@@ -22,6 +22,11 @@ const TTL: u64 = 3 * SECOND;
 /// The same for a lock that renews its leases, and the work under it: longer, so that it does.
 const RENEWED_TTL: u64 = SECOND;
 const RENEWED_HOLD: u64 = 1_500 * MILLISECOND;
+
+/// The number of clients of a lock with one or two holders.
+const CLIENTS: u32 = 3;
+/// The maximum number of holders for whom there is one client more: more than that may all hold it.
+const MAX_HOLDERS: u32 = 10;
 
 /// Masters of a cluster, each with one replica. They fail over quickly, since a run of a hunt is
 /// short.
@@ -41,7 +46,8 @@ const SENTINELS: Sentinels = Sentinels {
     parallel_syncs: 1,
 };
 
-/// A plan without faults: three clients that often acquire a lock of the catalogue, for a counter.
+/// A plan without faults: clients that often acquire a lock of the catalogue, for a counter, or to
+/// be inside at once if it has several holders.
 ///
 /// # Panics
 /// If the catalogue has no such lock: for a user's own there is [`base_plan_of`].
@@ -69,6 +75,12 @@ pub fn base_plan_of(lock: &Algorithm, topology: TopologyKind) -> Plan {
         TopologyKind::Cluster => 2 * MASTERS,
         TopologyKind::Independent => 5,
     };
+    let config = LockConfig {
+        algorithm: lock.name.to_owned(),
+        key: "lock".to_owned(),
+        ttl,
+        ..LockConfig::default()
+    };
     Plan {
         format: FORMAT,
         name: format!("hunt-{}", lock.name),
@@ -79,13 +91,8 @@ pub fn base_plan_of(lock: &Algorithm, topology: TopologyKind) -> Plan {
                 .then_some(Shards { masters: MASTERS, node_timeout: SECOND }),
             ..Topology::plain(topology, nodes)
         },
-        lock: LockConfig {
-            algorithm: lock.name.to_owned(),
-            key: "lock".to_owned(),
-            ttl,
-            ..LockConfig::default()
-        },
-        workload: workload(lock.renews),
+        workload: workload(lock, &config),
+        lock: config,
         links: Links {
             latency: Latency::Uniform { min: MILLISECOND, max: 5 * MILLISECOND },
             named: BTreeMap::new(),
@@ -100,13 +107,19 @@ pub fn base_plan_of(lock: &Algorithm, topology: TopologyKind) -> Plan {
     }
 }
 
-fn workload(renews: bool) -> Workload {
+/// The work of a hunt. More clients than a lock has permits, so that they get in each other's way.
+fn workload(lock: &Algorithm, config: &LockConfig) -> Workload {
+    let holders = lock.holders(config);
     Workload {
-        kind: WorkloadKind::Counter,
-        clients: 3,
+        kind: match holders {
+            1 => WorkloadKind::Counter,
+            _ if lock.name == latch::NAME => WorkloadKind::Latch,
+            _ => WorkloadKind::Semaphore,
+        },
+        clients: if holders > MAX_HOLDERS { CLIENTS } else { CLIENTS.max(holders + 1) },
         callers: 1,
         rounds: 10,
-        hold: if renews { RENEWED_HOLD } else { 600 * MILLISECOND },
+        hold: if lock.renews { RENEWED_HOLD } else { 600 * MILLISECOND },
         rest: 300 * MILLISECOND,
         retry: 200 * MILLISECOND,
         fence: FenceMode::None,
@@ -114,7 +127,8 @@ fn workload(renews: bool) -> Workload {
         check_validity: false,
         items: 10,
         timeout: SECOND,
-        stagger: 20 * MILLISECOND,
+        // Parties that come one after the other: a latch that opens early is seen by the last.
+        stagger: if lock.name == latch::NAME { SECOND } else { 20 * MILLISECOND },
         extend: Extend::Never,
         reenter: false,
     }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::field::Takes;
 use crate::length;
+use crate::lock::algorithm::latch;
 use crate::lock::algorithm::wait_replicas::acks;
 use crate::lock::algorithm::{Algorithm, Nodes};
 use crate::lock::catalogue;
@@ -16,6 +17,9 @@ use crate::plan::contradiction::{Checked, MAX_ROUNDS, in_reach, refuse_if};
 use crate::plan::{Persistence, Plan, TopologyKind};
 use crate::promise::Work;
 use crate::quantity::length as in_words;
+
+/// The maximum number of permits of a semaphore: as many as there may be callers.
+const MAX_PERMITS: u32 = 1_000;
 
 /// Checks the lock's table.
 pub fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
@@ -31,6 +35,16 @@ pub fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
     discovery(plan, algorithm)?;
     requests(plan, algorithm)?;
     refuse_if(config.timeout == Some(0), "lock.timeout", "every request would fail", "above 0s")?;
+    let permits = config.permits.unwrap_or(1);
+    let (what, instead) = (format!("a semaphore of {permits} permits"), "from 1 to 1000");
+    let is_odd = permits == 0 || permits > MAX_PERMITS;
+    refuse_if(is_odd, "lock.permits", what, instead)?;
+    let (parties, clients) = (latch::parties(config), plan.workload.clients);
+    let is_never_open = parties == 0 || parties > clients;
+    let what = format!("{parties} parties would have to count down, and {clients} clients may");
+    let instead = format!("from 1 to {clients}");
+    let is_odd = algorithm.name == latch::NAME && is_never_open;
+    refuse_if(is_odd, "lock.parties", what, &instead)?;
     let tries = config.tries.unwrap_or(1);
     let what = format!("{tries} tries");
     refuse_if(tries == 0 || tries > MAX_ROUNDS, "lock.tries", what, "from 1 to 1000000")

@@ -385,6 +385,10 @@ pub enum WorkloadKind {
     // Plans of earlier versions have the name that the assumption ledger has now.
     #[serde(alias = "ledger")]
     AppendLog,
+    /// Go on as soon as the latch is open, and not before.
+    Latch,
+    /// Enter, wait, leave: as many may be inside at once as the lock has permits.
+    Semaphore,
     /// One of the user's own, by its name: a test adds its code.
     #[serde(untagged)]
     Own(Name),

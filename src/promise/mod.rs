@@ -9,9 +9,9 @@ pub mod contract;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Promise {
     /// The maximum number of concurrent holders. If it is more than one, the guarded resource is
-    /// not judged, since its workloads need one holder at a time. Which caller changes what another
-    /// owns is judged by the members of the lock's key, if it is a collection in which the token of
-    /// each grant is a member.
+    /// judged in the workload `semaphore` only, since the others need one holder at a time. Which
+    /// caller changes what another owns is judged by the members of the lock's key, if it is a
+    /// collection in which the token of each grant is a member.
     pub holders: u32,
     /// Whether it notifies a running caller of the loss of the lock.
     pub reports_loss: bool,

@@ -7,8 +7,8 @@
 //! - [`fence`]: which accesses a resource accepts
 //! - [`resource`]: the resource, a process on its own host
 //! - [`round`]: one round under the lock, with its accesses to the resource
-//! - [`critical_section`]: the work of one round; [`counter`], [`stock`], [`append_log`] are the
-//!   built-in ones, and [`sections`] finds them by name
+//! - [`critical_section`]: the work of one round; [`counter`], [`stock`], [`append_log`],
+//!   [`semaphore`], [`latch`] are the built-in ones, and [`sections`] finds them by name
 //! - [`client`], [`probe`]: the processes that acquire the lock
 
 use std::cell::Cell;
@@ -35,12 +35,14 @@ pub mod counter;
 pub mod critical_section;
 pub mod fence;
 pub mod guard;
+pub mod latch;
 pub mod probe;
 pub mod progress;
 pub mod recorder;
 pub mod resource;
 pub mod round;
 pub mod sections;
+pub mod semaphore;
 pub mod stock;
 
 /// The port on which the resource listens.

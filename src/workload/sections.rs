@@ -7,6 +7,8 @@ use crate::plan::WorkloadKind;
 use crate::workload::append_log::AppendLog;
 use crate::workload::counter::Counter;
 use crate::workload::critical_section::CriticalSection;
+use crate::workload::latch::GoOn;
+use crate::workload::semaphore::EnterAndLeave;
 use crate::workload::stock::Stock;
 
 /// The critical sections that a test adds to the built-in ones, by name.
@@ -33,6 +35,8 @@ impl Sections {
             WorkloadKind::Counter => Some(Arc::new(Counter)),
             WorkloadKind::Stock => Some(Arc::new(Stock)),
             WorkloadKind::AppendLog => Some(Arc::new(AppendLog)),
+            WorkloadKind::Latch => Some(Arc::new(GoOn)),
+            WorkloadKind::Semaphore => Some(Arc::new(EnterAndLeave)),
             WorkloadKind::Own(name) => {
                 let own = self.0.iter().find(|(own, _)| *name == **own);
                 own.map(|(_, section)| Arc::clone(section))

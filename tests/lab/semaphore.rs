@@ -146,7 +146,7 @@ fn found(hunt: HuntTest) -> Finding {
 /// `LOCKSTORM_SHAPES` sets the number of plans.
 #[test]
 fn a_semaphore_keeps_its_promise() {
-    let lock = semaphore("semaphore", |setting| Semaphore::boxed(setting, CORRECT));
+    let lock = semaphore("sorted-set", |setting| Semaphore::boxed(setting, CORRECT));
     let plans = amount("LOCKSTORM_SHAPES", 2_000) as u64;
     let tally = hunt(lock).seeds(1..=plans).holds();
     assert!(tally.struck_in_hold > plans / 4, "{tally:?}");

@@ -27,7 +27,10 @@ pub fn judge(case: &Case<'_>) -> Findings {
     let initial = match case.terms.invariant {
         Invariant::Counter => 0,
         Invariant::Stock { items } => items,
-        Invariant::None | Invariant::AppendLog => return linear,
+        Invariant::None
+        | Invariant::AppendLog
+        | Invariant::Inside { .. }
+        | Invariant::Latch { .. } => return linear,
     };
     let register = Register { initial };
     take(&mut linear, case, (RESOURCE, &register), spec::register_items(case));

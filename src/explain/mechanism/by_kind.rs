@@ -3,7 +3,7 @@
 use crate::check::verdict::{Kind, Violation};
 use crate::explain::evidence::cited;
 use crate::explain::mechanism::how::{How, Mechanism};
-use crate::explain::mechanism::{alone, deadlock, fence, left, overlap, queue};
+use crate::explain::mechanism::{alone, counted, deadlock, fence, gathering, left, overlap, queue};
 use crate::explain::witness::Witness;
 
 /// How the headline violation became possible; `None` if nothing is violated.
@@ -15,12 +15,14 @@ pub fn mechanism(witness: &Witness<'_>) -> Option<Mechanism> {
             waited.or_else(|| overlap::mechanism(witness, violation))
         }
         Kind::BrokenContract => alone::contract(witness),
-        Kind::Corruption => alone::corruption(witness, violation),
+        Kind::Corruption => alone::corruption(witness, violation)
+            .or_else(|| gathering::counted_twice(witness, violation)),
         Kind::ForeignRelease | Kind::ForeignExtend => alone::foreign(witness, violation),
         Kind::Leak | Kind::Stuck => {
             let waits = deadlock::mechanism(witness, violation);
             let left = waits.or_else(|| queue::left(witness, violation));
             let left = left.or_else(|| queue::without_place(witness, violation));
+            let left = left.or_else(|| counted::mechanism(witness, violation));
             left.or_else(|| left::left(witness, violation))
         }
         Kind::Overtaken => queue::overtaken(witness, violation),

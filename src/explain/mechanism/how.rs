@@ -171,6 +171,9 @@ pub enum How {
     /// The fence is given separately from the grant: the order of the numbers differs from the
     /// order of the grants.
     CounterApart,
+    /// A party was counted twice at a latch: a count-down that took effect and had no answer was
+    /// sent again, and took effect again.
+    CountedTwice,
     /// A write arrived after its hold: the access reached the resource after the hold had ended.
     WriteInFlight,
     /// A caller worked without a grant: the access belongs to no granted acquire.

@@ -6,6 +6,7 @@
 //! - [`clock`]: the fault behind a clock that went wrong
 //! - [`renewal`]: what the last renewal came to
 //! - [`belief`]: why the holder continued without a key
+//! - [`gathering`]: who was counted twice at a latch
 //! - [`handed_on`]: a release that let the next caller in too early
 //! - [`quorum`]: two quorums without a common node
 //! - [`several`]: one holder too many of a lock that several may hold
@@ -13,6 +14,7 @@
 //! - [`takeover`]: which node was promoted in place of another
 //! - [`fence`]: a fence that is not larger than the previous one
 //! - [`left`]: a key of which nobody was the owner
+//! - [`counted`]: entries of a key that counts its holders and names none
 //! - [`alone`]: other violations that involve one caller
 //! - [`stuck`]: nobody gets the lock, and no caller's key is the reason
 //! - [`state`]: who left a state of the lock that lets nobody in
@@ -22,9 +24,11 @@ mod alone;
 mod belief;
 pub mod by_kind;
 mod clock;
+pub(in crate::explain) mod counted;
 pub(in crate::explain) mod deadlock;
 mod ending;
 mod fence;
+mod gathering;
 pub(in crate::explain) mod handed_on;
 pub mod how;
 pub mod left;

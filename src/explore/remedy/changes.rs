@@ -5,7 +5,7 @@ use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::ledger::part::Strikes;
 use crate::lock::algorithm::{Algorithm, Nodes};
-use crate::lock::catalogue::ALGORITHMS;
+use crate::lock::catalogue;
 use crate::lock::config::{AcquireShape, LockConfig, TokenScope, WaitShape};
 use crate::plan::extend::Extend;
 use crate::plan::{FenceMode, FenceOn, MinReplicas, Plan, TopologyKind};
@@ -19,13 +19,15 @@ pub fn changed(plan: &Plan, change: impl FnOnce(&mut Plan)) -> Option<Plan> {
 }
 
 /// The plan with another lock of the catalogue, and with the settings common to all locks. `None`
-/// if the lock is the user's own: its replacement is no remedy. If only the previous lock renewed
-/// its lease in the background, the caller extends it: otherwise the work would outlast the lease,
-/// whatever else the lock fixes.
+/// if the lock is the user's own or has another number of holders: then that is no remedy. If only
+/// the previous lock renewed its lease in the background, the caller extends it: otherwise the work
+/// would outlast the lease, whatever else the lock fixes.
 pub fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
-    let renews =
-        |name: &str| ALGORITHMS.iter().find(|lock| lock.name == name).map(|lock| lock.renews);
-    let extends = renews(&plan.lock.algorithm)? && !renews(algorithm)?;
+    let (old, new) = (catalogue::find(&plan.lock.algorithm)?, catalogue::find(algorithm)?);
+    if old.holders(&plan.lock) != new.holders(&plan.lock) {
+        return None;
+    }
+    let extends = old.renews && !new.renews;
     changed(plan, |plan| {
         let probed = plan.longest_ttl();
         if extends && plan.workload.extend == Extend::Never {

@@ -12,11 +12,14 @@ use crate::promise::{Bounded, Promise, Work, bound};
 
 pub mod check_then_set;
 pub mod fenced;
+pub mod latch;
 pub mod none;
 pub mod owned_key;
 pub mod px_constant;
 pub mod redisson;
 pub mod redlock;
+pub mod semaphore;
+pub mod semaphore_counter;
 pub mod setnx;
 pub mod setnx_expire;
 pub mod token_get_del;
@@ -134,6 +137,12 @@ impl Algorithm {
             promise.assumes.insert(0, bound(Bounded::Work, 0));
         }
         promise
+    }
+
+    /// How many callers may hold it at once, whatever their work.
+    pub fn holders(&self, config: &LockConfig) -> u32 {
+        let work = Work { calls: 1, arrives: true, ..Work::default() };
+        self.promises(config, work).holders
     }
 
     /// The configuration with all defaults filled in.

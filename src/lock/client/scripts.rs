@@ -80,3 +80,80 @@ if redis.call("HEXISTS", KEYS[1], ARGV[1]) == 1 then
 else
     return 0
 end"#;
+
+/// Removes the permits whose deadlines have passed, and adds one if there is room: 1, or 0 if all
+/// are taken. KEYS: semaphore. ARGV: permit, ms, number of permits, and the time of the client in
+/// ms; without it, the node's own time counts.
+pub const TAKE_PERMIT: &str = r#"
+local now = tonumber(ARGV[4])
+if not now then
+    local time = redis.call("TIME")
+    now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+redis.call("ZREMRANGEBYSCORE", KEYS[1], "-inf", now)
+if redis.call("ZCARD", KEYS[1]) >= tonumber(ARGV[3]) then
+    return 0
+end
+redis.call("ZADD", KEYS[1], now + ARGV[2] + 1, ARGV[1])
+return 1"#;
+
+/// Moves the deadline of a permit that nobody has reclaimed. KEYS: semaphore. ARGV: permit, ms, and
+/// the time of the client in ms; without it, the node's own time counts.
+pub const KEEP_PERMIT: &str = r#"
+if not redis.call("ZSCORE", KEYS[1], ARGV[1]) then
+    return 0
+end
+local now = tonumber(ARGV[3])
+if not now then
+    local time = redis.call("TIME")
+    now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+redis.call("ZADD", KEYS[1], now + ARGV[2] + 1, ARGV[1])
+return 1"#;
+
+/// Increments the number of permits that are taken, if there is room. KEYS: semaphore. ARGV: number
+/// of permits.
+pub const COUNT_PERMIT: &str = r#"
+if tonumber(redis.call("GET", KEYS[1]) or "0") >= tonumber(ARGV[1]) then
+    return 0
+end
+redis.call("INCR", KEYS[1])
+return 1"#;
+
+/// Decrements the number of permits that are taken, if any is. KEYS: semaphore.
+pub const UNCOUNT_PERMIT: &str = r#"
+if tonumber(redis.call("GET", KEYS[1]) or "0") <= 0 then
+    return 0
+end
+redis.call("DECR", KEYS[1])
+return 1"#;
+
+/// Adds the name of a party and returns how many are left; publishes when none is left. KEYS:
+/// names, channel. ARGV: name, number of parties.
+pub const COUNT_NAME: &str = r#"
+local added = redis.call("SADD", KEYS[1], ARGV[1])
+local left = ARGV[2] - redis.call("SCARD", KEYS[1])
+if left == 0 and added == 1 then
+    redis.call("PUBLISH", KEYS[2], "0")
+end
+return math.max(left, 0)"#;
+
+/// Sets the count once, decrements it and returns how many are left; deletes it and publishes when
+/// none is left. KEYS: count, whether it was set, channel. ARGV: number of parties.
+pub const COUNT_DECR: &str = r#"
+if redis.call("SETNX", KEYS[2], "1") == 1 then
+    redis.call("SET", KEYS[1], ARGV[1])
+end
+if redis.call("EXISTS", KEYS[1]) == 0 then
+    return 0
+end
+local left = redis.call("DECR", KEYS[1])
+if left == 0 then
+    redis.call("DEL", KEYS[1])
+    redis.call("PUBLISH", KEYS[3], "0")
+end
+return left"#;
+
+/// How many are left. KEYS: count.
+pub const COUNT_LEFT: &str = r#"
+return tonumber(redis.call("GET", KEYS[1]) or "0")"#;

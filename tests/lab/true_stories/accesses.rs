@@ -1,7 +1,10 @@
 //! Predicates of sentences about the guarded resource.
 
-use lockstorm::history::{Access, AccessKind};
+use std::collections::BTreeSet;
+
+use lockstorm::history::{Access, AccessKind, OpKind};
 use lockstorm::plan::WorkloadKind;
+use lockstorm_platform::trace::Leg;
 
 use crate::true_stories::facts::{Facts, Truth, ensure};
 use crate::true_stories::templates::{Sentence, Template};
@@ -70,8 +73,40 @@ fn with(facts: &Facts, sentence: &Sentence, is: impl Fn(&Access) -> bool, tail: 
             "the write is one less than what it replaced",
         ),
         ": a stale entry was accepted" => ensure(is_stale(facts, index), "the entry is not stale"),
+        ": too many were inside at once" => ensure(
+            inside(facts, index) >= facts.finding.promise.holders as usize,
+            "there was room for one more",
+        ),
+        ": the latch was open before all had counted down" => {
+            let parties = facts.finding.plan.lock.parties.unwrap_or(3) as usize;
+            ensure(counted_down(facts, index) < parties, "all had counted down")
+        }
         other => Err(format!("'{other}' is unknown")),
     }
+}
+
+/// How many other grants had made an entry and made another one later.
+fn inside(facts: &Facts, index: usize) -> usize {
+    let accesses = &facts.history.accesses;
+    let entries = |of: &[Access]| -> BTreeSet<Option<u32>> {
+        let entries = of.iter().filter(|a| a.kind == AccessKind::Append && a.accepted);
+        entries.map(|a| a.grant).collect()
+    };
+    let (before, after) = (entries(&accesses[..index]), entries(&accesses[index + 1..]));
+    before.intersection(&after).filter(|grant| **grant != accesses[index].grant).count()
+}
+
+/// How many processes had a request of an acquire executed before the grant of an access.
+fn counted_down(facts: &Facts, index: usize) -> usize {
+    let grant = facts.history.accesses[index].grant.and_then(|id| facts.op(id));
+    let Some(opened) = grant.and_then(|op| op.ret).map(|ret| ret.instant()) else { return 0 };
+    let executed = facts.history.requests.iter().filter(|request| {
+        let is_acquire = facts.op(request.op).is_some_and(|op| op.kind == OpKind::Acquire);
+        is_acquire
+            && !request.declined
+            && request.at(Leg::Applied).is_some_and(|applied| applied < opened)
+    });
+    executed.map(|request| request.from.clone()).collect::<BTreeSet<_>>().len()
 }
 
 /// The value of the resource before an access.
