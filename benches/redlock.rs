@@ -110,6 +110,7 @@ fn workload() -> Workload {
         check_validity: true,
         items: 0,
         timeout: SECOND,
+        period: 0,
         stagger: 0,
         extend: Extend::Never,
         reenter: false,

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use lockstorm_platform::fault::HostNames;
+use lockstorm_platform::host::HostMutex;
 use lockstorm_platform::time::{Instant, Nanos, SECOND};
 use lockstorm_platform::trace::{Digest, Entry, Trace};
 use lockstorm_world::engine::kind::EngineKind;
@@ -221,6 +222,7 @@ impl Lab {
             model: promise.model,
             ttl: plan.lock.ttl,
             longest_ttl: plan.longest_ttl(),
+            kept: promise.kept,
             invariant: match plan.workload.kind {
                 WorkloadKind::Semaphore if keys.is_empty() => {
                     Invariant::Inside { most: promise.holders }
@@ -231,6 +233,7 @@ impl Lab {
                 WorkloadKind::Counter => Invariant::Counter,
                 WorkloadKind::Stock => Invariant::Stock { items: plan.workload.items },
                 WorkloadKind::AppendLog => Invariant::AppendLog,
+                WorkloadKind::Schedule => Invariant::Schedule,
                 // A check of one's own knows what the resource must be like.
                 WorkloadKind::Own(_) | WorkloadKind::Semaphore => Invariant::None,
             },
@@ -338,6 +341,7 @@ fn live(
         keys: lab.group_keys(plan),
         recorder: recorder.clone(),
         stop: Rc::clone(&stop),
+        mutex: HostMutex::default(),
         pulse: running.pulse(),
     };
     let (engine, whole_ms) = (lab.engine, lab.whole_ms);

@@ -23,6 +23,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         Invariant::AppendLog => ledger(case),
         Invariant::Inside { most } => crowd(case, most),
         Invariant::Latch { parties } => early(case, parties),
+        Invariant::Schedule => repeated(case),
     }
 }
 
@@ -150,6 +151,21 @@ fn early(case: &Case, parties: u32) -> Vec<Violation> {
         if counted_down(case, opened) < parties as usize {
             let cause = Some(own_fault(case, access));
             found.push(Violation { cause, ..violation(case, &[], index) });
+        }
+    }
+    found
+}
+
+/// No two accepted writes may register the same period.
+fn repeated(case: &Case) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut first: BTreeMap<i64, usize> = BTreeMap::new();
+    for (index, access) in accepted(case, AccessKind::Write) {
+        let earlier = *first.entry(access.value).or_insert(index);
+        if earlier != index {
+            let again = violation(case, &[earlier], index);
+            let cause = again.cause.filter(|cause| *cause != Cause::None).or(Some(Cause::Again));
+            found.push(Violation { cause, ..again });
         }
     }
     found

@@ -9,6 +9,9 @@
 //!   or
 //! - a release set it, and returned as released.
 //!
+//! A key that its lock promises to keep after a release is not left over until that time has
+//! passed.
+//!
 //! A key is not left over during the tenure in which its acquire was called: the release of an
 //! inner grant may only decrement a counter.
 //!
@@ -50,6 +53,7 @@
 mod entry;
 mod excuse;
 mod hand_over;
+mod kept;
 mod leftover;
 mod met;
 mod requests;
@@ -62,6 +66,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 use crate::check::case::Case;
 use crate::check::leak::excuse::is_excused;
 use crate::check::leak::hand_over::passes_on;
+use crate::check::leak::kept::kept_until;
 use crate::check::leak::leftover::{Leftover, changes};
 use crate::check::leak::met::met;
 use crate::check::leak::requests::{concerns, looked_for_a_node, may_free};
@@ -116,7 +121,7 @@ fn left_over_from(case: &Case, key: &KeyLife) -> Option<(OpId, Moment)> {
         _ => return None,
     };
     let over = case.tenure(owner).map_or(known, |tenure| tenure.whole.end);
-    let from = key.from.max(known).max(over);
+    let from = key.from.max(known).max(over).max(kept_until(case, key, owner));
     (from < key.to).then_some((owner, from))
 }
 

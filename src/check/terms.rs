@@ -3,6 +3,7 @@
 use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::default::is_default;
 use crate::ledger::site::Site;
 use crate::promise::Model;
 
@@ -21,6 +22,11 @@ pub struct Terms {
     pub ttl: Option<Nanos>,
     /// The maximum time to live that any key of the lock can have, ns.
     pub longest_ttl: Nanos,
+    /// How long a released key may still keep others out: see [`Promise::kept`].
+    ///
+    /// [`Promise::kept`]: crate::promise::Promise::kept
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub kept: Nanos,
     /// The invariant of the guarded resource.
     pub invariant: Invariant,
     /// Whether the run tests nothing unless two callers other than the probe want the lock at once.
@@ -87,4 +93,6 @@ pub enum Invariant {
         /// The number of tenures that may be inside at once.
         most: u32,
     },
+    /// Each write registers a period: none is registered twice.
+    Schedule,
 }

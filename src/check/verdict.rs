@@ -165,6 +165,8 @@ pub enum Cause {
     Overlap,
     /// A write arrived after its holder had released the lock, lost it or died.
     InFlight,
+    /// A second run of a period, after the first one.
+    Again,
     /// The access was sent without a grant.
     Caller,
     /// None of these.

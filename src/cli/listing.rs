@@ -17,12 +17,13 @@ use crate::lock::options::{LockOption, OPTIONS};
 use crate::refusal::Refusal;
 
 /// The workloads.
-const WORKLOADS: [(&str, &str); 5] = [
+const WORKLOADS: [(&str, &str); 6] = [
     ("counter", "read, work, write back plus one: no update may be lost"),
     ("stock", "read, work, write back minus one: never below zero, nothing sold twice"),
     ("append-log", "append, work, append: no entry of an earlier grant after a later one's"),
     ("semaphore", "enter, work, leave: no more inside at once than the lock has permits"),
     ("latch", "go on: nobody before all parties of the latch have counted down"),
+    ("schedule", "once a period by each client's wall clock: no job runs twice in a period"),
 ];
 
 /// The topologies.

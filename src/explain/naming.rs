@@ -63,6 +63,7 @@ pub fn damage(workload: &WorkloadKind) -> &'static str {
         WorkloadKind::AppendLog => "a stale entry was accepted",
         WorkloadKind::Latch => "the latch was open before all had counted down",
         WorkloadKind::Semaphore => "too many were inside at once",
+        WorkloadKind::Schedule => "a job ran twice in a period",
         WorkloadKind::Own(_) => "the resource was damaged",
     }
 }
@@ -77,6 +78,7 @@ pub fn cause(cause: Cause) -> &'static str {
     match cause {
         Cause::Overlap => "two holds overlapped",
         Cause::InFlight => "a write arrived after its hold",
+        Cause::Again => "the lock was free again in the same period",
         Cause::Caller => "a caller without a grant",
         Cause::None => "no cause was found",
     }

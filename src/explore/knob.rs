@@ -42,7 +42,7 @@ pub struct Length {
 }
 
 /// The lengths in the setup of a plan.
-pub static LENGTHS: [Length; 10] = [
+pub static LENGTHS: [Length; 11] = [
     Length {
         name: "lock.ttl",
         step: MILLISECOND,
@@ -60,6 +60,12 @@ pub static LENGTHS: [Length; 10] = [
         step: MILLISECOND,
         read: |lab, p| p.lock.timeout.or_else(|| default_timeout(lab, p)),
         set: |p, to| p.lock.timeout = Some(to),
+    },
+    Length {
+        name: "lock.at_least",
+        step: MILLISECOND,
+        read: |_, p| p.lock.at_least,
+        set: |p, to| p.lock.at_least = Some(to),
     },
     Length {
         name: "lock.renew_every",

@@ -18,9 +18,9 @@ use crate::explain::mechanism::how::How;
 use crate::explore::budget::Spending;
 use crate::explore::knob::fault;
 use crate::explore::remedy::changes::{
-    changed, delayed_restart, fence, fenced, knows_its_own, longer_lease, longer_timeout, majority,
-    min_replicas, more_votes, own_token, slewed, token_of_acquire, unchecked, wait_for_replicas,
-    with_lease, with_lock,
+    changed, delayed_restart, fence, fenced, kept_longer, knows_its_own, longer_lease,
+    longer_timeout, majority, min_replicas, more_votes, own_token, slewed, token_of_acquire,
+    unchecked, wait_for_replicas, with_lease, with_lock,
 };
 use crate::explore::remedy::diff::diff;
 use crate::explore::rerun::pinned;
@@ -150,7 +150,7 @@ const FENCED: &[How] = &[
 /// The remedy that itself makes callers extend. Other remedies may add that to their own change.
 const EXTENDS: &str = "extends while the work lasts";
 
-static REMEDIES: [Remedy; 31] = [
+static REMEDIES: [Remedy; 32] = [
     Remedy {
         name: "a fence that the resource checks on every access",
         heals: FENCED,
@@ -273,6 +273,11 @@ static REMEDIES: [Remedy; 31] = [
             How::ReleaseFailed,
         ],
         apply: |plan, _| own_token(plan),
+    },
+    Remedy {
+        name: "a key that is kept for the whole lease",
+        heals: &[How::RanAgain],
+        apply: |plan, violated| kept_longer(plan, violated.lock),
     },
     Remedy {
         name: "a token for each acquire in place of a count for each thread",

@@ -1,17 +1,20 @@
 //! Every lock by its name: those of the catalogue, and a user's own beside them.
 
 use crate::lock::algorithm::{
-    Algorithm, Nodes, check_then_set, fenced, latch, none, px_constant, redisson, redlock,
-    semaphore, semaphore_counter, setnx, setnx_expire, token_get_del, token_lua, token_lua_renewed,
-    wait_replicas,
+    Algorithm, Nodes, check_then_set, fenced, host_local, latch, none, px_constant, redisson,
+    redlock, scheduled, semaphore, semaphore_counter, setex, setnx, setnx_expire, token_get_del,
+    token_lua, token_lua_renewed, wait_replicas,
 };
 
 /// Every lock, in the order of the catalogue.
-pub const ALGORITHMS: [Algorithm; 18] = [
+pub const ALGORITHMS: [Algorithm; 22] = [
     none::ALGORITHM,
+    host_local::ALGORITHM,
     check_then_set::ALGORITHM,
     setnx::ALGORITHM,
     setnx_expire::ALGORITHM,
+    setex::ALGORITHM,
+    setex::PSETEX,
     px_constant::ALGORITHM,
     token_get_del::ALGORITHM,
     token_lua::ALGORITHM,
@@ -26,10 +29,12 @@ pub const ALGORITHMS: [Algorithm; 18] = [
     semaphore::ALGORITHM,
     semaphore_counter::ALGORITHM,
     latch::ALGORITHM,
+    scheduled::ALGORITHM,
 ];
 
 /// The built-in workloads, as scenarios name them.
-pub const WORKLOADS: [&str; 5] = ["counter", "stock", "append-log", "semaphore", "latch"];
+pub const WORKLOADS: [&str; 6] =
+    ["counter", "stock", "append-log", "semaphore", "latch", "schedule"];
 
 /// The lock of the catalogue of this name.
 pub fn find(name: &str) -> Option<&'static Algorithm> {
@@ -45,6 +50,7 @@ pub fn is_own(name: &str) -> bool {
 /// its grants or extends them if the lock does.
 pub fn sound(lock: &Algorithm) -> &'static Algorithm {
     let name = match lock {
+        Algorithm { name: scheduled::NAME, .. } => scheduled::NAME,
         Algorithm { nodes: Nodes::Quorum, .. } => redlock::ALGORITHM.name,
         Algorithm { waits_for_replicas: true, .. } => wait_replicas::ALGORITHM.name,
         Algorithm { fences: true, .. } => fenced::ALGORITHM.name,
@@ -129,6 +135,7 @@ mod tests {
         calls: 0,
         extends: false,
         patience: SECOND,
+        fires_within: None,
         arrives: true,
     };
 

@@ -27,6 +27,9 @@ pub struct LockConfig {
     /// Whether an acquire or an extend waits for all nodes.
     #[serde(skip_serializing_if = "is_default")]
     pub replies: RepliesShape,
+    /// How long a released key is kept at least, from its acquire on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<Nanos>,
     /// The number of tries of one acquire.
     pub tries: Option<u32>,
     /// The maximum back-off between two tries.

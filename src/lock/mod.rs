@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use lockstorm_platform::host::Host;
+use lockstorm_platform::host::{Host, HostMutex};
 pub use lockstorm_platform::time::Clock;
 use lockstorm_platform::time::Nanos;
 
@@ -138,6 +138,8 @@ pub struct Setting {
     pub call: Rc<Cell<Call>>,
     /// Receives notices of what a lock does on its own, in background tasks.
     pub notify: Notify,
+    /// The mutex that all callers on its host share.
+    pub mutex: HostMutex,
 }
 
 impl Setting {

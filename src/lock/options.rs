@@ -4,8 +4,8 @@
 use crate::field::{Field, Takes};
 use crate::length;
 use crate::lock::algorithm::{
-    Algorithm, Nodes, fenced, latch, redisson, semaphore, semaphore_counter, token_get_del,
-    token_lua, token_lua_renewed, wait_replicas,
+    Algorithm, Nodes, fenced, latch, redisson, scheduled, semaphore, semaphore_counter,
+    token_get_del, token_lua, token_lua_renewed, wait_replicas,
 };
 use crate::lock::catalogue::is_own;
 use crate::lock::config::LockConfig;
@@ -118,6 +118,13 @@ fn is_of_family(lock: &Algorithm) -> bool {
     lock.nodes == Nodes::Quorum && !is_own(lock.name) || ON_ONE_NODE.contains(&lock.name)
 }
 
+/// Locks that keep a released key.
+const KEEPING: Group = Group {
+    has: |lock| lock.name == scheduled::NAME || is_own(lock.name),
+    what: "keeps no key that is released",
+    instead: "remove it, or use scheduled",
+};
+
 /// Locks that can omit the comparison with the owner's token.
 const COMPARING: Group = Group {
     has: |lock| lock.name != redisson::NAME && !has_permits(lock) && lock.name != latch::NAME,
@@ -153,7 +160,7 @@ fn has_permits(lock: &Algorithm) -> bool {
 const TOKENS: [&str; 6] = ["try", "acquisition", "thread", "thread-id", "process", "constant"];
 
 /// Every option, in the order of a scenario.
-pub const OPTIONS: [LockOption; 40] = [
+pub const OPTIONS: [LockOption; 41] = [
     of(ALL, "algorithm", Takes::Text, "the lock of the catalogue"),
     of(
         ALL,
@@ -164,6 +171,7 @@ pub const OPTIONS: [LockOption; 40] = [
     of(ALL, "key", Takes::Text, "the key in Redis"),
     of(ALL, "ttl", Takes::Length, "time to live of the key"),
     of(ALL, "timeout", Takes::Length, "time-out of one request"),
+    of(KEEPING, "at_least", Takes::Length, "how long a key stays at least, released or not"),
     of(COUNTING, "quorum", Takes::Count, "how many nodes must grant"),
     of(
         COUNTING,

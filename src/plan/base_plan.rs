@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{MILLISECOND, SECOND};
 
-use crate::lock::algorithm::{Algorithm, latch};
+use crate::lock::algorithm::{Algorithm, latch, scheduled};
 use crate::lock::catalogue::{self, ALGORITHMS};
 use crate::lock::config::LockConfig;
 use crate::lock::library::Library;
@@ -27,6 +27,8 @@ const RENEWED_HOLD: u64 = 1_500 * MILLISECOND;
 const CLIENTS: u32 = 3;
 /// The maximum number of holders for whom there is one client more: more than that may all hold it.
 const MAX_HOLDERS: u32 = 10;
+/// The period of a scheduled job.
+const PERIOD: u64 = 2 * SECOND;
 
 /// Masters of a cluster, each with one replica. They fail over quickly, since a run of a hunt is
 /// short.
@@ -110,8 +112,10 @@ pub fn base_plan_of(lock: &Algorithm, topology: TopologyKind) -> Plan {
 /// The work of a hunt. More clients than a lock has permits, so that they get in each other's way.
 fn workload(lock: &Algorithm, config: &LockConfig) -> Workload {
     let holders = lock.holders(config);
+    let is_scheduled = lock.name == scheduled::NAME;
     Workload {
         kind: match holders {
+            1 if is_scheduled => WorkloadKind::Schedule,
             1 => WorkloadKind::Counter,
             _ if lock.name == latch::NAME => WorkloadKind::Latch,
             _ => WorkloadKind::Semaphore,
@@ -127,6 +131,7 @@ fn workload(lock: &Algorithm, config: &LockConfig) -> Workload {
         check_validity: false,
         items: 10,
         timeout: SECOND,
+        period: if is_scheduled { PERIOD } else { 0 },
         // Parties that come one after the other: a latch that opens early is seen by the last.
         stagger: if lock.name == latch::NAME { SECOND } else { 20 * MILLISECOND },
         extend: Extend::Never,

@@ -94,12 +94,22 @@ fn ttl(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let what = format!("a key of {name} has no time to live");
     refuse_if(!algorithm.needs_ttl, place, what, "remove ttl, or use another lock")?;
     whole_ttl(place, ttl, &plan.lock, algorithm)?;
+    kept(&plan.lock, ttl, algorithm)?;
     let what = "no grant would ever have that much left";
     let choices = algorithm.choices(&plan.lock);
     let drift = if choices.validity { choices.drift } else { 0 };
     let most = ttl.saturating_sub(drift);
     let instead = format!("less than {}", in_words(most));
     refuse_if(needs >= most && needs > 0, "lock.needs", what, &instead)
+}
+
+/// Refuses a key that would have to be kept after its time to live.
+fn kept(config: &LockConfig, ttl: Nanos, algorithm: &Algorithm) -> Checked {
+    let (place, at_least) = ("lock.at_least", config.at_least.unwrap_or(0));
+    let what = "the key would be gone before";
+    let instead = format!("at most {}, the ttl", length::write(ttl));
+    refuse_if(at_least > ttl, place, what, &instead)?;
+    if at_least > 0 { whole_ttl(place, at_least, config, algorithm) } else { Ok(()) }
 }
 
 /// Refuses a time to live that is not in whole milliseconds (or seconds) above zero: Redis accepts

@@ -351,6 +351,9 @@ pub struct Workload {
     pub items: i64,
     /// Timeout of one access to the resource, ns.
     pub timeout: Nanos,
+    /// The length of a period, for `schedule`, ns.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub period: Nanos,
     /// The time between the starts of consecutive clients, ns.
     pub stagger: Nanos,
     /// Whether, and how often, a working client extends its grant.
@@ -389,6 +392,8 @@ pub enum WorkloadKind {
     Latch,
     /// Enter, wait, leave: as many may be inside at once as the lock has permits.
     Semaphore,
+    /// Once a period: register the period, wait.
+    Schedule,
     /// One of the user's own, by its name: a test adds its code.
     #[serde(untagged)]
     Own(Name),

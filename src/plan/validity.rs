@@ -16,7 +16,7 @@ use crate::plan::contradiction::{
 };
 use crate::plan::fault_contradiction::faults;
 use crate::plan::lock_contradiction::lock;
-use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind, WorkloadKind};
+use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind, Workload, WorkloadKind};
 use crate::refusal::{Place, Refusal, one_of};
 
 /// The maximum number of nodes.
@@ -27,6 +27,9 @@ pub const MAX_CLIENTS: u32 = 1_000;
 
 /// The minimum wait before a client retries: without a wait, no time would pass.
 const MIN_RETRY: Nanos = MILLISECOND;
+
+/// The minimum length of a period: callers may fire a little late.
+const MIN_PERIOD: Nanos = 100 * MILLISECOND;
 
 impl Plan {
     /// Refuses contradictory plans, so that no run of a plan can fail because of its content. The
@@ -236,9 +239,24 @@ fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {
         let instead = format!("at least {}", length::write(least));
         refuse_if(length < least, place, "this is too short", &instead)?;
     }
+    period(work)?;
     let items = (0..=1_000_000_000).contains(&work.items);
     refuse_if(!items, "workload.items", "a stock cannot be that large", "from 0 to 1000000000")?;
     fence(plan, algorithm)
+}
+
+/// Refuses a schedule without a period, and a period of another workload.
+fn period(work: &Workload) -> Checked {
+    let (place, is_scheduled) = ("workload.period", work.kind == WorkloadKind::Schedule);
+    in_reach(place, work.period)?;
+    let what = "a schedule needs the length of its periods";
+    let is_missing = is_scheduled && work.period == 0;
+    refuse_if(is_missing, "workload.kind", what, "add period = \"10s\"")?;
+    let what = "only a schedule has periods";
+    let instead = "remove it, or kind = \"schedule\"";
+    refuse_if(!is_scheduled && work.period > 0, place, what, instead)?;
+    let instead = format!("at least {}", length::write(MIN_PERIOD));
+    refuse_if(is_scheduled && work.period < MIN_PERIOD, place, "this is too short", &instead)
 }
 
 fn fence(plan: &Plan, algorithm: &Algorithm) -> Checked {

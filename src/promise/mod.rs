@@ -3,6 +3,8 @@
 use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::default::is_default;
+
 pub mod contract;
 
 /// What a lock promises and assumes, as data.
@@ -19,6 +21,10 @@ pub struct Promise {
     pub model: Model,
     /// Its assumptions.
     pub assumes: Vec<Assumption>,
+    /// How long after a grant its key may keep others out although it is released, by the clock of
+    /// its caller, ns; 0 for a lock that is free once it is released.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub kept: Nanos,
     /// The key of the queue in which its waiters stand, if it grants them the lock in the order in
     /// which they joined it: a list, a set, a sorted set or a hash with a member for each waiter.
     /// The member belongs to the acquire that added it, and is gone when that acquire returns.
@@ -121,6 +127,9 @@ pub struct Work {
     /// By how much an access may be late before its caller gives up on it and releases the lock,
     /// ns.
     pub patience: Nanos,
+    /// How late a caller may ask for the lock after the beginning of a period on its wall clock,
+    /// ns; `None` if it asks at no particular time.
+    pub fires_within: Option<Nanos>,
     /// Whether, without faults, every access arrives before its caller gives up on it. Otherwise no
     /// lock without a fence can keep it out of the next holder's time.
     pub arrives: bool,
@@ -128,7 +137,7 @@ pub struct Work {
 
 /// The promise of a lock for one holder that notifies no caller of its loss.
 pub fn exclusive(model: Model, assumes: Vec<Assumption>) -> Promise {
-    Promise { holders: 1, reports_loss: false, model, assumes, queue: None }
+    Promise { holders: 1, reports_loss: false, model, assumes, kept: 0, queue: None }
 }
 
 /// One assumption.

@@ -7,7 +7,7 @@ use std::net::SocketAddrV4;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use lockstorm_platform::host::Host;
+use lockstorm_platform::host::{Host, HostMutex};
 use lockstorm_platform::rng::Chance;
 use lockstorm_platform::time::Nanos;
 use lockstorm_redis::node::NodeConfig;
@@ -157,8 +157,15 @@ fn resource_host(plan: &Plan, job: &Job, value: i64) -> HostSpec {
     host(plan, RESOURCE.to_owned(), resource_address(), Part::Other, run)
 }
 
+/// The job on the host of the client that is number `n`, counted from 1: each host has a mutex, and
+/// the probe has that of the first one, so that it is no other host.
+fn on_host(job: &Job, n: u32) -> Job {
+    let mutex = if n == 1 { job.mutex.clone() } else { HostMutex::default() };
+    Job { mutex, ..job.clone() }
+}
+
 fn client_host(plan: &Plan, job: &Job, section: &Arc<dyn CriticalSection>, n: u32) -> HostSpec {
-    let (job, section) = (job.clone(), Arc::clone(section));
+    let (job, section) = (on_host(job, n), Arc::clone(section));
     let run = process(move |host| client::run(host, job.clone(), Arc::clone(&section), n - 1));
     host(plan, format!("c{n}"), client_address(n), Part::Other, run)
 }

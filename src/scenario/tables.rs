@@ -208,13 +208,14 @@ const DEFAULT_WORKLOAD: Workload = Workload {
     check_validity: false,
     items: 10,
     timeout: SECOND,
+    period: 0,
     stagger: 100 * MILLISECOND,
     extend: Extend::Never,
     reenter: false,
 };
 
 /// The rows of `[workload]`.
-pub const WORK: [Field; 15] = [
+pub const WORK: [Field; 16] = [
     Field::new("kind", Takes::Text),
     Field::new("clients", Takes::Count),
     Field::new("callers", Takes::Count),
@@ -227,6 +228,7 @@ pub const WORK: [Field; 15] = [
     Field::new("check_validity", Takes::Flag),
     Field::new("items", Takes::Number),
     Field::new("timeout", Takes::Length),
+    Field::new("period", Takes::Length),
     Field::new("stagger", Takes::Length),
     Field::new("extend", Takes::Text),
     Field::new("reenter", Takes::Flag),

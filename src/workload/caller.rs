@@ -114,6 +114,7 @@ impl Caller {
             thread: thread(name),
             call: Rc::clone(&desk.call),
             notify: notify(&desk),
+            mutex: job.mutex.clone(),
         };
         let lock = Some(desk.guard.within(|| (job.lock)(setting))?);
         Ok(Caller { lock, desk })

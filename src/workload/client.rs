@@ -15,6 +15,7 @@ use crate::plan::host_name::caller_name;
 use crate::workload::Job;
 use crate::workload::caller::{Caller, Held, Taken, Wish};
 use crate::workload::critical_section::CriticalSection;
+use crate::workload::firing;
 use crate::workload::guard::{Ending, Finished};
 use crate::workload::round::Round;
 
@@ -55,8 +56,15 @@ async fn rounds(
     let host = caller.host().clone();
     let mut resource = client::Client::new(host.clone(), RESOURCE);
     for _ in 0..job.workload.rounds {
-        let Some(mut held) = take(caller, job).await? else { return Ok(()) };
-        let mut round = Round::new(caller, &mut held, job, &mut resource);
+        let (taken, period) = match job.workload.period {
+            0 => (take(caller, job).await?, 0),
+            length => take_in_period(caller, job, length).await?,
+        };
+        if taken.is_none() && job.stop.get() {
+            return Ok(());
+        }
+        let Some(mut held) = taken else { continue };
+        let mut round = Round::new(caller, &mut held, job, &mut resource).of_period(period);
         section.run(&mut round).await?;
         if !caller.has_lost(&held) {
             caller.release(&held).await?;
@@ -66,6 +74,19 @@ async fn rounds(
     Ok(())
 }
 
+/// Waits for the next period and tries the lock once; no grant if another caller has it, if the
+/// caller missed the beginning of the period, or if the workload is to stop.
+async fn take_in_period(
+    caller: &mut Caller,
+    job: &Job,
+    length: Nanos,
+) -> Result<(Option<Held>, i64), Finished> {
+    let host = caller.host().clone();
+    let fired = firing::fire(&host, length).await;
+    let Some(period) = fired.filter(|_| !job.stop.get()) else { return Ok((None, 0)) };
+    Ok((attempt(caller, job, &Wish::default()).await?, period))
+}
+
 /// Acquires until the lock is granted; `None` once the workload is to stop. A client that checks
 /// deadlines releases a grant that is already over when it arrives.
 async fn take(caller: &mut Caller, job: &Job) -> Result<Option<Held>, Finished> {
@@ -73,15 +94,24 @@ async fn take(caller: &mut Caller, job: &Job) -> Result<Option<Held>, Finished> 
     let (shared, keys) = (job.shares && is_reader(caller), group(caller, job));
     let wish = Wish { shared, keys, limit: None };
     while !job.stop.get() {
-        match caller.acquire(&wish).await? {
-            Taken::Granted(held) if is_too_late(caller, &held, job) => {
-                caller.release(&held).await?;
-            }
-            Taken::Granted(held) => return Ok(Some(held)),
-            Taken::Unknown(held) => drop(caller.release(&held).await?),
-            Taken::Refused | Taken::GivenUp => {}
+        let taken = attempt(caller, job, &wish).await?;
+        if taken.is_some() {
+            return Ok(taken);
         }
         wait(caller, job.workload.retry).await;
+    }
+    Ok(None)
+}
+
+/// Acquires once.
+async fn attempt(caller: &mut Caller, job: &Job, wish: &Wish) -> Result<Option<Held>, Finished> {
+    match caller.acquire(wish).await? {
+        Taken::Granted(held) if is_too_late(caller, &held, job) => {
+            caller.release(&held).await?;
+        }
+        Taken::Granted(held) => return Ok(Some(held)),
+        Taken::Unknown(held) => drop(caller.release(&held).await?),
+        Taken::Refused | Taken::GivenUp => {}
     }
     Ok(None)
 }

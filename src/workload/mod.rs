@@ -8,12 +8,15 @@
 //! - [`resource`]: the resource, a process on its own host
 //! - [`round`]: one round under the lock, with its accesses to the resource
 //! - [`critical_section`]: the work of one round; [`counter`], [`stock`], [`append_log`],
-//!   [`semaphore`], [`latch`] are the built-in ones, and [`sections`] finds them by name
+//!   [`semaphore`], [`latch`], [`schedule`] are the built-in ones, and [`sections`] finds them by
+//!   name
+//! - [`firing`]: when callers ask that follow a clock
 //! - [`client`], [`probe`]: the processes that acquire the lock
 
 use std::cell::Cell;
 use std::rc::Rc;
 
+use lockstorm_platform::host::HostMutex;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::Nanos;
 
@@ -23,7 +26,7 @@ use crate::lock::config::LockConfig;
 use crate::lock::{Lock, Setting};
 use crate::plan::extend::Extend;
 use crate::plan::host_name::is_node;
-use crate::plan::{Links, Plan, TopologyKind, Workload};
+use crate::plan::{Links, Plan, TopologyKind, Workload, WorkloadKind};
 use crate::promise::Work;
 use crate::workload::progress::Pulse;
 use crate::workload::recorder::Recorder;
@@ -34,6 +37,7 @@ pub mod client;
 pub mod counter;
 pub mod critical_section;
 pub mod fence;
+pub mod firing;
 pub mod guard;
 pub mod latch;
 pub mod probe;
@@ -41,6 +45,7 @@ pub mod progress;
 pub mod recorder;
 pub mod resource;
 pub mod round;
+pub mod schedule;
 pub mod sections;
 pub mod semaphore;
 pub mod stock;
@@ -67,6 +72,8 @@ pub struct Job {
     pub recorder: Recorder,
     /// Set when the workload is to stop.
     pub stop: Rc<Cell<bool>>,
+    /// The mutex of the host on which the client runs: each host has one.
+    pub mutex: HostMutex,
     /// Counts each poll of the lock.
     pub pulse: Pulse,
 }
@@ -91,6 +98,7 @@ pub fn work(plan: &Plan) -> Work {
         nodes: u64::from(plan.topology.masters()),
         calls: u64::from(workload.reenter),
         extends: workload.extend != Extend::Never,
+        fires_within: (workload.kind == WorkloadKind::Schedule).then_some(firing::MAX_LATE),
         // An access that is delayed by no more than this arrives before its caller's timeout.
         patience: workload.timeout.saturating_sub(slowest.saturating_mul(FIRST_ACCESS)),
         arrives: slowest.saturating_mul(FIRST_ACCESS) <= workload.timeout,

@@ -28,6 +28,8 @@ pub struct Round<'a> {
     /// The reading of the monotonic clock until which the caller relies on a grant without a
     /// deadline.
     term: Nanos,
+    /// The number of its period, if rounds follow a clock.
+    period: i64,
     /// Whether the caller stopped working because too little of the lease was left.
     is_over: bool,
 }
@@ -42,7 +44,18 @@ impl<'a> Round<'a> {
     ) -> Round<'a> {
         let now = caller.host().now(Clock::Monotonic);
         let term = now.saturating_add(job.config.ttl.unwrap_or(0));
-        Round { caller, held, job, resource, term, is_over: false }
+        Round { caller, held, job, resource, term, period: 0, is_over: false }
+    }
+
+    /// The same round, as that of a period.
+    #[must_use]
+    pub fn of_period(self, period: i64) -> Round<'a> {
+        Round { period, ..self }
+    }
+
+    /// The number of its period; 0 if rounds follow no clock.
+    pub fn period(&self) -> i64 {
+        self.period
     }
 
     /// The machine of the caller: its clocks and draws.

@@ -8,6 +8,7 @@ use crate::workload::append_log::AppendLog;
 use crate::workload::counter::Counter;
 use crate::workload::critical_section::CriticalSection;
 use crate::workload::latch::GoOn;
+use crate::workload::schedule::Schedule;
 use crate::workload::semaphore::EnterAndLeave;
 use crate::workload::stock::Stock;
 
@@ -37,6 +38,7 @@ impl Sections {
             WorkloadKind::AppendLog => Some(Arc::new(AppendLog)),
             WorkloadKind::Latch => Some(Arc::new(GoOn)),
             WorkloadKind::Semaphore => Some(Arc::new(EnterAndLeave)),
+            WorkloadKind::Schedule => Some(Arc::new(Schedule)),
             WorkloadKind::Own(name) => {
                 let own = self.0.iter().find(|(own, _)| *name == **own);
                 own.map(|(_, section)| Arc::clone(section))

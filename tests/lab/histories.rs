@@ -180,6 +180,7 @@ fn word(cause: Cause) -> String {
         Cause::Overlap => "overlap",
         Cause::InFlight => "in-flight",
         Cause::Caller => "caller",
+        Cause::Again => "again",
         Cause::None => "none",
     }
     .to_owned()

@@ -9,7 +9,7 @@ use lockstorm::lock::catalogue::find;
 use lockstorm::lock::config::{LockConfig, RepliesShape};
 use lockstorm::lock::{Acquired, Call, Extended, Grant, Lock, Notice, Released, Setting, lease};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_platform::host::Host;
+use lockstorm_platform::host::{Host, HostMutex};
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::frame::Reply;
@@ -47,6 +47,20 @@ impl Desk {
     }
 
     pub fn lock(&self, algorithm: &str, change: impl FnOnce(&mut LockConfig)) -> Numbered {
+        self.lock_on(algorithm, HostMutex::default(), change)
+    }
+
+    /// The lock of a host that has this mutex.
+    fn local(&self, mutex: &HostMutex) -> Numbered {
+        self.lock_on("host-local", mutex.clone(), |_| {})
+    }
+
+    fn lock_on(
+        &self,
+        algorithm: &str,
+        mutex: HostMutex,
+        change: impl FnOnce(&mut LockConfig),
+    ) -> Numbered {
         let mut config = LockConfig {
             algorithm: algorithm.to_owned(),
             key: KEY.to_owned(),
@@ -68,6 +82,7 @@ impl Desk {
             config,
             call: Rc::clone(&call),
             notify: Rc::new(notify),
+            mutex,
         };
         let build = find(algorithm).expect("a lock").build;
         Numbered { lock: build(setting), call, desk: self.clone() }
@@ -501,5 +516,65 @@ fn who_waits_is_woken_by_the_release() {
         desk.host.sleep(10 * SECOND).await;
         let got = got.get().expect("the other is granted");
         assert!(got < released + SECOND, "{got} long after {released}");
+    });
+}
+
+/// The lease of 5 s in the unit of each command, and another caller's acquire meanwhile.
+#[test]
+fn setex_counts_in_seconds_and_psetex_in_milliseconds_and_both_let_everybody_in() {
+    for name in ["setex", "psetex"] {
+        play(1, vec![], move |desk| async move {
+            let (mut lock, mut other) = (desk.lock(name, |_| {}), desk.lock(name, |_| {}));
+            lock.granted().await;
+            for reply in desk.query_all("PTTL lock").await {
+                let Reply::Integer(left) = reply else { panic!("{name}: {reply:?}") };
+                assert!((4_900..=5_000).contains(&left), "{name}: {left}");
+            }
+            let grant = other.granted().await;
+            assert_eq!(other.release(&grant).await, Released::Released, "{name}");
+            let there = desk.query_all("EXISTS lock").await;
+            assert_eq!(there, [Reply::Integer(0)], "{name} deletes what is there");
+        });
+    }
+}
+
+#[test]
+fn a_mutex_of_the_host_is_free_after_its_release_and_after_its_callers_end() {
+    play(1, vec![], |desk| async move {
+        let mutex = HostMutex::default();
+        let (mut lock, mut other) = (desk.local(&mutex), desk.local(&mutex));
+        let grant = lock.granted().await;
+        assert!(matches!(other.acquire().await, Acquired::Refused(_)));
+        assert_eq!(lock.extend(&grant).await, Extended::Kept(None));
+        assert_eq!(lock.release(&grant).await, Released::Released);
+        assert_eq!(lock.extend(&grant).await, Extended::Lost);
+        assert_eq!(lock.release(&grant).await, Released::NotMine);
+        other.granted().await;
+        drop(other);
+        lock.granted().await;
+    });
+}
+
+/// A run keeps its key until at_least, from the acquire on. A grant that the lock did not give, as
+/// after an acquire without an answer, keeps nothing, and another's key is left alone.
+#[test]
+fn a_scheduled_key_stays_for_a_run_alone() {
+    play(1, vec![], |desk| async move {
+        let mut lock = desk.lock("scheduled", |config| config.at_least = Some(2 * SECOND));
+        let grant = lock.granted().await;
+        desk.host.sleep(SECOND).await;
+        assert_eq!(lock.release(&grant).await, Released::Released);
+        let left = desk.query_all("PTTL lock").await;
+        let [Reply::Integer(left)] = left[..] else { panic!("{left:?}") };
+        assert!((900..=1_000).contains(&left), "{left} ms of 2 s after 1 s");
+        let other = Grant::new("another".to_owned(), grant.deadline);
+        assert_eq!(lock.release(&other).await, Released::NotMine, "no run of this lock");
+        desk.query_all("SET lock another PX 5000").await;
+        assert_eq!(lock.release(&grant).await, Released::NotMine);
+        assert_eq!(lock.release(&other).await, Released::Released, "deleted, and not kept");
+        let again = lock.granted().await;
+        desk.host.sleep(2 * SECOND).await;
+        assert_eq!(lock.release(&again).await, Released::Released);
+        assert_eq!(desk.query_all("EXISTS lock").await, [Reply::Integer(0)], "at_least is over");
     });
 }

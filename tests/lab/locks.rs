@@ -17,7 +17,7 @@ use lockstorm::workload::resource::Resource;
 use lockstorm::workload::sections::Sections;
 use lockstorm::workload::{Job, RESOURCE_PORT, client, probe};
 use lockstorm_platform::fault::{Anchor, Fault, Pattern, Target, Verb};
-use lockstorm_platform::host::{Host, Stream};
+use lockstorm_platform::host::{Host, HostMutex, Stream};
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
 use lockstorm_redis::execution::apply;
@@ -92,6 +92,7 @@ fn run(algorithm: &str) -> Run {
         check_validity: false,
         items: 5,
         timeout: SECOND,
+        period: 0,
         stagger: 100 * MILLISECOND,
         extend: Extend::Never,
         reenter: false,
@@ -100,6 +101,8 @@ fn run(algorithm: &str) -> Run {
         algorithm: algorithm.to_owned(),
         key: "lock".to_owned(),
         ttl: Some(5 * SECOND),
+        // A key that is kept after its release would make the others wait for it.
+        at_least: (algorithm == "scheduled").then_some(0),
         ..LockConfig::default()
     };
     let is_quorum = find(algorithm).expect("a lock").nodes == Nodes::Quorum;
@@ -146,6 +149,7 @@ impl Run {
             keys: Vec::new(),
             recorder: recorder.clone(),
             stop: Rc::clone(&stop),
+            mutex: HostMutex::default(),
             pulse: Default::default(),
         };
         let mut hosts: Vec<HostSpec> = (1..=self.nodes)
@@ -202,7 +206,15 @@ fn granted(op: &Op) -> bool {
 fn every_lock_that_holds_without_faults_loses_no_update() {
     // Of the others, one is never granted without replicas, and one has the same owner value on
     // each machine.
-    let others = ["none", "check-then-set", "jedis-util", wait_replicas::ALGORITHM.name];
+    let others = [
+        "none",
+        "host-local",
+        "check-then-set",
+        "setex",
+        "psetex",
+        "jedis-util",
+        wait_replicas::ALGORITHM.name,
+    ];
     for algorithm in ALGORITHMS.iter().filter(|a| !others.contains(&a.name)) {
         let (ops, accesses) = run(algorithm.name).play();
         let name = algorithm.name;

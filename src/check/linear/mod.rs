@@ -30,7 +30,8 @@ pub fn judge(case: &Case<'_>) -> Findings {
         Invariant::None
         | Invariant::AppendLog
         | Invariant::Inside { .. }
-        | Invariant::Latch { .. } => return linear,
+        | Invariant::Latch { .. }
+        | Invariant::Schedule => return linear,
     };
     let register = Register { initial };
     take(&mut linear, case, (RESOURCE, &register), spec::register_items(case));

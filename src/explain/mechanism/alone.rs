@@ -37,6 +37,7 @@ pub fn corruption(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
     let index = match violation.cause? {
         Cause::InFlight => witness.late_access(violation)?,
         Cause::Caller => *violation.accesses.iter().rev().find(has_no_grant)?,
+        Cause::Again => return again(witness, violation),
         Cause::Overlap | Cause::None => return None,
     };
     let access = access(index)?;
@@ -52,8 +53,35 @@ pub fn corruption(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
             let text = format!("{who} worked without a grant.");
             Some(Mechanism::new(How::NoGrant, text, evidence))
         }
-        Cause::Overlap | Cause::None => None,
+        Cause::Again | Cause::Overlap | Cause::None => None,
     }
+}
+
+/// A second run of a period: something had taken the key of the first run away, or it had ended as
+/// it was to end.
+fn again(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let access = |index: &usize| witness.history().accesses.get(*index);
+    let first = access(violation.accesses.first()?)?;
+    let second = access(violation.accesses.last()?)?;
+    let (one, other) = (first.grant?, second.grant?);
+    let tenure = |grant| witness.tenures.iter().find(|hold| witness.is_of(hold, grant));
+    let found = overlap::between(witness, tenure(one)?, tenure(other)?);
+    let ended = |how| matches!(how, How::DeletedByOwner | How::Overworked | How::Unclear);
+    let blamed = found.filter(|found| !found.how.may_breach().is_empty() && !ended(found.how));
+    if let Some(found) = blamed {
+        return Some(found);
+    }
+    let granted = |id| op(witness.history(), id)?.ret.map(|ret| moment(ret.at));
+    let text = format!(
+        "{} was granted the lock at {} for a period for which {} had been granted it at {}: the \
+         key of the first run was gone.",
+        second.caller,
+        granted(other)?,
+        first.caller,
+        granted(one)?
+    );
+    let evidence = vec![Evidence::Op(one), Evidence::Op(other)];
+    Some(Mechanism::new(How::RanAgain, text, evidence))
 }
 
 /// A command that changed another caller's key.

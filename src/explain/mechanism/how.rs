@@ -176,6 +176,9 @@ pub enum How {
     CountedTwice,
     /// A write arrived after its hold: the access reached the resource after the hold had ended.
     WriteInFlight,
+    /// A job ran again in its period: the lock was free again when another instance fired for it,
+    /// and nothing but its own time or its owner's release had ended the first key.
+    RanAgain,
     /// A caller worked without a grant: the access belongs to no granted acquire.
     NoGrant,
     /// The lock broke its contract: a breach is in the history.
@@ -202,6 +205,9 @@ impl How {
             }
             How::NeverReached | How::OldMaster | How::LostInResync | How::DeleteNeverReached => {
                 &[Bounded::Failover]
+            }
+            How::RanAgain => {
+                &[Bounded::Skew, Bounded::ClientPause, Bounded::ClientClockStep, Bounded::Drift]
             }
             How::Forgotten => &[Bounded::AmnesiacRestart],
             How::CounterForgotten => &[Bounded::AmnesiacRestart, Bounded::Failover],

@@ -268,7 +268,13 @@ fn nothing(
         return None;
     }
     let (one, other) = (&first.grant.caller, &second.grant.caller);
-    let text = format!("Nothing is locked: neither {one} nor {other} has a key on any node.");
+    // A mutex of one host keeps callers apart without a key.
+    let between = match first.grant.process == second.grant.process {
+        true => String::new(),
+        false => format!(" between the hosts of {one} and {other}"),
+    };
+    let text =
+        format!("Nothing is locked{between}: neither {one} nor {other} has a key on any node.");
     let evidence = vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id)];
     Some(Mechanism::new(How::NothingLocked, text, evidence))
 }

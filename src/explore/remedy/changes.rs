@@ -4,7 +4,7 @@ use lockstorm_platform::fault::{Fault, MAX_LENGTH, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::ledger::part::Strikes;
-use crate::lock::algorithm::{Algorithm, Nodes};
+use crate::lock::algorithm::{Algorithm, Nodes, scheduled};
 use crate::lock::catalogue;
 use crate::lock::config::{AcquireShape, LockConfig, TokenScope, WaitShape};
 use crate::plan::extend::Extend;
@@ -97,6 +97,13 @@ pub fn with_lease(plan: &Plan, lease: Nanos) -> Option<Plan> {
         plan.lock.ttl = Some(lease);
         plan.until = plan.until.saturating_add(longer);
     })
+}
+
+/// A key that is kept for the whole lease, in place of one that is kept for a part of it.
+pub fn kept_longer(plan: &Plan, lock: &Algorithm) -> Option<Plan> {
+    let (lease, keeps) = (plan.lock.ttl?, lock.name == scheduled::NAME);
+    let is_less = plan.lock.at_least.is_none_or(|at_least| at_least < lease);
+    (keeps && is_less).then(|| changed(plan, |plan| plan.lock.at_least = Some(lease)))?
 }
 
 /// A timeout of twice the time of a first reply without faults. `None` if the plan's timeout is not
@@ -208,8 +215,17 @@ pub fn more_votes(plan: &Plan, lock: &Algorithm) -> Option<Plan> {
 /// A lock with its own token, in place of a lock of the catalogue whose deleting command compares
 /// no token.
 pub fn own_token(plan: &Plan) -> Option<Plan> {
-    let foreign =
-        ["none", "check-then-set", "setnx", "setnx-expire", "px-constant", "token-get-del"];
+    let foreign = [
+        "none",
+        "host-local",
+        "check-then-set",
+        "setnx",
+        "setnx-expire",
+        "setex",
+        "psetex",
+        "px-constant",
+        "token-get-del",
+    ];
     foreign.contains(&&*plan.lock.algorithm).then(|| with_lock(plan, "token-lua"))?
 }
 

@@ -12,14 +12,17 @@ use crate::promise::{Bounded, Promise, Work, bound};
 
 pub mod check_then_set;
 pub mod fenced;
+pub mod host_local;
 pub mod latch;
 pub mod none;
 pub mod owned_key;
 pub mod px_constant;
 pub mod redisson;
 pub mod redlock;
+pub mod scheduled;
 pub mod semaphore;
 pub mod semaphore_counter;
+pub mod setex;
 pub mod setnx;
 pub mod setnx_expire;
 pub mod token_get_del;

@@ -63,6 +63,24 @@ impl OwnedKey {
         answer::released(&delete(&mut self.client, call, self.timeout, config, token).await)
     }
 
+    /// Sets the key's time to live to `left` ns if it holds the token; a blind release compares
+    /// nothing.
+    pub async fn keep(&mut self, call: Call, token: &str, left: Nanos) -> Released {
+        let (key, left) = (self.setting.config.key.as_bytes(), milliseconds(left));
+        let answer = match self.setting.config.release {
+            ReleaseShape::Own => {
+                let args = [token.as_bytes(), left.as_bytes()];
+                let script = scripts::COMPARE_AND_PEXPIRE;
+                self.client.eval(call, self.timeout, script, &[key], &args).await
+            }
+            ReleaseShape::Blind => {
+                let args = [key, left.as_bytes()];
+                self.client.request(call, self.timeout, "PEXPIRE", &args).await
+            }
+        };
+        answer::released(&answer)
+    }
+
     /// Whether the last [`OwnedKey::extend`] failed because the node no longer has its script.
     pub fn lacks_script(&self) -> bool {
         self.lacks_script

@@ -5,7 +5,7 @@
 //! before its caller receives it is released.
 
 use async_trait::async_trait;
-use lockstorm_platform::time::{MILLISECOND, SECOND};
+use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::frame::Reply;
 
 use crate::lock::algorithm::Algorithm;
@@ -119,6 +119,13 @@ impl TokenLua {
     /// The client whose connection takes the lock.
     pub fn client(&mut self) -> &mut Client {
         self.key.client()
+    }
+
+    /// Keeps the key of a grant for `left` ns from now, if it holds the grant's token: a release of
+    /// a lock whose key stays.
+    pub async fn keep(&mut self, grant: &Grant, left: Nanos) -> Released {
+        self.setting.host.step("keeping").await;
+        self.key.keep(self.setting.call.get(), &grant.token, left).await
     }
 
     /// Releases a grant that is over before its caller receives it. No await is between this check

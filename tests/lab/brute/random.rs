@@ -185,6 +185,7 @@ pub fn terms(dice: &mut Dice) -> Terms {
         model: dice.pick(&[Model::Mutex, Model::Lease]),
         ttl: Some((2 + dice.below(12)) * MILLISECOND),
         longest_ttl: dice.below(8) * MILLISECOND,
+        kept: 0,
         invariant: dice.pick(&invariants),
         contends: true,
         reenters: false,

@@ -72,6 +72,12 @@ fn with(facts: &Facts, sentence: &Sentence, is: impl Fn(&Access) -> bool, tail: 
             access.value != held_before(facts, index) - 1 || access.value < 0,
             "the write is one less than what it replaced",
         ),
+        ": a job ran twice in a period" => ensure(
+            facts.history.accesses[..index]
+                .iter()
+                .any(|a| a.kind == AccessKind::Write && a.accepted && a.value == access.value),
+            "nobody has registered this period before",
+        ),
         ": a stale entry was accepted" => ensure(is_stale(facts, index), "the entry is not stale"),
         ": too many were inside at once" => ensure(
             inside(facts, index) >= facts.finding.promise.holders as usize,
