@@ -1,13 +1,13 @@
 //! Every lock by its name: those of the catalogue, and a user's own beside them.
 
 use crate::lock::algorithm::{
-    Algorithm, Nodes, check_then_set, fenced, host_local, latch, none, px_constant, redisson,
-    redlock, scheduled, semaphore, semaphore_counter, setex, setnx, setnx_expire, token_get_del,
-    token_lua, token_lua_renewed, wait_replicas,
+    Algorithm, Nodes, check_then_set, fenced, host_local, latch, none, px_constant, read_write,
+    redisson, redisson_fair, redlock, scheduled, semaphore, semaphore_counter, setex, setnx,
+    setnx_expire, token_get_del, token_lua, token_lua_renewed, wait_replicas,
 };
 
 /// Every lock, in the order of the catalogue.
-pub const ALGORITHMS: [Algorithm; 22] = [
+pub const ALGORITHMS: [Algorithm; 24] = [
     none::ALGORITHM,
     host_local::ALGORITHM,
     check_then_set::ALGORITHM,
@@ -24,6 +24,8 @@ pub const ALGORITHMS: [Algorithm; 22] = [
     redlock::SEQUENTIAL,
     redlock::WITHOUT_VALIDITY,
     redisson::ALGORITHM,
+    redisson_fair::ALGORITHM,
+    read_write::ALGORITHM,
     fenced::ALGORITHM,
     wait_replicas::ALGORITHM,
     semaphore::ALGORITHM,

@@ -87,7 +87,8 @@ pub struct LockConfig {
     /// Whether a lock that renews reports the loss of a grant to its caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report_loss: Option<bool>,
-    /// How many replicas must acknowledge a grant.
+    /// How many replicas must acknowledge a grant; for Redisson's locks, how many of those that are
+    /// connected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acks: Option<u32>,
     /// The maximum time that WAIT waits for them.
@@ -120,6 +121,9 @@ pub struct LockConfig {
     /// What a latch counts.
     #[serde(skip_serializing_if = "is_default")]
     pub count: CountShape,
+    /// How long a waiter keeps its place at the head of a queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_wait: Option<Nanos>,
 }
 
 impl LockConfig {

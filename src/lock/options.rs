@@ -4,8 +4,8 @@
 use crate::field::{Field, Takes};
 use crate::length;
 use crate::lock::algorithm::{
-    Algorithm, Nodes, fenced, latch, redisson, scheduled, semaphore, semaphore_counter,
-    token_get_del, token_lua, token_lua_renewed, wait_replicas,
+    Algorithm, Nodes, counted_hash, fenced, latch, redisson_fair, scheduled, semaphore,
+    semaphore_counter, token_get_del, token_lua, token_lua_renewed, wait_replicas,
 };
 use crate::lock::catalogue::is_own;
 use crate::lock::config::LockConfig;
@@ -53,7 +53,7 @@ const CHECKING: Group = Group {
 
 /// Locks that send a request again, and users' locks, which may do so.
 const RETRYING: Group = Group {
-    has: |lock| repeats(lock) || lock.name == redisson::NAME,
+    has: |lock| repeats(lock) || is_counted(lock),
     what: "tries each request once",
     instead: "remove it, or use token-lua, redlock or redisson",
 };
@@ -65,6 +65,11 @@ const PAUSING: Group = Group {
     instead: "remove it, or write [workload] retry: how long a client waits after a refusal",
 };
 
+/// Whether it is one of Redisson's locks.
+fn is_counted(lock: &Algorithm) -> bool {
+    counted_hash::LOCKS.contains(&lock.name)
+}
+
 fn repeats(lock: &Algorithm) -> bool {
     is_of_family(lock)
         || lock.nodes == Nodes::Quorum
@@ -72,7 +77,11 @@ fn repeats(lock: &Algorithm) -> bool {
         || is_own(lock.name)
 }
 
-/// Locks that wait for replicas.
+/// Locks that wait for replicas, or can do so.
+const SYNCING: Group =
+    Group { has: |lock| lock.waits_for_replicas || is_counted(lock), ..ACKNOWLEDGED };
+
+/// Locks that always wait for replicas.
 const ACKNOWLEDGED: Group = Group {
     has: |lock| lock.waits_for_replicas,
     what: "does not wait for replicas",
@@ -84,6 +93,13 @@ const QUEUEING: Group = Group {
     has: |lock| lock.waits_for_turn,
     what: "does not wait for its turn",
     instead: "remove it, or use redisson",
+};
+
+/// Locks with a queue whose waiters have deadlines.
+const DUE: Group = Group {
+    has: |lock| lock.name == redisson_fair::ALGORITHM.name,
+    what: "has no queue with deadlines",
+    instead: "remove it, or use redisson-fair",
 };
 
 /// Locks that set one key to their own token, on one node or on several.
@@ -127,7 +143,7 @@ const KEEPING: Group = Group {
 
 /// Locks that can omit the comparison with the owner's token.
 const COMPARING: Group = Group {
-    has: |lock| lock.name != redisson::NAME && !has_permits(lock) && lock.name != latch::NAME,
+    has: |lock| !is_counted(lock) && !has_permits(lock) && lock.name != latch::NAME,
     what: "has one way to release and to extend",
     instead: "\"own\", or another lock",
 };
@@ -160,7 +176,7 @@ fn has_permits(lock: &Algorithm) -> bool {
 const TOKENS: [&str; 6] = ["try", "acquisition", "thread", "thread-id", "process", "constant"];
 
 /// Every option, in the order of a scenario.
-pub const OPTIONS: [LockOption; 41] = [
+pub const OPTIONS: [LockOption; 42] = [
     of(ALL, "algorithm", Takes::Text, "the lock of the catalogue"),
     of(
         ALL,
@@ -271,8 +287,8 @@ pub const OPTIONS: [LockOption; 41] = [
         Takes::Word(&["wall", "monotonic", "boot"]),
         "the clock of its host that the client reads",
     ),
-    of(ACKNOWLEDGED, "acks", Takes::Count, "how many replicas must acknowledge a grant"),
-    of(ACKNOWLEDGED, "ack_timeout", Takes::Length, "how long it waits for them"),
+    of(SYNCING, "acks", Takes::Count, "how many replicas must acknowledge a grant"),
+    of(SYNCING, "ack_timeout", Takes::Length, "how long it waits for them"),
     of(ACKNOWLEDGED, "fsync", Takes::Flag, "whether the node's own disk must have the grant"),
     of(
         ACKNOWLEDGED,
@@ -293,6 +309,12 @@ pub const OPTIONS: [LockOption; 41] = [
         "how the client follows a master that Sentinels watch",
     ),
     of(QUEUEING, "wait_for", Takes::Length, "how long an acquire waits for its turn"),
+    of(
+        DUE,
+        "queue_wait",
+        Takes::Length,
+        "how long a waiter keeps its place at the head of a queue",
+    ),
     of(PERMITTING, "permits", Takes::Count, "how many callers may hold the lock at once"),
     of(
         RECLAIMING,

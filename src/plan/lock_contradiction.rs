@@ -32,6 +32,8 @@ pub fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
     quorum(plan, algorithm)?;
     renewal(plan, algorithm)?;
     acknowledgement(plan, algorithm)?;
+    acknowledgement_if_wanted(plan, algorithm)?;
+    turns(config)?;
     discovery(plan, algorithm)?;
     requests(plan, algorithm)?;
     refuse_if(config.timeout == Some(0), "lock.timeout", "every request would fail", "above 0s")?;
@@ -168,14 +170,7 @@ fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
     if !algorithm.waits_for_replicas {
         return Ok(());
     }
-    let instead = "at least 1ms";
-    let never = config.ack_timeout.is_some_and(|length| length < MILLISECOND);
-    refuse_if(
-        never,
-        "lock.ack_timeout",
-        "WAIT takes whole milliseconds, and 0 waits forever",
-        instead,
-    )?;
+    ack_timeout(config)?;
     synced(plan)?;
     let replicas = plan.topology.replicas();
     let what = format!("{name} needs replicas");
@@ -185,6 +180,39 @@ fn acknowledgement(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let what = format!("{acks} of {replicas} replicas would have to acknowledge");
     let instead = format!("from {least} to {replicas}");
     refuse_if(acks < least || acks > replicas, "lock.acks", what, &instead)
+}
+
+/// Checks the options of a lock that waits for replicas if it is configured so.
+fn acknowledgement_if_wanted(plan: &Plan, algorithm: &Algorithm) -> Checked {
+    let (config, name) = (&plan.lock, algorithm.name);
+    if algorithm.waits_for_replicas {
+        return Ok(());
+    }
+    let Some(acks) = config.acks else {
+        let what = format!("{name} waits for replicas only with acks");
+        let instead = "remove it, or add acks = 1";
+        return refuse_if(config.ack_timeout.is_some(), "lock.ack_timeout", what, instead);
+    };
+    ack_timeout(config)?;
+    let replicas = plan.topology.replicas();
+    let what = "there are no replicas that could acknowledge";
+    refuse_if(replicas == 0, "lock.acks", what, "remove it, or kind = \"replicated\"")?;
+    let what = format!("{acks} of {replicas} replicas would have to acknowledge");
+    refuse_if(acks > replicas, "lock.acks", what, &format!("from 0 to {replicas}"))
+}
+
+/// Refuses a time for which no WAIT can wait.
+fn ack_timeout(config: &LockConfig) -> Checked {
+    let never = config.ack_timeout.is_some_and(|length| length < MILLISECOND);
+    let what = "WAIT takes whole milliseconds, and 0 waits forever";
+    refuse_if(never, "lock.ack_timeout", what, "at least 1ms")
+}
+
+/// Refuses a place in a queue that lasts for no time.
+fn turns(config: &LockConfig) -> Checked {
+    let never = config.queue_wait.is_some_and(|length| length < MILLISECOND);
+    let what = "every waiter would lose its place at once";
+    refuse_if(never, "lock.queue_wait", what, "at least 1ms")
 }
 
 /// Refuses WAITAOF before Redis 7.2 and without an append-only file.

@@ -72,6 +72,7 @@ impl<'a> HandOvers<'a, '_> {
         for (nth, (born, change)) in self.of_lock.iter().enumerate() {
             let in_place = change.change == KeyChange::Changed && self.has_queue();
             let is_set = change.change == KeyChange::Set || in_place;
+            let is_set = is_set && !self.is_undone(nth, change);
             let owner = owners.get(&*change.node).copied();
             let by = change.by.and_then(|by| self.index.op(by)).filter(|_| is_set);
             if let Some(by) = by {
@@ -190,6 +191,13 @@ impl<'a> HandOvers<'a, '_> {
     /// Whether the command that changed the key removed a place.
     fn is_removed_with(&self, place: &KeyLife, change: &Key) -> bool {
         place.ended.is_some_and(|end| end.is_of_command(self.index.history, change))
+    }
+
+    /// Whether the command of a change deletes the key in the end: it handed nothing on.
+    fn is_undone(&self, nth: usize, change: &Key) -> bool {
+        let rest = self.of_lock[nth + 1..].iter().map(|(_, key)| *key);
+        let same = rest.take_while(|key| key.is_one_command_with(change));
+        same.last().is_some_and(|key| key.change == KeyChange::Deleted)
     }
 
     /// Whether an acquire sent the node another request after it had changed the key.

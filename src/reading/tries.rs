@@ -5,11 +5,12 @@ use crate::reading::moment::Moment;
 
 /// Commands that name no key and change none: a release that sends one afterwards did not meet a
 /// key by it.
-pub const KEYLESS: [&str; 14] = [
+pub const KEYLESS: [&str; 15] = [
     "MULTI",
     "DISCARD",
     "UNWATCH",
     "PING",
+    "INFO",
     "WAIT",
     "WAITAOF",
     "SCRIPT",

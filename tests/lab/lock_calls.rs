@@ -116,6 +116,11 @@ impl Numbered {
         self.lock.acquire().await
     }
 
+    pub async fn acquire_shared(&mut self) -> Acquired {
+        self.call.set(self.desk.next_call());
+        self.lock.acquire_shared().await
+    }
+
     pub async fn granted(&mut self) -> Grant {
         match self.acquire().await {
             Acquired::Granted(grant) => grant,
@@ -185,8 +190,18 @@ pub fn pause(label: &str, nth: u32, length: Nanos) -> Vec<Fault> {
 }
 
 /// Locks that can be extended, and their numbers of nodes.
-const PROLONGED: [(&str, u8); 5] =
-    [("token-lua", 1), ("token-lua-renewed", 1), ("fenced", 1), ("redisson", 1), ("redlock", 5)];
+const PROLONGED: [(&str, u8); 7] = [
+    ("token-lua", 1),
+    ("token-lua-renewed", 1),
+    ("fenced", 1),
+    ("redisson", 1),
+    ("redisson-fair", 1),
+    ("read-write", 1),
+    ("redlock", 5),
+];
+
+/// Locks whose key is a hash.
+const COUNTED: [&str; 3] = ["redisson", "redisson-fair", "read-write"];
 
 #[test]
 fn an_extend_of_a_key_that_is_gone_is_lost_and_sets_none() {
@@ -211,7 +226,7 @@ fn an_extend_of_anothers_key_is_lost_and_leaves_it_alone() {
             let grant = lock.granted().await;
             desk.query_all("DEL lock").await;
             let anothers =
-                if name == "redisson" { "HSET lock another 1" } else { "SET lock another" };
+                if COUNTED.contains(&name) { "HSET lock another 1" } else { "SET lock another" };
             desk.query_all(anothers).await;
             desk.query_all("PEXPIRE lock 1000").await;
             assert_eq!(lock.extend(&grant).await, Extended::Lost, "{name}");
@@ -264,6 +279,8 @@ fn a_deadline_counts_from_before_the_send_on_a_clock_that_nobody_sets() {
         ("token-lua-renewed", 1, 0),
         ("fenced", 1, 0),
         ("redisson", 1, 0),
+        ("redisson-fair", 1, 0),
+        ("read-write", 1, 0),
         ("redlock", 5, drift),
     ] {
         play(nodes, vec![], move |desk| async move {
@@ -487,35 +504,79 @@ fn every_try_has_a_token_of_its_own() {
 
 #[test]
 fn what_is_taken_twice_is_held_until_the_last_release() {
-    play(1, vec![], |desk| async move {
-        let (mut lock, mut other) = (desk.lock("redisson", |_| {}), desk.lock("redisson", |_| {}));
-        let (grant, again) = (lock.granted().await, lock.granted().await);
-        lock.release(&again).await;
-        let refused = other.acquire().await;
-        assert!(matches!(refused, Acquired::Refused(_)), "{refused:?}");
-        assert_eq!(lock.release(&grant).await, Released::Released);
-        other.granted().await;
-    });
+    for name in COUNTED {
+        play(1, vec![], move |desk| async move {
+            let (mut lock, mut other) = (desk.lock(name, |_| {}), desk.lock(name, |_| {}));
+            let (grant, again) = (lock.granted().await, lock.granted().await);
+            lock.release(&again).await;
+            let refused = other.acquire().await;
+            assert!(matches!(refused, Acquired::Refused(_)), "{name}: {refused:?}");
+            assert_eq!(lock.release(&grant).await, Released::Released, "{name}");
+            other.granted().await;
+        });
+    }
 }
 
 #[test]
 fn who_waits_is_woken_by_the_release() {
-    play(1, vec![], |desk| async move {
-        let mut lock = desk.lock("redisson", |_| {});
-        let grant = lock.granted().await;
-        let mut other = desk.lock("redisson", |config| config.wait_for = Some(20 * SECOND));
-        let (waited, got) = (desk.clone(), Rc::new(Cell::new(None)));
-        let at = Rc::clone(&got);
-        desk.host.spawn(async move {
-            other.granted().await;
-            at.set(Some(waited.host.now(Clock::Monotonic)));
+    for name in COUNTED {
+        play(1, vec![], move |desk| async move {
+            let mut lock = desk.lock(name, |_| {});
+            let grant = lock.granted().await;
+            let mut other = desk.lock(name, |config| config.wait_for = Some(20 * SECOND));
+            let (waited, got) = (desk.clone(), Rc::new(Cell::new(None)));
+            let at = Rc::clone(&got);
+            desk.host.spawn(async move {
+                other.granted().await;
+                at.set(Some(waited.host.now(Clock::Monotonic)));
+            });
+            desk.host.sleep(SECOND).await;
+            assert_eq!(lock.release(&grant).await, Released::Released, "{name}");
+            let released = desk.host.now(Clock::Monotonic);
+            desk.host.sleep(10 * SECOND).await;
+            let got = got.get().expect("the other is granted");
+            assert!(got < released + SECOND, "{name}: {got} long after {released}");
         });
-        desk.host.sleep(SECOND).await;
+    }
+}
+
+#[test]
+fn who_gives_up_leaves_the_queue() {
+    play(1, vec![], |desk| async move {
+        let mut lock = desk.lock("redisson-fair", |_| {});
+        let grant = lock.granted().await;
+        let mut other = desk.lock("redisson-fair", |config| config.wait_for = Some(SECOND));
+        let refused = other.acquire().await;
+        assert!(matches!(refused, Acquired::Refused(_)), "{refused:?}");
+        let left = desk.query_all("LLEN redisson_lock_queue:{lock}").await;
+        assert_eq!(left, [Reply::Integer(0)]);
         assert_eq!(lock.release(&grant).await, Released::Released);
-        let released = desk.host.now(Clock::Monotonic);
-        desk.host.sleep(10 * SECOND).await;
-        let got = got.get().expect("the other is granted");
-        assert!(got < released + SECOND, "{got} long after {released}");
+        lock.granted().await;
+    });
+}
+
+#[test]
+fn readers_share_the_lock_and_a_writer_waits_for_the_last() {
+    play(1, vec![], |desk| async move {
+        let reader = || desk.lock("read-write", |_| {});
+        let (mut one, mut two) = (reader(), reader());
+        let mut writer = desk.lock("read-write", |config| config.wait_for = Some(SECOND));
+        let (first, second) = (one.acquire_shared().await, two.acquire_shared().await);
+        let (Acquired::Granted(first), Acquired::Granted(second)) = (&first, &second) else {
+            panic!("{first:?} and {second:?}");
+        };
+        // Longer than the lease: the watchdogs extend both.
+        desk.host.sleep(2 * TTL).await;
+        assert_eq!(one.release(first).await, Released::Released);
+        let refused = writer.acquire().await;
+        assert!(matches!(refused, Acquired::Refused(_)), "{refused:?}");
+        assert_eq!(two.release(second).await, Released::Released);
+        let grant = writer.granted().await;
+        let refused = one.acquire_shared().await;
+        assert!(matches!(refused, Acquired::Refused(_)), "{refused:?}");
+        assert_eq!(writer.release(&grant).await, Released::Released);
+        let left = desk.query_all("KEYS *").await;
+        assert_eq!(left, [Reply::Array(vec![])]);
     });
 }
 

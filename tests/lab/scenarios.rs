@@ -225,6 +225,7 @@ fn is_a_remedys(path: &str) -> bool {
         "failed_extend",
         "fsync",
         "quorum_of",
+        "queue_wait",
         "scripts",
         "token",
         "wait",

@@ -18,7 +18,7 @@ const MOST: u64 = 2_000;
 /// The strategies, the default one first.
 const STRATEGIES: [&str; 6] = ["portfolio", "random", "swarm", "priorities", "lineage", "bounds"];
 /// The lock that runs the code of a file, for bugs that a test notices.
-const LOCKS: [(&str, &str); 10] = [
+const LOCKS: [(&str, &str); 12] = [
     ("owned_key.rs", "token-lua-renewed --topology single"),
     ("answer.rs", "token-lua-renewed --topology single"),
     ("lease.rs", "token-lua-renewed --topology single"),
@@ -29,11 +29,16 @@ const LOCKS: [(&str, &str); 10] = [
     ("redlock.rs", "redlock --topology independent"),
     ("wait_replicas.rs", "wait-replicas --topology replicated"),
     ("redisson.rs", "redisson --topology single"),
+    ("counted_hash.rs", "redisson --topology single"),
+    ("replicas.rs", "redisson --topology replicated"),
 ];
 
 /// The locks that violate their promise within their assumptions even without a planted bug, and
 /// the scenario that shows how.
-const KNOWN: [(&str, &str); 1] = [("redisson", "scenarios/redisson-late-unlock.toml")];
+const KNOWN: [(&str, &str); 2] = [
+    ("redisson", "scenarios/redisson-late-unlock.toml"),
+    ("read-write", "scenarios/read-write-late-unlock.toml"),
+];
 
 /// Runs the hunts and prints the table, of all planted bugs of locks or of those with these ids.
 /// Returns a line for each bug that the portfolio does not find, unless its entry says why no hunt

@@ -39,8 +39,15 @@ pub fn mechanism<'a>(
         is_other && ops.any(|op| witness.is_of(hold, *op))
     });
     let named: Vec<&StoryHold<'a>> = named.collect();
+    let conflicts = |hold: &StoryHold<'_>| !hold.grant.shared || !last.grant.shared;
+    let is_within = |hold: &&StoryHold<'_>| {
+        conflicts(hold) && hold.from <= last.from && covers(witness, hold, at)
+    };
+    // It is also called a double grant if a grant was dead on arrival.
+    let is_stale = violation.kind != Kind::DoubleGrant || !named.iter().any(is_within);
     let is_past = |hold: &&&StoryHold<'_>| {
-        violation.kind != Kind::DoubleGrant && hold.from.at <= at.at && !covers(witness, hold, at)
+        let is_one = violation.kind != Kind::DoubleGrant || conflicts(hold);
+        is_stale && is_one && hold.from.at <= at.at && !covers(witness, hold, at)
     };
     if let Some(past) = named.iter().find(is_past) {
         return Some(belief(witness, past, (Moment::default(), at)));

@@ -4,7 +4,7 @@ use lockstorm_platform::fault::{Fault, MAX_LENGTH, Target, Verb};
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::ledger::part::Strikes;
-use crate::lock::algorithm::{Algorithm, Nodes, scheduled};
+use crate::lock::algorithm::{Algorithm, Nodes, counted_hash, scheduled};
 use crate::lock::catalogue;
 use crate::lock::config::{AcquireShape, LockConfig, TokenScope, WaitShape};
 use crate::plan::extend::Extend;
@@ -245,5 +245,5 @@ pub fn knows_its_own(plan: &Plan, lock: &Algorithm) -> Option<Plan> {
 /// A lock that draws a token for each acquire, in place of one that counts the acquires of a
 /// thread: a late request of an earlier acquire then finds no key with its token.
 pub fn token_of_acquire(plan: &Plan) -> Option<Plan> {
-    (plan.lock.algorithm == "redisson").then(|| with_lock(plan, "token-lua"))?
+    counted_hash::LOCKS.contains(&&*plan.lock.algorithm).then(|| with_lock(plan, "token-lua"))?
 }

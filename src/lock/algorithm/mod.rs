@@ -1,5 +1,6 @@
-//! One file for each algorithm, and [`owned_key`], which several of them share. Each file has its
-//! row of the catalogue: how the lock is built, its promise, its defaults.
+//! One file for each algorithm, and what several of them share: [`owned_key`], and for Redisson's
+//! locks [`counted_hash`], [`counted_watchdog`] and [`replicas`]. Each file has its row of the
+//! catalogue: how the lock is built, its promise, its defaults.
 
 use lockstorm_platform::fault::MAX_LENGTH;
 use lockstorm_platform::time::Nanos;
@@ -11,14 +12,19 @@ use crate::lock::{Lock, Setting};
 use crate::promise::{Bounded, Promise, Work, bound};
 
 pub mod check_then_set;
+pub mod counted_hash;
+pub mod counted_watchdog;
 pub mod fenced;
 pub mod host_local;
 pub mod latch;
 pub mod none;
 pub mod owned_key;
 pub mod px_constant;
+pub mod read_write;
 pub mod redisson;
+pub mod redisson_fair;
 pub mod redlock;
+pub mod replicas;
 pub mod scheduled;
 pub mod semaphore;
 pub mod semaphore_counter;

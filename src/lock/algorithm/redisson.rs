@@ -5,21 +5,31 @@
 //! again when a release is published or that time is over. The watchdog extends the key every third
 //! of its lease while the field exists. It notifies nobody when the field is gone or when it gives
 //! up.
+//!
+//! With the option `acks` each script is followed by WAIT on the same connection, as Redisson sends
+//! it to servers with replicas. A grant counts if that many of the *connected* replicas have it: 1
+//! is Redisson's check, 0 waits and checks nothing. A master without a replica waits for nobody.
+
+use std::cell::OnceCell;
+use std::rc::Rc;
 
 use async_trait::async_trait;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::frame::Reply;
 
 use crate::lock::algorithm::Algorithm;
-use crate::lock::assumptions::{self, Renewed};
+use crate::lock::algorithm::counted_hash::{
+    Arg, CountedHash, DEFAULTS, Form, ScriptCall, ScriptKey, ack_delay, renewed, wait_for,
+};
+use crate::lock::algorithm::counted_watchdog::Watchdog;
+use crate::lock::assumptions;
 use crate::lock::background::Cancellation;
-use crate::lock::client::answer::{self, Answer, HELD};
+use crate::lock::client::answer::{self, HELD};
+use crate::lock::client::scripts;
 use crate::lock::client::subscription::Subscription;
-use crate::lock::client::{Client, milliseconds, scripts};
 use crate::lock::config::LockConfig;
-use crate::lock::defaults::{Choices, Defaults, LEASE};
-use crate::lock::lease::Lease;
-use crate::lock::{Acquired, Call, Extended, Grant, Lock, Released, Setting, token};
+use crate::lock::defaults::Choices;
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, token};
 use crate::promise::{Model, Promise, Work, exclusive};
 
 /// The algorithm's row of the catalogue.
@@ -29,28 +39,42 @@ pub const ALGORITHM: Algorithm = Algorithm {
     waits_for_turn: true,
     defaults: DEFAULTS,
     promise,
-    ..Algorithm::lease(NAME, |setting| Box::new(Redisson::new(setting)))
+    ..Algorithm::lease("redisson", |setting| Box::new(Redisson::new(setting, &FORM)))
 };
 
-/// Its name in scenarios.
-pub const NAME: &str = "redisson";
-
-/// Redisson's defaults: `lockWatchdogTimeout`, `timeout`, `retryAttempts`, `retryInterval`.
-pub const DEFAULTS: Defaults = Defaults {
-    ttl: 30 * SECOND,
-    timeout: |ttl| (ttl / 10).min(3 * SECOND),
-    tries: 4,
-    retry: 1_500 * MILLISECOND,
-    ..LEASE
+const FORM: Form = Form {
+    take: ScriptCall {
+        script: scripts::COUNT_UP,
+        keys: &[ScriptKey::Lock],
+        args: &[Arg::Owner, Arg::Ttl],
+    },
+    give_back: ScriptCall {
+        script: scripts::COUNT_DOWN,
+        keys: &[ScriptKey::Lock, ScriptKey::Channel],
+        args: &[Arg::Owner, Arg::Ttl],
+    },
+    extend: EXTEND,
+    leave: None,
+    channel: "redisson_lock__channel",
+    has_own_channel: false,
+    suffix: ":1",
 };
 
-/// The lock of one caller.
+/// Extends an owner's field, whatever the rest of the hash.
+pub const EXTEND: ScriptCall = ScriptCall {
+    script: scripts::COUNTED_PEXPIRE,
+    keys: &[ScriptKey::Lock],
+    args: &[Arg::Owner, Arg::Ttl],
+};
+
+/// The lock of one caller, in one of its forms.
 pub struct Redisson {
     setting: Setting,
     choices: Choices,
-    key: CountedKey,
-    /// The owner: this caller, as Redisson names a process and its thread. Drawn at the first use.
-    owner: Option<String>,
+    form: &'static Form,
+    key: CountedHash,
+    /// This caller, as Redisson names a process. Drawn at the first use.
+    id: Rc<OnceCell<String>>,
     /// The number of the caller's grants: the lock is re-entrant.
     depth: u32,
     /// The switch that stops the watchdog. One watchdog serves all grants.
@@ -67,23 +91,35 @@ enum Look {
 
 impl Redisson {
     /// The lock on the first node of `setting`.
-    pub fn new(setting: Setting) -> Redisson {
+    pub fn new(setting: Setting, form: &'static Form) -> Redisson {
+        Redisson::of(setting, form, Rc::default())
+    }
+
+    /// One of several locks of a caller with this id.
+    pub fn of(setting: Setting, form: &'static Form, id: Rc<OnceCell<String>>) -> Redisson {
         Redisson {
             choices: DEFAULTS.settle(&setting.config),
-            key: CountedKey::new(&setting),
-            owner: None,
+            key: CountedHash::new(&setting, form),
+            form,
+            id,
             depth: 0,
             watchdog: None,
             setting,
         }
     }
 
+    /// The owner: this caller, as Redisson names a process and its thread.
+    fn owner(&self) -> String {
+        let (host, call) = (&self.setting.host, self.setting.call.get());
+        let id = self.id.get_or_init(|| token::fresh(host, call, 0));
+        format!("{id}{}", self.form.suffix)
+    }
+
     /// Tries once.
     async fn look(&mut self) -> Look {
         let (host, call) = (self.setting.host.clone(), self.setting.call.get());
         let lease = self.choices.lease(&self.setting.config);
-        let fresh = || format!("{}:1", token::fresh(&host, call, 0));
-        let token = self.owner.get_or_insert_with(fresh).clone();
+        let token = self.owner();
         host.step("acquiring").await;
         let sent = host.now(lease.clock);
         let answer = self.key.take(call, &token, lease.ttl).await;
@@ -91,9 +127,28 @@ impl Redisson {
         let depth = self.depth.saturating_add(1);
         let grant = Grant { token, deadline, depth, ..Grant::default() };
         match answer {
-            Ok(Reply::Nil) => Look::Done(Acquired::Granted(self.watch(grant))),
-            Ok(Reply::Integer(ms)) => Look::Busy(lifetime(ms)),
-            other => Look::Done(answer::acquired(&other, grant)),
+            None => Look::Done(self.undo(grant).await),
+            Some(Ok(Reply::Nil)) => Look::Done(Acquired::Granted(self.watch(grant))),
+            Some(Ok(Reply::Integer(ms))) => Look::Busy(lifetime(ms)),
+            Some(other) => Look::Done(answer::acquired(&other, grant)),
+        }
+    }
+
+    /// Gives back what too few replicas have.
+    async fn undo(&mut self, grant: Grant) -> Acquired {
+        let (call, ttl) = (self.setting.call.get(), self.choices.ttl);
+        match self.key.give_back(call, &grant.token, ttl, self.depth).await {
+            Some(Released::Unknown) => Acquired::Unknown(grant),
+            _ => Acquired::Refused("too few have acknowledged".to_owned()),
+        }
+    }
+
+    /// Gives up, and leaves the queue.
+    async fn give_up(&mut self, why: String) -> Acquired {
+        let (call, token) = (self.setting.call.get(), self.owner());
+        match self.key.leave(call, &token).await {
+            true => Acquired::Refused(why),
+            false => Acquired::Unknown(Grant::new(token, None)),
         }
     }
 
@@ -102,7 +157,7 @@ impl Redisson {
         self.depth = grant.depth;
         if self.watchdog.as_ref().is_none_or(Cancellation::is_cancelled) {
             let released = Cancellation::default();
-            let watchdog = Watchdog::new(self.setting.clone(), &grant, released.clone());
+            let watchdog = Watchdog::new(self.setting.clone(), self.form, &grant, released.clone());
             self.watchdog = Some(released);
             self.setting.host.spawn(watchdog.run());
         }
@@ -129,8 +184,8 @@ impl Redisson {
     ) -> Result<(), String> {
         let host = self.setting.host.clone();
         let Some(open) = channel else {
-            let call = self.setting.call.get();
-            *channel = self.key.listen(call, left).await;
+            let (call, owner) = (self.setting.call.get(), self.owner());
+            *channel = self.key.listen(call, left, &owner).await;
             let refusal = || "the channel of the lock cannot be listened to".to_owned();
             return channel.as_ref().map(|_| ()).ok_or_else(refusal);
         };
@@ -152,15 +207,20 @@ impl Lock for Redisson {
         loop {
             let ttl = match self.look().await {
                 Look::Busy(ttl) => ttl,
+                Look::Done(Acquired::Unknown(grant)) if channel.is_some() => {
+                    // A try without a reply ends the wait.
+                    self.give_up(HELD.to_owned()).await;
+                    return Acquired::Unknown(grant);
+                }
                 Look::Done(acquired) => return acquired,
             };
             if left() > 0
                 && let Err(why) = self.wait(&mut channel, ttl, left()).await
             {
-                return Acquired::Refused(why);
+                return self.give_up(why).await;
             }
             if left() == 0 {
-                return Acquired::Refused(HELD.to_owned());
+                return self.give_up(HELD.to_owned()).await;
             }
         }
     }
@@ -188,124 +248,7 @@ impl Lock for Redisson {
         let left = self.depth.saturating_sub(1);
         let released = self.key.give_back(call, &grant.token, self.choices.ttl, left).await;
         self.forget();
-        released
-    }
-}
-
-/// The hash on one node, with its own connection.
-struct CountedKey {
-    client: Client,
-    setting: Setting,
-    timeout: Nanos,
-}
-
-impl CountedKey {
-    fn new(setting: &Setting) -> CountedKey {
-        let client = Client::of(setting, &setting.nodes[0]);
-        let timeout = DEFAULTS.settle(&setting.config).timeout;
-        CountedKey { client, setting: setting.clone(), timeout }
-    }
-
-    async fn take(&mut self, call: Call, owner: &str, ttl: Nanos) -> Answer {
-        self.run(call, scripts::COUNT_UP, false, owner, ttl).await
-    }
-
-    /// Decrements the count. The caller keeps `left` grants.
-    async fn give_back(&mut self, call: Call, owner: &str, ttl: Nanos, left: u32) -> Released {
-        match self.run(call, scripts::COUNT_DOWN, true, owner, ttl).await {
-            // The node has counted one more: an acquire with an unknown outcome took the lock as
-            // well. The key stays until its lease ends.
-            Ok(Reply::Integer(0)) if left == 0 => Released::Unknown,
-            Ok(Reply::Integer(0)) => Released::Released,
-            answer => answer::released(&answer),
-        }
-    }
-
-    async fn extend(&mut self, call: Call, owner: &str, lease: &Lease) -> Extended {
-        let host = self.setting.host.clone();
-        let sent = host.now(lease.clock);
-        let answer = self.run(call, scripts::COUNTED_PEXPIRE, false, owner, lease.ttl).await;
-        answer::extended(&answer, lease.deadline(&host, sent))
-    }
-
-    async fn run(
-        &mut self,
-        call: Call,
-        script: &'static str,
-        publishes: bool,
-        owner: &str,
-        ttl: Nanos,
-    ) -> Answer {
-        let (key, channel) = (self.setting.config.key.as_bytes(), self.channel());
-        let (keys, ttl) = ([key, channel.as_bytes()], milliseconds(ttl));
-        let keys = if publishes { &keys[..] } else { &keys[..1] };
-        let args = [owner.as_bytes(), ttl.as_bytes()];
-        self.client.eval(call, self.timeout, script, keys, &args).await
-    }
-
-    async fn listen(&mut self, call: Call, within: Nanos) -> Option<Subscription> {
-        let channel = self.channel();
-        self.client.listen(call, self.timeout.min(within), &channel).await
-    }
-
-    /// The channel on which releases are published; in a cluster, in the slot of the key.
-    fn channel(&self) -> String {
-        match self.setting.config.key.as_str() {
-            tagged if tagged.contains('{') => format!("redisson_lock__channel:{tagged}"),
-            key => format!("redisson_lock__channel:{{{key}}}"),
-        }
-    }
-}
-
-/// The task that extends the lease of the caller's grants.
-struct Watchdog {
-    setting: Setting,
-    choices: Choices,
-    key: CountedKey,
-    token: String,
-    lease: Lease,
-    every: Nanos,
-    released: Cancellation,
-}
-
-impl Watchdog {
-    fn new(setting: Setting, grant: &Grant, released: Cancellation) -> Watchdog {
-        let choices = DEFAULTS.settle(&setting.config);
-        let Renewed { every, ttl } = renewed(&setting.config);
-        let lease = Lease { ttl, ..choices.lease(&setting.config) };
-        let (key, token) = (CountedKey::new(&setting), grant.token.clone());
-        Watchdog { setting, choices, key, token, lease, every, released }
-    }
-
-    /// Extends until the release, the loss, or as many failures in a row as there are tries.
-    async fn run(mut self) {
-        let (every, tries) = (self.every, self.choices.tries);
-        let (mut wait, mut failures) = (every, 0);
-        while failures < tries {
-            self.setting.host.sleep(wait).await;
-            self.setting.host.step("renewing").await;
-            // Checked after the wait: the caller may have released during it, and the renewal would
-            // be late.
-            if self.released.is_cancelled() {
-                return;
-            }
-            (wait, failures) = match self.renew().await {
-                Extended::Kept(_) => (every, 0),
-                Extended::Lost => break,
-                Extended::Unknown => (self.choices.retry, failures + 1),
-            };
-        }
-        // This shows the next grant that no watchdog runs, so that it starts one.
-        self.released.cancel();
-    }
-
-    async fn renew(&mut self) -> Extended {
-        let Watchdog { setting, key, token, lease, released, .. } = self;
-        let extend = setting.extending(token, async |call| key.extend(call, token, lease).await);
-        match setting.config.cancel_renewal {
-            true => released.run_until_cancelled(extend).await.unwrap_or(Extended::Lost),
-            false => extend.await,
-        }
+        released.unwrap_or(Released::Unknown)
     }
 }
 
@@ -314,19 +257,11 @@ fn lifetime(ms: i64) -> Nanos {
     u64::try_from(ms).map_or(SECOND, |ms| ms.max(1).saturating_mul(MILLISECOND))
 }
 
-/// How long an acquire waits for its turn, ns. Default: the lease.
-fn wait_for(config: &LockConfig) -> Nanos {
-    config.wait_for.unwrap_or_else(|| DEFAULTS.settle(config).ttl)
-}
-
-/// How a grant is extended: every third of its lease.
-fn renewed(config: &LockConfig) -> Renewed {
-    let choices = DEFAULTS.settle(config);
-    Renewed::of(config, &choices, choices.ttl / 3)
-}
-
 /// A lease that a running process extends. No caller is notified of its loss.
-fn promise(config: &LockConfig, work: Work) -> Promise {
+/// With `acks` the acquire takes longer, and a failover is still none that the lock withstands: it
+/// counts replicas, and does not choose the one that is promoted.
+pub fn promise(config: &LockConfig, work: Work) -> Promise {
     let choices = DEFAULTS.settle(config);
+    let work = Work { lasts: work.lasts.saturating_add(ack_delay(config)), ..work };
     exclusive(Model::Lease, assumptions::of_renewed(config, &choices, renewed(config), work))
 }

@@ -157,3 +157,184 @@ return left"#;
 /// How many are left. KEYS: count.
 pub const COUNT_LEFT: &str = r#"
 return tonumber(redis.call("GET", KEYS[1]) or "0")"#;
+
+/// The start of the scripts of a fair queue: the head is the first waiter whose deadline is later
+/// than the caller's now. Waiters before it lose their places.
+macro_rules! head_of_queue {
+    () => {
+        r#"
+local head = redis.call("LINDEX", KEYS[2], 0)
+while head do
+    local due = redis.call("ZSCORE", KEYS[3], head)
+    if not due or tonumber(due) > tonumber(ARGV[3]) then
+        break
+    end
+    redis.call("LPOP", KEYS[2])
+    redis.call("ZREM", KEYS[3], head)
+    head = redis.call("LINDEX", KEYS[2], 0)
+end"#
+    };
+}
+
+/// Takes the lock if it is free and the caller is the first, or if it is the caller's already;
+/// otherwise joins the queue behind the last, for the deadline of that one and a wait more, and
+/// returns how long to wait, in ms. A grant moves all deadlines a wait nearer. KEYS: lock, queue,
+/// deadlines. ARGV: owner, ms, now, wait.
+pub const TAKE_TURN: &str = concat!(
+    head_of_queue!(),
+    r#"
+if redis.call("EXISTS", KEYS[1]) == 0 and (not head or head == ARGV[1]) then
+    redis.call("LPOP", KEYS[2])
+    redis.call("ZREM", KEYS[3], ARGV[1])
+    for _, waiter in ipairs(redis.call("ZRANGE", KEYS[3], 0, -1)) do
+        redis.call("ZINCRBY", KEYS[3], -tonumber(ARGV[4]), waiter)
+    end
+    redis.call("HSET", KEYS[1], ARGV[1], 1)
+    redis.call("PEXPIRE", KEYS[1], ARGV[2])
+    return nil
+end
+if redis.call("HEXISTS", KEYS[1], ARGV[1]) == 1 then
+    redis.call("HINCRBY", KEYS[1], ARGV[1], 1)
+    redis.call("PEXPIRE", KEYS[1], ARGV[2])
+    return nil
+end
+local left = redis.call("PTTL", KEYS[1])
+if redis.call("ZSCORE", KEYS[3], ARGV[1]) then
+    return math.max(left, 0)
+end
+local last = redis.call("LINDEX", KEYS[2], -1)
+local due = last and redis.call("ZSCORE", KEYS[3], last)
+if due then
+    left = tonumber(due) - tonumber(ARGV[3])
+end
+redis.call("ZADD", KEYS[3], left + tonumber(ARGV[3]) + tonumber(ARGV[4]), ARGV[1])
+redis.call("RPUSH", KEYS[2], ARGV[1])
+return left"#
+);
+
+/// Decrements the count like [`COUNT_DOWN`], and notifies the head of the queue only. A lock that
+/// is gone counts as released. KEYS: lock, queue, deadlines, channels. ARGV: owner, ms, now.
+pub const PASS_TURN: &str = concat!(
+    head_of_queue!(),
+    r#"
+if redis.call("EXISTS", KEYS[1]) == 1 then
+    if redis.call("HEXISTS", KEYS[1], ARGV[1]) == 0 then
+        return nil
+    end
+    if redis.call("HINCRBY", KEYS[1], ARGV[1], -1) > 0 then
+        redis.call("PEXPIRE", KEYS[1], ARGV[2])
+        return 0
+    end
+    redis.call("DEL", KEYS[1])
+end
+if head then
+    redis.call("PUBLISH", KEYS[4] .. ":" .. head, "0")
+end
+return 1"#
+);
+
+/// Leaves the queue: who stands behind moves a wait nearer. KEYS: queue, deadlines. ARGV: owner,
+/// wait.
+pub const LEAVE_QUEUE: &str = r#"
+local is_behind = false
+for _, waiter in ipairs(redis.call("LRANGE", KEYS[1], 0, -1)) do
+    if is_behind then
+        redis.call("ZINCRBY", KEYS[2], -tonumber(ARGV[2]), waiter)
+    end
+    is_behind = is_behind or waiter == ARGV[1]
+end
+redis.call("ZREM", KEYS[2], ARGV[1])
+return redis.call("LREM", KEYS[1], 0, ARGV[1])"#;
+
+/// Enters as a reader unless another writes: nil, or the time to live of the hash, in ms. Each
+/// entry of a reader has a key of its own that expires with its lease; the hash lives for the
+/// longest.
+/// KEYS: lock, prefix of the readers' keys. ARGV: owner, ms, the owner as a writer.
+pub const READ: &str = r#"
+local mode = redis.call("HGET", KEYS[1], "mode")
+if mode == "write" and redis.call("HEXISTS", KEYS[1], ARGV[3]) == 0 then
+    return redis.call("PTTL", KEYS[1])
+end
+if not mode then
+    redis.call("HSET", KEYS[1], "mode", "read")
+end
+local nth = redis.call("HINCRBY", KEYS[1], ARGV[1], 1)
+redis.call("SET", KEYS[2] .. ":" .. ARGV[1] .. ":rwlock_timeout:" .. nth, 1, "PX", ARGV[2])
+redis.call("PEXPIRE", KEYS[1], math.max(redis.call("PTTL", KEYS[1]), tonumber(ARGV[2])))
+return nil"#;
+
+/// Leaves as a reader: 1 if it was the owner's last entry, 0 if it has more, nil if it has none.
+/// The hash lives for the longest of the entries that are left; if none is, it is removed, and
+/// waiters are notified. KEYS: lock, channel, prefix of the readers' keys. ARGV: owner.
+pub const READ_OVER: &str = r#"
+if redis.call("HEXISTS", KEYS[1], ARGV[1]) == 0 then
+    return nil
+end
+local count = redis.call("HINCRBY", KEYS[1], ARGV[1], -1)
+redis.call("DEL", KEYS[3] .. ":" .. ARGV[1] .. ":rwlock_timeout:" .. count + 1)
+if count == 0 then
+    redis.call("HDEL", KEYS[1], ARGV[1])
+end
+local fields, longest = redis.call("HGETALL", KEYS[1]), 0
+for place = 1, #fields, 2 do
+    for nth = tonumber(fields[place + 1]) or 0, 1, -1 do
+        local entry = KEYS[3] .. ":" .. fields[place] .. ":rwlock_timeout:" .. nth
+        longest = math.max(longest, redis.call("PTTL", entry))
+    end
+end
+if longest > 0 then
+    redis.call("PEXPIRE", KEYS[1], longest)
+elseif redis.call("HGET", KEYS[1], "mode") == "read" or #fields == 2 then
+    redis.call("DEL", KEYS[1])
+    redis.call("PUBLISH", KEYS[2], "0")
+end
+return count > 0 and 0 or 1"#;
+
+/// Extends a reader's entries and the hash. KEYS: lock, prefix of the readers' keys. ARGV: owner,
+/// ms.
+pub const READ_ON: &str = r#"
+local count = redis.call("HGET", KEYS[1], ARGV[1])
+if not count then
+    return 0
+end
+for nth = tonumber(count), 1, -1 do
+    redis.call("PEXPIRE", KEYS[2] .. ":" .. ARGV[1] .. ":rwlock_timeout:" .. nth, ARGV[2])
+end
+return redis.call("PEXPIRE", KEYS[1], ARGV[2])"#;
+
+/// Enters as the writer if nobody has the lock, or once more: nil, or the time to live of the hash,
+/// in ms. A further entry adds its lease to what is left. KEYS: lock. ARGV: owner, ms.
+pub const WRITE: &str = r#"
+local mode = redis.call("HGET", KEYS[1], "mode")
+if not mode then
+    redis.call("HSET", KEYS[1], "mode", "write", ARGV[1], 1)
+    redis.call("PEXPIRE", KEYS[1], ARGV[2])
+    return nil
+end
+local left = redis.call("PTTL", KEYS[1])
+if mode == "write" and redis.call("HEXISTS", KEYS[1], ARGV[1]) == 1 then
+    redis.call("HINCRBY", KEYS[1], ARGV[1], 1)
+    redis.call("PEXPIRE", KEYS[1], left + tonumber(ARGV[2]))
+    return nil
+end
+return left"#;
+
+/// Leaves as the writer: 1 if it was the last entry, 0 if there are more, nil if there is none.
+/// What the owner still reads keeps the lock. KEYS: lock, channel. ARGV: owner, ms.
+pub const WRITE_OVER: &str = r#"
+if redis.call("HGET", KEYS[1], "mode") ~= "write"
+    or redis.call("HEXISTS", KEYS[1], ARGV[1]) == 0 then
+    return nil
+end
+if redis.call("HINCRBY", KEYS[1], ARGV[1], -1) > 0 then
+    redis.call("PEXPIRE", KEYS[1], ARGV[2])
+    return 0
+end
+redis.call("HDEL", KEYS[1], ARGV[1])
+if redis.call("HLEN", KEYS[1]) > 1 then
+    redis.call("HSET", KEYS[1], "mode", "read")
+else
+    redis.call("DEL", KEYS[1])
+    redis.call("PUBLISH", KEYS[2], "0")
+end
+return 1"#;
