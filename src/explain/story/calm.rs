@@ -376,6 +376,10 @@ fn is_granted(op: &Op) -> bool {
 
 /// The two tenures of different callers with the least time between them.
 fn closest(witness: &Witness<'_>) -> Option<Beat> {
+    // What one of several holders leaves is not what the next one takes.
+    if witness.finding.promise.holders > 1 {
+        return None;
+    }
     let pairs = witness.tenures.windows(2);
     let gap =
         |pair: &&[StoryHold<'_>]| -> Nanos { pair[1].from.at.saturating_sub(pair[0].until.at) };
