@@ -144,7 +144,7 @@ pub const LIBRARIES: [Library; 22] = [
         lock: "token-lua",
         options: &[
             ("tries", "10"),
-            ("retry_from", "20ms"),
+            ("retry_from", "10ms"),
             ("retry", "500ms"),
             ("clock", "wall"),
             ("validity", "false"),
@@ -179,13 +179,12 @@ pub const LIBRARIES: [Library; 22] = [
             ("retry", "10ms"),
             ("resend", "1"),
             ("validity", "false"),
-            ("extend", "revive"),
             ("failed_extend", "release"),
             ("clock", "wall"),
         ],
         known: KnownFrom::Wire,
-        note: "it renews every 0.8 of the lease: let callers extend; it revives its key on a \
-               minority only",
+        note: "it renews every 0.8 of the lease: let callers extend; on a minority it revives its \
+               key",
     },
     Library {
         name: "antirez-redlock-rb",

