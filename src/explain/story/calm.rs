@@ -41,7 +41,8 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
 fn grants(witness: &Witness<'_>) -> Option<Beat> {
     let holds: Vec<&StoryHold<'_>> =
         witness.tenures.iter().filter(|hold| hold.grant.process != PROBE).collect();
-    let (first, last) = (holds.first()?, holds.last()?);
+    let (first, last) = (holds.first()?, holds.iter().map(|hold| hold.until).max()?);
+    let is_in_turn = holds.is_sorted_by(|one, next| one.until <= next.from);
     let mut callers: Vec<String> =
         holds[1..].iter().map(|hold| hold.grant.caller.clone()).collect();
     callers.sort_unstable();
@@ -53,8 +54,12 @@ fn grants(witness: &Witness<'_>) -> Option<Beat> {
             "{who} is granted the lock; {} to {} follow{}, until {}.",
             count(more as u64, "grant"),
             list(&callers),
-            if more == 1 { "s" } else { ", one after the other" },
-            moment(last.until.at),
+            match more {
+                1 => "s",
+                _ if is_in_turn => ", one after the other",
+                _ => "",
+            },
+            moment(last.at),
         ),
     };
     let all = witness.holds.iter().filter(|hold| hold.grant.process != PROBE);
@@ -94,7 +99,8 @@ fn returns(witness: &Witness<'_>) -> Vec<Beat> {
 }
 
 fn returned(witness: &Witness<'_>, index: usize, interval: &FaultInterval) -> Option<Beat> {
-    let back = interval.to?;
+    // A key with a member for each holder is not one caller's.
+    let back = interval.to.filter(|_| !witness.reading.by_member)?;
     let mut others = witness.history().fault_intervals.iter();
     let stays_down = others.any(|other| {
         let lasts = other.from <= back && other.to.is_none_or(|to| back < to);
