@@ -212,7 +212,9 @@ impl How {
             How::Forgotten => &[Bounded::AmnesiacRestart],
             How::CounterForgotten => &[Bounded::AmnesiacRestart, Bounded::Failover],
             How::Removed => &[Bounded::KeyRemoval],
-            How::LeftByDead | How::LeftInQueue => &[Bounded::ClientCrash],
+            How::LeftByDead => &[Bounded::ClientCrash],
+            // Who leaves the queue may ask a master that is one no more.
+            How::LeftInQueue => &[Bounded::ClientCrash, Bounded::Failover],
             How::NoLeader => &[Bounded::Leaderless],
             How::NoReplica => &[Bounded::Unreplicated],
             _ => &[],

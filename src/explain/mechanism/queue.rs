@@ -161,13 +161,9 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let over = match place.standing(&witness.reading, at) {
         Standing::Dead => died(witness, &place),
         Standing::Halted => "its process stood still".to_owned(),
-        Standing::Over => ended(&place),
+        Standing::Over => ended(&place) + &rejected(witness, &place),
         Standing::Waits => return None,
     };
-    if let Some((text, more)) = left_elsewhere(witness, &place) {
-        let evidence = [Evidence::Op(*id), Evidence::Key(place.born), more];
-        return Some(Mechanism::new(How::DeleteNeverReached, text, evidence.into()));
-    }
     let stayed = match place.to {
         Moment::NEVER => "to the end of the run".to_owned(),
         to => format!("until {}", moment(to.at)),
@@ -179,26 +175,6 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     );
     let evidence = vec![Evidence::Op(*id), Evidence::Key(place.born)];
     Some(Mechanism::new(How::LeftInQueue, text, evidence))
-}
-
-/// A place that its own acquire removed on another node: the removal never came to this one, which
-/// was made master, or the place came back.
-fn left_elsewhere(witness: &Witness<'_>, place: &QueuePlace) -> Option<(String, Evidence)> {
-    let Op { id, caller, .. } = place.waiter;
-    let all = in_queue(witness);
-    let mut others = all.iter().filter(|other| other.waiter.id == *id && other.node != place.node);
-    let (other, end) = others.find_map(|other| {
-        let end = other.ended.filter(|end| end.by == Some(*id));
-        Some((other, end.filter(|end| end.change == KeyChange::Deleted)?))
-    })?;
-    let text = format!(
-        "{caller} left the queue on {} at {}, and its place stayed on {}, where that did not come: \
-         nobody behind it could take the free lock.",
-        other.node,
-        moment(other.to.at),
-        place.node
-    );
-    Some((text, Evidence::Key(end.key)))
 }
 
 /// The place that a violation is about, and a moment at which it stood at the head of its queue
@@ -222,6 +198,13 @@ pub fn blocking<'a>(
         _ => None,
     };
     found.map(|place| (*place, at))
+}
+
+/// Which node rejected the last request of a place's acquire, as one that is no master any more.
+fn rejected(witness: &Witness<'_>, place: &QueuePlace) -> String {
+    let last = witness.reading.requests_of(place.waiter.id).last();
+    let last = last.filter(|request| request.declined);
+    last.map_or(String::new(), |last| format!(" after {} had rejected its last request", last.to))
 }
 
 /// The queue of the lock, if it promises one.
