@@ -4,8 +4,9 @@
 //! other, and the operations on the lock must have the same outcomes. Two operations that are
 //! further apart than [`SLACK`] on both engines must have the same order. If two requests reach a
 //! node at the same time, each engine breaks the tie in its own way, and the runs may differ from
-//! there on: then only the verdicts are compared. If nodes talk to each other, the same applies
-//! from the first fault on: each engine splits that traffic into messages in its own way, and a
+//! there on: then only the verdicts are compared. An operation without requests, as one that waits
+//! for a mutex of its host, is such a tie, too. If nodes talk to each other, the same applies from
+//! the first fault on: each engine splits that traffic into messages in its own way, and a
 //! millisecond decides which node requests votes first, or which replica has acknowledged more.
 
 use std::collections::BTreeMap;
@@ -169,7 +170,7 @@ fn parting<'a>([one, other]: &[BTreeMap<(&'a str, usize), &'a Op>; 2]) -> Option
 }
 
 /// The last time at which a request of this operation and one of another caller reached a node
-/// together, on either engine.
+/// together, on either engine; or the call of an operation that waited on its host alone.
 fn tie(histories: [&History; 2], ops: [Option<&Op>; 2]) -> Option<Nanos> {
     histories.into_iter().zip(ops).find_map(|(history, op)| rivalled(history, op?))
 }
@@ -180,7 +181,11 @@ fn rivalled(history: &History, op: &Op) -> Option<Nanos> {
     let is_others = |request: &Request| {
         request.from != *op.process || caller(request.op).is_some_and(|other| *other != op.caller)
     };
-    history.requests.iter().rev().filter(|request| request.op == op.id).find_map(|own| {
+    let mut own = history.requests.iter().rev().filter(|request| request.op == op.id).peekable();
+    if own.peek().is_none() {
+        return Some(op.call.at);
+    }
+    own.find_map(|own| {
         let at = applied(own)?;
         let rivals = history.requests.iter().filter(|r| is_others(r) && r.to == own.to);
         let mut rivals = rivals.filter_map(applied);
