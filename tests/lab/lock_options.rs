@@ -201,6 +201,20 @@ fn a_quorum_of_those_that_were_reached_stays_one_of_them() {
     }
 }
 
+/// It may be another's permit.
+#[test]
+fn a_counter_of_permits_gives_nothing_back_in_doubt() {
+    let deaf = at_first_command(Verb::Partition, "n1 -> c", Some(2 * SECOND));
+    play(1, deaf, |desk| async move {
+        let mut lock = desk.lock("semaphore-counter", |_| {});
+        let acquired = lock.acquire().await;
+        let Acquired::Unknown(grant) = acquired else { panic!("{acquired:?}") };
+        desk.host.sleep(10 * SECOND).await;
+        lock.release(&grant).await;
+        assert_eq!(desk.query_all("GET lock").await, [Reply::Bulk("1".into())]);
+    });
+}
+
 #[test]
 fn a_library_has_its_options() {
     let redsync = find("redsync").expect("a library").of(LockConfig::default());
