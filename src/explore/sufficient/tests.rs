@@ -111,3 +111,11 @@ fn a_fault_that_is_enough_alone_is_found_among_many_that_hide_it() {
     assert_eq!((found.necessary.len(), &found.sufficient[..]), (1, &[vec![Part::Fault(0)]][..]));
     assert_eq!(found.needed_here.len(), 5);
 }
+
+/// Of many parts, two pairs suffice: once no choice of one part from each leads anywhere, the
+/// search knows that there is no third set.
+#[test]
+fn a_search_that_tried_all_choices_says_that_there_is_no_more() {
+    let found = found(6, 0, &|set| set & 0b11 == 0b11 || set & 0b1100 == 0b1100);
+    assert_eq!((found.sufficient.len(), found.may_be_more), (2, false));
+}
