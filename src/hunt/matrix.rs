@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use serde::Serialize;
 
 use crate::check::signature::Signature;
@@ -26,7 +26,7 @@ use crate::ledger::part::strikes;
 use crate::lock::algorithm::{Algorithm, Nodes};
 use crate::lock::library::Library;
 use crate::lock::{catalogue, library};
-use crate::plan::base_plan::base_plan_of;
+use crate::plan::base_plan::{base_plan_of, base_plan_of_library};
 use crate::plan::{Plan, TopologyKind};
 use crate::refusal::Refusal;
 use crate::run::Lab;
@@ -138,13 +138,13 @@ fn base(contender: &Contender, family: &Family) -> Plan {
         (_, true) => TopologyKind::Replicated,
         _ => TopologyKind::Single,
     };
-    let mut plan = base_plan_of(lock, kind);
+    let mut plan = match contender.library {
+        Some(library) => base_plan_of_library(library, kind),
+        None => base_plan_of(lock, kind),
+    };
     if kind == TopologyKind::Independent && needs_replicas {
         plan.topology.replicas_each = 1;
         plan.topology.nodes *= 2;
-    }
-    if let Some(library) = contender.library {
-        plan.lock = library.of(plan.lock);
     }
     plan
 }
@@ -275,21 +275,22 @@ impl CellViolation {
 }
 
 /// The rows of these locks: a cell for each of these families, from the plans of these seeds.
-/// `progress` is called after each cell.
+/// `progress` is called after each cell. The plans of all cells share the cores: those of a cell
+/// alone would leave cores idle at its end.
 pub fn matrix(
     lab: &Lab,
     contenders: &[Contender],
     families: &[Family],
     seeds: &RangeInclusive<u64>,
-    progress: &dyn Fn(),
+    progress: &(dyn Fn() + Sync),
 ) -> Vec<MatrixRow> {
     let row = |contender: &Contender| {
-        let cells = families.iter().map(|family| {
+        let cells = families.par_iter().map(|family| {
             let cell = cell(lab, contender, family, seeds.clone());
             progress();
             cell
         });
         MatrixRow { lock: contender.name(), cells: cells.collect() }
     };
-    contenders.iter().map(row).collect()
+    contenders.par_iter().map(row).collect()
 }

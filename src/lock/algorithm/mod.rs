@@ -1,6 +1,6 @@
-//! One file for each algorithm, and what several of them share: [`owned_key`], and for Redisson's
-//! locks [`counted_hash`], [`counted_watchdog`] and [`replicas`]. Each file has its row of the
-//! catalogue: how the lock is built, its promise, its defaults.
+//! One file for each algorithm, and what several of them share: [`taken_key`], [`owned_key`], and
+//! for Redisson's locks [`counted_hash`], [`counted_watchdog`] and [`replicas`]. Each file has its
+//! row of the catalogue: how the lock is built, its promise, its defaults.
 
 use lockstorm_platform::fault::MAX_LENGTH;
 use lockstorm_platform::time::Nanos;
@@ -31,6 +31,7 @@ pub mod semaphore_counter;
 pub mod setex;
 pub mod setnx;
 pub mod setnx_expire;
+pub mod taken_key;
 pub mod token_get_del;
 pub mod token_lua;
 pub mod token_lua_renewed;

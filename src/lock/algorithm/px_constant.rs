@@ -5,8 +5,10 @@
 use async_trait::async_trait;
 
 use crate::lock::algorithm::Algorithm;
-use crate::lock::client::{Client, answer, milliseconds};
-use crate::lock::defaults::{Choices, LEASE};
+use crate::lock::algorithm::taken_key::TakenKey;
+use crate::lock::client::milliseconds;
+use crate::lock::defaults::LEASE;
+use crate::lock::token::CONSTANT;
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 
 /// It makes the promise of every lease. A DEL that removes another caller's key is a bug of the
@@ -16,40 +18,26 @@ pub const ALGORITHM: Algorithm = Algorithm {
     ..Algorithm::lease("px-constant", |setting| Box::new(PxConstant::new(setting)))
 };
 
-/// The value of the key, the same for every caller.
-const TAKEN: &str = "1";
-
 /// The lock of one caller.
-pub struct PxConstant {
-    setting: Setting,
-    choices: Choices,
-    client: Client,
-}
+pub struct PxConstant(TakenKey);
 
 impl PxConstant {
     /// The lock on the first node of `setting`.
     pub fn new(setting: Setting) -> PxConstant {
-        let client = Client::of(&setting, &setting.nodes[0]);
-        PxConstant { choices: LEASE.settle(&setting.config), client, setting }
+        PxConstant(TakenKey::new(setting, &LEASE))
     }
 }
 
 #[async_trait(?Send)]
 impl Lock for PxConstant {
     async fn acquire(&mut self) -> Acquired {
-        let Setting { host, config, call, .. } = &self.setting;
-        let lease = self.choices.lease(config);
-        let (key, ttl) = (config.key.as_bytes(), milliseconds(lease.ttl));
+        let PxConstant(key) = self;
+        let (host, lease) = (key.setting.host.clone(), key.choices.lease(&key.setting.config));
+        let ttl = milliseconds(lease.ttl);
         let sent = host.now(lease.clock);
-        let args: [&[u8]; 5] = [key, TAKEN.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
-        let answer = self.client.request(call.get(), self.choices.timeout, "SET", &args).await;
-        let deadline = Some(lease.deadline(host, sent));
-        let grant = Grant::new(TAKEN.to_owned(), deadline);
-        let acquired = answer::acquired(&answer, grant);
-        if matches!(acquired, Acquired::Granted(_)) {
-            host.step("granted").await;
-        }
-        acquired
+        let args: [&[u8]; 4] = [CONSTANT.as_bytes(), b"NX", b"PX", ttl.as_bytes()];
+        let answer = key.request("SET", &args).await;
+        key.acquired(&answer, Some(lease.deadline(&host, sent))).await
     }
 
     async fn extend(&mut self, _grant: &Grant) -> Extended {
@@ -57,9 +45,6 @@ impl Lock for PxConstant {
     }
 
     async fn release(&mut self, _grant: &Grant) -> Released {
-        self.setting.host.step("releasing").await;
-        let key = self.setting.config.key.as_bytes();
-        let call = self.setting.call.get();
-        answer::released(&self.client.request(call, self.choices.timeout, "DEL", &[key]).await)
+        self.0.release().await
     }
 }

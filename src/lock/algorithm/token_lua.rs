@@ -105,10 +105,9 @@ impl TokenLua {
         };
         let fence = if numbered { fence(&answer) } else { None };
         let deadline = Some(lease.deadline(&host, sent));
-        match answer::acquired(&answer, Grant { fence, ..Grant::new(token, deadline) }) {
+        match answer::acquired(&answer, Grant { fence, ..Grant::new(token.clone(), deadline) }) {
             Acquired::Granted(grant) => self.unless_over(grant).await,
             Acquired::Refused(why) if self.choices.failed_try == AfterFailure::Release => {
-                let token = self.tokens.next(&self.setting, attempt);
                 self.key.release(call, &token).await;
                 Acquired::Refused(why)
             }

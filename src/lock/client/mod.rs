@@ -159,57 +159,44 @@ impl Client {
         command: &'static str,
         args: &[&[u8]],
     ) -> Result<Reply, RequestError> {
-        let mut answer = self.ask(call, timeout, command, args).await;
-        for nth in 0..self.resend {
-            let Err(before) = answer else { break };
-            self.host.sleep(resend_pause(nth)).await;
-            answer = self.ask(call, timeout, command, args).await;
-            // What was sent once may have taken effect, whatever becomes of the last.
-            if before != RequestError::NotSent && answer == Err(RequestError::NotSent) {
-                answer = Err(before);
-            }
-        }
-        answer
-    }
-
-    /// Sends the request once.
-    async fn ask(
-        &mut self,
-        call: Call,
-        timeout: Nanos,
-        command: &'static str,
-        args: &[&[u8]],
-    ) -> Result<Reply, RequestError> {
-        let tag = self.attempts.tag(call);
         let host = self.host.clone();
-        // Otherwise the reply to a request that was dropped before its reply would answer this one.
-        if std::mem::replace(&mut self.is_asking, true) {
-            self.drop_line();
-        }
-        let mut sent = false;
-        let answer = {
-            // Pinned here: a large future that is passed on by value is copied each time.
-            let exchange = pin!(self.travel(call.operation(), tag, command, args, &mut sent));
-            host.timeout(timeout, exchange).await
-        };
-        self.is_asking = false;
-        let error = match answer {
-            Some(Ok(reply)) => {
-                if self.route.is_spent(&reply) {
-                    self.line = None;
-                }
-                return Ok(reply);
-            }
-            _ if !sent => RequestError::NotSent,
-            Some(Err(_)) => RequestError::Broken,
-            None => RequestError::TimedOut,
-        };
-        self.drop_line();
-        if error == RequestError::NotSent {
+        // What was sent once may have taken effect, whatever becomes of the last.
+        let mut last = RequestError::NotSent;
+        for nth in 0..=self.resend {
             // Boxed, as all that is rare: the future of each request has room for it otherwise.
-            Box::pin(self.note_unreached(command, call)).await;
+            if let Some(before) = nth.checked_sub(1) {
+                Box::pin(host.sleep(resend_pause(before))).await;
+            }
+            let tag = self.attempts.tag(call);
+            // Otherwise the reply to a request that was dropped before its reply answers this one.
+            if std::mem::replace(&mut self.is_asking, true) {
+                self.drop_line();
+            }
+            let mut sent = false;
+            let answer = {
+                // Pinned here: a large future that is passed on by value is copied each time.
+                let exchange = pin!(self.travel(call.operation(), tag, command, args, &mut sent));
+                host.timeout(timeout, exchange).await
+            };
+            self.is_asking = false;
+            let error = match answer {
+                Some(Ok(reply)) => {
+                    if self.route.is_spent(&reply) {
+                        self.line = None;
+                    }
+                    return Ok(reply);
+                }
+                _ if !sent => RequestError::NotSent,
+                Some(Err(_)) => RequestError::Broken,
+                None => RequestError::TimedOut,
+            };
+            self.drop_line();
+            match error {
+                RequestError::NotSent => Box::pin(self.note_unreached(command, call)).await,
+                sent => last = sent,
+            }
         }
-        Err(error)
+        Err(last)
     }
 
     /// Records a request that reached no node: it is evidence that a lock which tries to release
