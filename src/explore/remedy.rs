@@ -18,9 +18,10 @@ use crate::explain::mechanism::how::How;
 use crate::explore::budget::Spending;
 use crate::explore::knob::fault;
 use crate::explore::remedy::changes::{
-    changed, delayed_restart, fence, fenced, kept_longer, knows_its_own, longer_lease,
-    longer_timeout, majority, min_replicas, more_votes, own_token, slewed, token_of_acquire,
-    unchecked, wait_for_replicas, with_lease, with_lock,
+    changed, checks_validity, delayed_restart, fence, fenced, keeps_after_failed_extend,
+    kept_longer, knows_its_own, longer_lease, longer_timeout, majority, min_replicas, more_votes,
+    own_token, slewed, token_of_acquire, token_of_try, unchecked, wait_for_replicas, with_lease,
+    with_lock,
 };
 use crate::explore::remedy::diff::diff;
 use crate::explore::rerun::pinned;
@@ -287,7 +288,7 @@ static REMEDIES: [Remedy; 32] = [
     Remedy {
         name: "a token of its own for each try",
         heals: &[How::SameOwner, How::DeletedByOwner, How::DeletedByAnother, How::BlindCommand],
-        apply: |plan, _| changed(plan, |plan| plan.lock.token = None),
+        apply: |plan, violated| token_of_try(plan, violated.lock),
     },
     Remedy {
         name: "an acquire that knows its own key again",
@@ -302,7 +303,7 @@ static REMEDIES: [Remedy; 32] = [
     Remedy {
         name: "a failed extend that keeps the keys",
         heals: &[How::DeletedByOwner],
-        apply: |plan, _| changed(plan, |plan| plan.lock.failed_extend = None),
+        apply: |plan, violated| keeps_after_failed_extend(plan, violated.lock),
     },
     Remedy {
         name: "a notice to the holder that its lock is lost",
@@ -327,10 +328,7 @@ static REMEDIES: [Remedy; 32] = [
     Remedy {
         name: "a check of the remaining lease before the grant is taken",
         heals: &[How::DeadOnArrival],
-        apply: |plan, _| match &*plan.lock.algorithm {
-            "redlock-no-validity" => with_lock(plan, "redlock"),
-            _ => changed(plan, |plan| plan.lock.validity = None),
-        },
+        apply: |plan, violated| checks_validity(plan, violated.lock),
     },
     Remedy {
         name: "a time-out that is longer than what a first reply takes",

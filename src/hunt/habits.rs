@@ -172,7 +172,7 @@ impl Habits {
     pub fn apply(&self, plan: &mut Plan, lock: &Algorithm) {
         let before = plan.longest_ttl();
         if let Some(ms) = self.ttl {
-            let unit = lock.defaults.unit;
+            let unit = lock.choices(&plan.lock).unit;
             plan.lock.ttl = Some((ms * MILLISECOND).div_ceil(unit) * unit);
         }
         // The probe waits for the maximum lease.
@@ -204,3 +204,6 @@ impl Habits {
         self.deployment.apply(plan);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,7 +92,11 @@ impl Defaults {
     /// `config` with these defaults filled in. A time to live is rounded up to whole units; a node
     /// accepts no less than one.
     pub fn settle(&self, config: &LockConfig) -> Choices {
-        let unit = self.unit(config);
+        let unit = match config.unit {
+            Some(LeaseUnit::Seconds) => SECOND,
+            Some(LeaseUnit::Milliseconds) => MILLISECOND,
+            None => self.unit,
+        };
         let ttl = config.ttl.unwrap_or(self.ttl);
         let ttl = if self.ttl == 0 { 0 } else { ttl.div_ceil(unit).max(1) * unit };
         let retry = config.retry.unwrap_or(self.retry);
@@ -111,15 +115,6 @@ impl Defaults {
             failed_try: config.failed_try.unwrap_or(self.failed_try),
             failed_extend: config.failed_extend.unwrap_or(self.failed_extend),
             resend: config.resend,
-        }
-    }
-
-    /// The unit of the time to live, ns.
-    pub fn unit(&self, config: &LockConfig) -> Nanos {
-        match config.unit {
-            Some(LeaseUnit::Seconds) => SECOND,
-            Some(LeaseUnit::Milliseconds) => MILLISECOND,
-            None => self.unit,
         }
     }
 }

@@ -118,7 +118,7 @@ fn kept(config: &LockConfig, ttl: Nanos, algorithm: &Algorithm) -> Checked {
 /// no other.
 fn whole_ttl(place: &str, ttl: Nanos, config: &LockConfig, algorithm: &Algorithm) -> Checked {
     refuse_if(ttl == 0, place, "Redis refuses a time to live of 0", "at least 1ms")?;
-    let unit = algorithm.defaults.unit(config);
+    let unit = algorithm.choices(config).unit;
     let word = if unit == SECOND { "seconds" } else { "milliseconds" };
     let what = format!("{} sends its time to live in whole {word}", algorithm.name);
     refuse_if(

@@ -6,7 +6,7 @@ use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use crate::ledger::part::Strikes;
 use crate::lock::algorithm::{Algorithm, Nodes, counted_hash, scheduled};
 use crate::lock::catalogue;
-use crate::lock::config::{AcquireShape, LockConfig, TokenScope, WaitShape};
+use crate::lock::config::{AcquireShape, AfterFailure, LockConfig, TokenScope, WaitShape};
 use crate::plan::extend::Extend;
 use crate::plan::{FenceMode, FenceOn, MinReplicas, Plan, TopologyKind};
 use crate::workload::work;
@@ -240,6 +240,38 @@ pub fn knows_its_own(plan: &Plan, lock: &Algorithm) -> Option<Plan> {
         }
     };
     (plan.lock.resend > 0).then(|| changed(plan, change))?
+}
+
+/// A token of its own for each try. `None` if the lock draws one already.
+pub fn token_of_try(plan: &Plan, lock: &Algorithm) -> Option<Plan> {
+    let (own, default) = (lock.choices(&plan.lock).token, lock.defaults.token);
+    with_option(plan, (own, default), TokenScope::Try, |with| &mut with.lock.token)
+}
+
+/// Keys that stay after an extend that failed. `None` if they do already.
+pub fn keeps_after_failed_extend(plan: &Plan, lock: &Algorithm) -> Option<Plan> {
+    let (own, default) = (lock.choices(&plan.lock).failed_extend, lock.defaults.failed_extend);
+    with_option(plan, (own, default), AfterFailure::Keep, |with| &mut with.lock.failed_extend)
+}
+
+/// A lock that refuses a grant which is over before its caller has it. `None` if it does already.
+pub fn checks_validity(plan: &Plan, lock: &Algorithm) -> Option<Plan> {
+    let (own, default) = (lock.choices(&plan.lock).validity, lock.defaults.validity);
+    with_option(plan, (own, default), true, |with| &mut with.lock.validity)
+}
+
+/// The plan with an option set to what is right, or omitted if that is the lock's default. `None`
+/// if that is its own value.
+fn with_option<T: PartialEq>(
+    plan: &Plan,
+    (own, default): (T, T),
+    right: T,
+    option: fn(&mut Plan) -> &mut Option<T>,
+) -> Option<Plan> {
+    if own == right {
+        return None;
+    }
+    changed(plan, |with| *option(with) = (default != right).then_some(right))
 }
 
 /// A lock that draws a token for each acquire, in place of one that counts the acquires of a

@@ -5,15 +5,16 @@ use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use super::changes::{
-    delayed_restart, fenced, longer_lease, longer_timeout, majority, min_replicas, more_votes,
-    own_token, slewed, token_of_acquire, unchecked,
+    checks_validity, delayed_restart, fenced, longer_lease, longer_timeout, majority, min_replicas,
+    more_votes, own_token, slewed, token_of_acquire, token_of_try, unchecked,
 };
 use super::{REMEDIES, ViolatedRun, diff};
 use crate::explain::experiment::{Threshold, Unit};
 use crate::explain::mechanism::how::How;
 use crate::explore::remedy::lease::lease_that_holds;
 use crate::ledger::part::{Part, Strikes};
-use crate::lock::algorithm::{Algorithm, Nodes, redlock};
+use crate::lock::algorithm::{Algorithm, Nodes, redlock, token_lua};
+use crate::lock::config::TokenScope;
 use crate::plan::base_plan::{base_plan, base_plan_of};
 use crate::plan::{MinReplicas, Plan, TopologyKind};
 use crate::scenario::default_end;
@@ -267,4 +268,23 @@ fn what_a_master_asks_of_its_replicas_is_not_weakened() {
     assert_eq!(with(2, 10 * SECOND), least(2, SECOND));
     let fresh = min_replicas(&plan).expect("it asks for none");
     assert_eq!(fresh.topology.min_replicas, least(1, SECOND));
+}
+
+/// A lock may have another default than what is right: to omit the option would change nothing.
+#[test]
+fn an_option_is_set_to_what_is_right_where_a_lock_has_another_default() {
+    let of = |name| base_plan(name, TopologyKind::Single);
+    let [util, plain] = [token_lua::JEDIS_UTIL, token_lua::ALGORITHM];
+    let own = token_of_try(&of(util.name), &util).expect("its token is a thread's number");
+    assert_eq!(own.lock.token, Some(TokenScope::Try));
+    let mut shared = of(plain.name);
+    assert_eq!(token_of_try(&shared, &plain), None, "it has one");
+    shared.lock.token = Some(TokenScope::Constant);
+    let own = token_of_try(&shared, &plain).expect("all callers have one token");
+    assert_eq!(own.lock.token, None, "that is its default");
+    let unchecked = redlock::WITHOUT_VALIDITY;
+    let plan = base_plan_of(&unchecked, TopologyKind::Independent);
+    let checked = checks_validity(&plan, &unchecked).expect("it checks nothing");
+    assert_eq!(checked.lock.validity, Some(true));
+    assert_eq!(checks_validity(&checked, &unchecked), None, "it checks now");
 }
