@@ -335,7 +335,7 @@ fn live(
     let job = Job {
         workload: plan.workload.clone(),
         lock: Rc::new(algorithm.build),
-        config: plan.lock.clone(),
+        config: algorithm.filled(&plan.lock),
         nodes: contacted_nodes(plan, algorithm),
         shares: algorithm.shares,
         keys: lab.group_keys(plan),

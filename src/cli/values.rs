@@ -1,6 +1,8 @@
 //! The values of arguments: each parser refuses with what to write instead.
 
-use clap::builder::PossibleValuesParser;
+use std::collections::BTreeSet;
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use lockstorm_platform::time::Nanos;
 
 use crate::hunt::campaign::shard::Choice;
@@ -45,9 +47,11 @@ pub fn trace_hash(text: &str) -> Result<String, String> {
 /// The locks of the catalogue and the client libraries.
 pub fn locks() -> PossibleValuesParser {
     let locks = ALGORITHMS.iter().map(|lock| lock.name);
-    let others = LIBRARIES.iter().map(|library| library.name);
-    let others = others.filter(|name| ALGORITHMS.iter().all(|lock| lock.name != *name));
-    PossibleValuesParser::new(locks.chain(others))
+    let names: BTreeSet<&str> = LIBRARIES.iter().map(|library| library.name).collect();
+    let others = names.into_iter().filter(|name| ALGORITHMS.iter().all(|lock| lock.name != *name));
+    // With its version a library is understood, and not listed: `list libraries` does that.
+    let titles = LIBRARIES.iter().map(|library| PossibleValue::new(library.title()).hide(true));
+    PossibleValuesParser::new(locks.chain(others).map(PossibleValue::new).chain(titles))
 }
 
 /// One of these words.

@@ -7,6 +7,7 @@ use lockstorm_platform::trace::Leg;
 use crate::explain::life::StoryLife;
 use crate::explain::witness::Witness;
 use crate::history::{Key, OpId, Request};
+use crate::lock::config::QuorumOf;
 use crate::plan::TopologyKind;
 use crate::reading::tries::tries;
 
@@ -15,7 +16,8 @@ use crate::reading::tries::tries;
 /// caller gave up that try.
 ///
 /// `None` for a lock that needs no quorum of independent nodes, and if these are less than a
-/// quorum: then the acquire counted its keys in another way.
+/// quorum: then the acquire counted its keys in another way. A lock whose quorum is one of the
+/// nodes that it reached counts as few as it pleases.
 pub fn votes(witness: &Witness<'_>, grant: OpId) -> Option<BTreeSet<usize>> {
     if witness.finding.plan.topology.kind != TopologyKind::Independent {
         return None;
@@ -39,7 +41,11 @@ pub fn votes(witness: &Witness<'_>, grant: OpId) -> Option<BTreeSet<usize>> {
         keys().filter(|(_, key)| is_vote(key)).map(|(index, _)| index).collect();
     let nodes = votes.iter().map(|index| &witness.history().keys[*index].node);
     let nodes = nodes.collect::<BTreeSet<_>>().len();
-    (nodes >= witness.quorum() as usize).then_some(votes)
+    let least = match witness.finding.plan.lock.quorum_of {
+        QuorumOf::All => witness.quorum() as usize,
+        QuorumOf::Connected => 1,
+    };
+    (nodes >= least).then_some(votes)
 }
 
 /// Whether an earlier try of a granted acquire left a key, which its caller did not count.

@@ -135,7 +135,8 @@ pub fn callers(base: &Plan, varies: &BTreeSet<Parameter>) -> BoxedStrategy<u32> 
 
 /// Whether a lock that compares what is left of a lease with what the work needs may do so.
 pub fn may_need(base: &Plan, lock: &Algorithm) -> bool {
-    lock.nodes == Nodes::Quorum && lock.needs_ttl && base.lock.needs.is_none()
+    let checks = lock.needs_ttl && lock.choices(&base.lock).validity;
+    lock.nodes == Nodes::Quorum && checks && base.lock.needs.is_none()
 }
 
 /// Whether another lease makes sense: no other setting may depend on its length.

@@ -7,18 +7,13 @@ use lockstorm_platform::fault::MAX_LENGTH;
 use lockstorm_platform::time::{Clock, Nanos};
 
 use crate::lock::config::{DeadlineFrom, LockConfig};
-use crate::lock::defaults::{Choices, Defaults, LEASE};
+use crate::lock::defaults::{Choices, LEASE};
 use crate::promise::{Assumption, Bounded, Model, Promise, Work, bound, exclusive};
 
 /// The promise of a lock on one node whose key has the time to live of the configuration, or that
 /// of [`LEASE`]: one holder, while the work fits into the lease.
 pub fn lease(config: &LockConfig, work: Work) -> Promise {
-    lease_of(&LEASE, config, work)
-}
-
-/// The same for a lock with these defaults.
-pub fn lease_of(defaults: &Defaults, config: &LockConfig, work: Work) -> Promise {
-    let choices = defaults.settle(config);
+    let choices = LEASE.settle(config);
     exclusive(Model::Lease, of_lease(config, &choices, choices.drift_ppm(), work))
 }
 

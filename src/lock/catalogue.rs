@@ -127,6 +127,7 @@ mod tests {
     use super::{ALGORITHMS, Algorithm, Locks, find};
     use crate::lock::algorithm::none::NoLock;
     use crate::lock::config::LockConfig;
+    use crate::lock::defaults::{Defaults, LEASE};
     use crate::promise::{Bounded, Work};
 
     const WORK: Work = Work {
@@ -182,6 +183,20 @@ mod tests {
         assert_eq!(pause("redlock-sequential"), Some(7_648 * MILLISECOND));
         assert_eq!(pause("setnx"), None);
         assert_eq!(pause("redlock-no-validity"), None);
+    }
+
+    /// A promise that counts other time-outs than the lock has would call it buggy.
+    #[test]
+    fn a_lock_promises_what_its_own_defaults_leave() {
+        const SLOW: Algorithm = Algorithm {
+            defaults: Defaults { timeout: |_| 2 * SECOND, ..LEASE },
+            ..Algorithm::lease("slow", |setting| Box::new(NoLock::new(setting)))
+        };
+        let config = LockConfig { ttl: Some(10 * SECOND), ..LockConfig::default() };
+        let told = LockConfig { timeout: Some(2 * SECOND), ..config.clone() };
+        let plain = find("token-lua").expect("a lock of the catalogue");
+        assert_eq!(SLOW.promises(&config, WORK), plain.promises(&told, WORK));
+        assert_ne!(SLOW.promises(&config, WORK), plain.promises(&config, WORK));
     }
 
     #[test]

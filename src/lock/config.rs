@@ -80,10 +80,10 @@ pub struct LockConfig {
     pub resend: u32,
     /// What becomes of the keys of a try that was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub failed_try: Option<AfterFailure>,
+    pub failed_try: Option<AfterTry>,
     /// What becomes of the keys of a grant whose extend failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub failed_extend: Option<AfterFailure>,
+    pub failed_extend: Option<AfterExtend>,
     /// Whether a lock that renews reports the loss of a grant to its caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report_loss: Option<bool>,
@@ -244,10 +244,22 @@ pub enum QuorumOf {
     Connected,
 }
 
-/// What becomes of keys when a call fails.
+/// What becomes of the keys of a try that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum AfterFailure {
+pub enum AfterTry {
+    /// They stay until their time to live is over.
+    Keep,
+    /// They are deleted, wherever they may be.
+    Release,
+    /// They are deleted once no try of the acquire was granted.
+    ReleaseAtEnd,
+}
+
+/// What becomes of the keys of a grant whose extend failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AfterExtend {
     /// They stay until their time to live is over.
     Keep,
     /// They are deleted, wherever they may be.

@@ -3,7 +3,7 @@
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 
 use crate::lock::client::resend_pause;
-use crate::lock::config::{AfterFailure, AskOrder, LeaseUnit, LockConfig, TokenScope};
+use crate::lock::config::{AfterExtend, AfterTry, AskOrder, LeaseUnit, LockConfig, TokenScope};
 use crate::lock::lease::{Lease, drift_allowance};
 
 /// The defaults of an algorithm. Lengths in ns.
@@ -30,9 +30,9 @@ pub struct Defaults {
     /// The order in which several nodes are asked.
     pub order: AskOrder,
     /// What becomes of the keys of a try that was refused.
-    pub failed_try: AfterFailure,
+    pub failed_try: AfterTry,
     /// What becomes of the keys of a grant whose extend failed.
-    pub failed_extend: AfterFailure,
+    pub failed_extend: AfterExtend,
 }
 
 /// A configuration with all defaults filled in. Lengths in ns. See [`Defaults`] for those that are
@@ -62,9 +62,9 @@ pub struct Choices {
     /// The order in which several nodes are asked.
     pub order: AskOrder,
     /// What becomes of the keys of a try that was refused.
-    pub failed_try: AfterFailure,
+    pub failed_try: AfterTry,
     /// What becomes of the keys of a grant whose extend failed.
-    pub failed_extend: AfterFailure,
+    pub failed_extend: AfterExtend,
     /// How often a request that had no reply is sent again.
     pub resend: u32,
 }
@@ -81,8 +81,8 @@ pub const LEASE: Defaults = Defaults {
     drift: |_| 0,
     validity: true,
     order: AskOrder::Parallel,
-    failed_try: AfterFailure::Keep,
-    failed_extend: AfterFailure::Keep,
+    failed_try: AfterTry::Keep,
+    failed_extend: AfterExtend::Keep,
 };
 
 /// The defaults of a lock on one node whose key exists until it is deleted.
@@ -115,6 +115,32 @@ impl Defaults {
             failed_try: config.failed_try.unwrap_or(self.failed_try),
             failed_extend: config.failed_extend.unwrap_or(self.failed_extend),
             resend: config.resend,
+        }
+    }
+
+    /// `config` with these defaults in place of what it omits.
+    pub fn fill(&self, config: &LockConfig) -> LockConfig {
+        let choices = self.settle(config);
+        let unit = match choices.unit {
+            SECOND => Some(LeaseUnit::Seconds),
+            MILLISECOND => Some(LeaseUnit::Milliseconds),
+            _ => config.unit,
+        };
+        LockConfig {
+            ttl: Some(choices.ttl),
+            unit,
+            timeout: Some(choices.timeout),
+            tries: Some(choices.tries),
+            retry: Some(choices.retry),
+            retry_from: Some(choices.retry_from),
+            clock: Some(choices.clock),
+            token: Some(choices.token),
+            drift: Some(choices.drift),
+            validity: Some(choices.validity),
+            order: Some(choices.order),
+            failed_try: Some(choices.failed_try),
+            failed_extend: Some(choices.failed_extend),
+            ..config.clone()
         }
     }
 }

@@ -65,6 +65,13 @@ const PAUSING: Group = Group {
     instead: "remove it, or write [workload] retry: how long a client waits after a refusal",
 };
 
+/// Locks that draw how long they wait before they try again.
+const DRAWING: Group = Group {
+    has: |lock| is_of_family(lock) || is_own(lock.name),
+    what: "waits equally long before each try",
+    instead: "remove it, or use token-lua or redlock",
+};
+
 /// Whether it is one of Redisson's locks.
 fn is_counted(lock: &Algorithm) -> bool {
     counted_hash::LOCKS.contains(&lock.name)
@@ -141,12 +148,23 @@ const KEEPING: Group = Group {
     instead: "remove it, or use scheduled",
 };
 
-/// Locks that can omit the comparison with the owner's token.
+/// Locks whose release can omit the comparison with the owner's token.
 const COMPARING: Group = Group {
-    has: |lock| !is_counted(lock) && !has_permits(lock) && lock.name != latch::NAME,
-    what: "has one way to release and to extend",
-    instead: "\"own\", or another lock",
+    has: |lock| extends_its_own(lock) || lock.name == token_get_del::ALGORITHM.name,
+    what: "has one way to release",
+    instead: "remove it, or use token-lua or redlock",
 };
+
+/// Locks whose extend can do so.
+const EXTENDING: Group = Group {
+    has: extends_its_own,
+    what: "has one way to extend, or none",
+    instead: "remove it, or use token-lua or redlock",
+};
+
+fn extends_its_own(lock: &Algorithm) -> bool {
+    is_of_family(lock) || is_own(lock.name) || lock.name == scheduled::NAME
+}
 
 /// Locks with several permits.
 const PERMITTING: Group = Group {
@@ -209,7 +227,7 @@ pub const OPTIONS: [LockOption; 42] = [
     ),
     of(RETRYING, "tries", Takes::Count, "number of tries of one acquire"),
     of(PAUSING, "retry", Takes::Length, "the longest back-off between two tries"),
-    of(RETRYING, "retry_from", Takes::Length, "the shortest back-off between two tries"),
+    of(DRAWING, "retry_from", Takes::Length, "the shortest back-off between two tries"),
     of(
         OF_FAMILY,
         "resend",
@@ -239,8 +257,8 @@ pub const OPTIONS: [LockOption; 42] = [
     of(
         OF_FAMILY,
         "failed_try",
-        Takes::Word(&["keep", "release"]),
-        "whether a refused try deletes its keys",
+        Takes::Word(&["keep", "release", "release-at-end"]),
+        "whether a refused try deletes its keys, or the acquire does after its last one",
     ),
     of(
         OF_FAMILY,
@@ -276,7 +294,7 @@ pub const OPTIONS: [LockOption; 42] = [
         "whether a release compares the owner value",
     ),
     of(
-        COMPARING,
+        EXTENDING,
         "extend",
         Takes::Word(&["own", "blind", "revive"]),
         "whether an extend compares the owner value, and what it does with a missing key",

@@ -11,7 +11,9 @@ use crate::lock::algorithm::latch;
 use crate::lock::algorithm::wait_replicas::acks;
 use crate::lock::algorithm::{Algorithm, Nodes};
 use crate::lock::catalogue;
-use crate::lock::config::{AcquireShape, DiscoveryShape, LockConfig, TokenScope};
+use crate::lock::config::{
+    AcquireShape, AfterTry, DiscoveryShape, LeaseUnit, LockConfig, TokenScope,
+};
 use crate::lock::options::{LockOption, OPTIONS};
 use crate::plan::contradiction::{Checked, MAX_ROUNDS, in_reach, refuse_if};
 use crate::plan::{Persistence, Plan, TopologyKind};
@@ -248,7 +250,19 @@ fn requests(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let is_everybodys = choices.token == TokenScope::Constant;
     let takes_all = is_everybodys && config.acquire == AcquireShape::AbsentOrOwn;
     let what = "with one token for everybody, every key is everybody's own";
-    refuse_if(takes_all, "lock.acquire", what, "token = \"acquisition\"")
+    refuse_if(takes_all, "lock.acquire", what, "token = \"acquisition\"")?;
+    let is_script = config.acquire == AcquireShape::AbsentOrOwn;
+    let is_cut = is_script && config.unit == Some(LeaseUnit::Seconds);
+    let what = "the script of this acquire takes milliseconds";
+    refuse_if(is_cut, "lock.unit", what, "remove it, or acquire = \"absent\"")?;
+    let is_idle = config.needs.is_some() && !choices.validity;
+    let what = "nothing checks what is left of the lease";
+    refuse_if(is_idle, "lock.needs", what, "remove it, or validity = true")?;
+    let strays = config.failed_try == Some(AfterTry::ReleaseAtEnd)
+        && choices.token == TokenScope::Try
+        && choices.tries > 1;
+    let what = "each try has a token of its own, and the last one does not name the other keys";
+    refuse_if(strays, "lock.failed_try", what, "\"release\", or token = \"acquisition\"")
 }
 
 /// Refuses a subscription to Sentinels without Sentinels.

@@ -22,8 +22,8 @@ pub struct Sheet<'a> {
 
 /// What the marks of the table mean.
 const LEGEND: &str = "held: nothing was violated.  12%: violated in 12 % of the plans, only where \
-                      an assumption of the lock broke.  12%!: violated within its assumptions, a \
-                      bug.  -: the lock cannot meet it.  ?: nothing was tested.";
+                      an assumption of the lock broke.  12%!: in some of them within its \
+                      assumptions, a bug.  -: the lock cannot meet it.  ?: nothing was tested.";
 
 impl Sheet<'_> {
     /// For a terminal or a log: a table of marks, and a line for each cell in which something was

@@ -70,6 +70,7 @@ impl Desk {
             ..LockConfig::default()
         };
         change(&mut config);
+        let algorithm = find(algorithm).expect("a lock");
         let (call, desk) = (Rc::<Cell<Call>>::default(), self.clone());
         let notify = move |notice| {
             desk.told.borrow_mut().push(notice);
@@ -79,13 +80,12 @@ impl Desk {
             thread: 1,
             host: self.host.clone(),
             nodes: (1..=self.nodes).map(|n| format!("n{n}")).collect(),
-            config,
+            config: algorithm.filled(&config),
             call: Rc::clone(&call),
             notify: Rc::new(notify),
             mutex,
         };
-        let build = find(algorithm).expect("a lock").build;
-        Numbered { lock: build(setting), call, desk: self.clone() }
+        Numbered { lock: (algorithm.build)(setting), call, desk: self.clone() }
     }
 
     /// The reply of a node to a request.

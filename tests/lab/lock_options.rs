@@ -1,7 +1,7 @@
 //! What each option of the token family and the quorum family does in single calls.
 
 use lockstorm::lock::config::{
-    AcquireShape, AfterFailure, AskOrder, LeaseUnit, LockConfig, QuorumOf, TokenScope,
+    AcquireShape, AfterExtend, AfterTry, AskOrder, LeaseUnit, LockConfig, QuorumOf, TokenScope,
 };
 use lockstorm::lock::library::find;
 use lockstorm::lock::{Acquired, Extended, Released};
@@ -113,7 +113,8 @@ fn a_lease_in_seconds_is_as_long_as_one_in_milliseconds() {
 
 #[test]
 fn a_try_that_failed_keeps_or_releases_its_keys() {
-    for (after, kept) in [(AfterFailure::Keep, 2), (AfterFailure::Release, 0)] {
+    for (after, kept) in [(AfterTry::Keep, 2), (AfterTry::Release, 0), (AfterTry::ReleaseAtEnd, 0)]
+    {
         play(5, vec![], move |desk| async move {
             desk.query("n1 n2 n3", "SET lock another").await;
             desk.lock("redlock", |config| config.failed_try = Some(after)).acquire().await;
@@ -124,9 +125,30 @@ fn a_try_that_failed_keeps_or_releases_its_keys() {
     }
 }
 
+/// The second try of an acquire meets the key of the first one, unless that was released.
+#[test]
+fn a_release_at_the_end_comes_after_the_last_try() {
+    for (after, changes) in [(AfterTry::Release, "4"), (AfterTry::ReleaseAtEnd, "2")] {
+        play(3, vec![], move |desk| async move {
+            desk.query("n1 n2", "SET lock another").await;
+            let mut lock = desk.lock("redlock", |config| {
+                (config.failed_try, config.tries) = (Some(after), Some(2));
+                config.token = Some(TokenScope::Acquisition);
+            });
+            lock.acquire().await;
+            let replies = desk.query("n3", "INFO persistence").await;
+            let [Reply::Bulk(text)] = &replies[..] else { panic!("{replies:?}") };
+            let text = String::from_utf8_lossy(text);
+            let mut lines = text.lines();
+            let counted = lines.find_map(|line| line.strip_prefix("rdb_changes_since_last_save:"));
+            assert_eq!(counted, Some(changes), "{after:?}");
+        });
+    }
+}
+
 #[test]
 fn an_extend_that_failed_keeps_or_releases_the_keys() {
-    for (after, kept) in [(AfterFailure::Keep, 2), (AfterFailure::Release, 0)] {
+    for (after, kept) in [(AfterExtend::Keep, 2), (AfterExtend::Release, 0)] {
         play(5, vec![], move |desk| async move {
             let mut lock = desk.lock("redlock", |config| config.failed_extend = Some(after));
             let grant = lock.granted().await;

@@ -137,13 +137,13 @@ impl Run {
 
     fn play(self) -> (Vec<Op>, Vec<Access>) {
         let recorder = Recorder::default();
-        let build = find(&self.config.algorithm).expect("a lock").build;
+        let algorithm = find(&self.config.algorithm).expect("a lock");
         let stop = Rc::new(Cell::new(false));
         let section = Sections::default().find(&self.workload.kind).expect("a built-in one");
         let job = Job {
             workload: self.workload.clone(),
-            lock: Rc::new(build),
-            config: self.config,
+            lock: Rc::new(algorithm.build),
+            config: algorithm.filled(&self.config),
             nodes: (1..=self.nodes).map(|n| format!("n{n}")).collect(),
             shares: false,
             keys: Vec::new(),

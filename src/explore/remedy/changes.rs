@@ -6,7 +6,7 @@ use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use crate::ledger::part::Strikes;
 use crate::lock::algorithm::{Algorithm, Nodes, counted_hash, scheduled};
 use crate::lock::catalogue;
-use crate::lock::config::{AcquireShape, AfterFailure, LockConfig, TokenScope, WaitShape};
+use crate::lock::config::{AcquireShape, AfterExtend, LockConfig, TokenScope, WaitShape};
 use crate::plan::extend::Extend;
 use crate::plan::{FenceMode, FenceOn, MinReplicas, Plan, TopologyKind};
 use crate::workload::work;
@@ -251,7 +251,7 @@ pub fn token_of_try(plan: &Plan, lock: &Algorithm) -> Option<Plan> {
 /// Keys that stay after an extend that failed. `None` if they do already.
 pub fn keeps_after_failed_extend(plan: &Plan, lock: &Algorithm) -> Option<Plan> {
     let (own, default) = (lock.choices(&plan.lock).failed_extend, lock.defaults.failed_extend);
-    with_option(plan, (own, default), AfterFailure::Keep, |with| &mut with.lock.failed_extend)
+    with_option(plan, (own, default), AfterExtend::Keep, |with| &mut with.lock.failed_extend)
 }
 
 /// A lock that refuses a grant which is over before its caller has it. `None` if it does already.

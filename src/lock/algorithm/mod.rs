@@ -136,7 +136,7 @@ impl Algorithm {
     /// find its node, whose requests have no reply in time, or whose accesses arrive after their
     /// own timeout, even without faults.
     pub fn promises(&self, config: &LockConfig, work: Work) -> Promise {
-        let mut promise = (self.promise)(config, work);
+        let mut promise = (self.promise)(&self.filled(config), work);
         let restarts = promise
             .assumes
             .iter_mut()
@@ -153,6 +153,13 @@ impl Algorithm {
     pub fn holders(&self, config: &LockConfig) -> u32 {
         let work = Work { calls: 1, arrives: true, ..Work::default() };
         self.promises(config, work).holders
+    }
+
+    /// The configuration with this lock's own defaults in place of what it omits: what its code and
+    /// its promise receive, so that both go by the same values.
+    pub fn filled(&self, config: &LockConfig) -> LockConfig {
+        let filled = self.defaults.fill(config);
+        LockConfig { ttl: self.ttl(config), ..filled }
     }
 
     /// The configuration with all defaults filled in.

@@ -13,7 +13,7 @@ use crate::lock::algorithm::owned_key;
 use crate::lock::algorithm::{Algorithm, Nodes};
 use crate::lock::client::answer::{self, Answer, Said};
 use crate::lock::client::{Client, RequestError, join};
-use crate::lock::config::{AfterFailure, AskOrder, LockConfig, QuorumOf, RepliesShape};
+use crate::lock::config::{AfterExtend, AfterTry, AskOrder, LockConfig, QuorumOf, RepliesShape};
 use crate::lock::defaults::{Choices, Defaults, LEASE};
 use crate::lock::lease::{Lease, drift_allowance};
 use crate::lock::token::OwnerValues;
@@ -25,33 +25,25 @@ pub const ALGORITHM: Algorithm = Algorithm {
     about: "token-lua on a majority of independent nodes, within the lease",
     nodes: Nodes::Quorum,
     defaults: DEFAULTS,
-    promise: |config, work| promise_of(&DEFAULTS, config, work),
-    ..Algorithm::lease("redlock", |setting| Box::new(Redlock::of(setting, &DEFAULTS)))
+    promise,
+    ..Algorithm::lease("redlock", |setting| Box::new(Redlock::new(setting)))
 };
 
 /// Redlock that asks the nodes one after the other, as its first implementations do.
 pub const SEQUENTIAL: Algorithm = Algorithm {
     name: "redlock-sequential",
     about: "redlock that asks one node after the other",
-    build: |setting| Box::new(Redlock::of(setting, &IN_TURN)),
-    promise: |config, work| promise_of(&IN_TURN, config, work),
-    defaults: IN_TURN,
+    defaults: Defaults { order: AskOrder::Sequential, ..DEFAULTS },
     ..ALGORITHM
 };
-
-const IN_TURN: Defaults = Defaults { order: AskOrder::Sequential, ..DEFAULTS };
 
 /// Redlock without the check of the time that the requests took.
 pub const WITHOUT_VALIDITY: Algorithm = Algorithm {
     name: "redlock-no-validity",
     about: "redlock that ignores the time that its requests took",
-    build: |setting| Box::new(Redlock::of(setting, &UNCHECKED)),
-    promise: |config, work| promise_of(&UNCHECKED, config, work),
-    defaults: UNCHECKED,
+    defaults: Defaults { validity: false, ..DEFAULTS },
     ..ALGORITHM
 };
-
-const UNCHECKED: Defaults = Defaults { validity: false, ..DEFAULTS };
 
 /// Three tries, up to 200 ms apart; a timeout far below the lease. A try that fails is released on
 /// all nodes.
@@ -59,7 +51,7 @@ pub const DEFAULTS: Defaults = Defaults {
     timeout: |ttl| (ttl / 20).min(50 * MILLISECOND),
     tries: 3,
     drift: drift_allowance,
-    failed_try: AfterFailure::Release,
+    failed_try: AfterTry::Release,
     ..LEASE
 };
 
@@ -76,9 +68,9 @@ pub struct Redlock {
 }
 
 impl Redlock {
-    /// The lock on all nodes of `setting`, with the defaults of its row.
-    pub fn of(setting: Setting, defaults: &Defaults) -> Redlock {
-        let choices = defaults.settle(&setting.config);
+    /// The lock on all nodes of `setting`.
+    pub fn new(setting: Setting) -> Redlock {
+        let choices = DEFAULTS.settle(&setting.config);
         let client = |node: &String| Client::of(&setting, node);
         Redlock {
             choices,
@@ -91,18 +83,17 @@ impl Redlock {
         }
     }
 
-    async fn try_once(&mut self, attempt: u32) -> Result<Grant, String> {
+    async fn try_once(&mut self, token: &str) -> Result<Grant, String> {
         let host = self.setting.host.clone();
-        let token = self.tokens.next(&self.setting, attempt);
         // The lease counts from before the first request: each node starts its time to live later.
         let sent = host.now(self.lease.clock);
         host.step("asking").await;
-        let answers = self.set_on_all(&token).await;
+        let answers = self.set_on_all(token).await;
         self.leave_out_unreached(&answers);
         host.step("replies-in").await;
         if let Err(why) = self.judge(count(&answers, &Said::Yes), sent) {
-            if self.choices.failed_try == AfterFailure::Release {
-                self.delete_on_all(&token).await;
+            if self.choices.failed_try == AfterTry::Release {
+                self.delete_on_all(token).await;
             }
             return Err(why);
         }
@@ -111,7 +102,7 @@ impl Redlock {
             host.step("validity-checked").await;
         }
         host.step("granted").await;
-        Ok(Grant::new(token, deadline))
+        Ok(Grant::new(token.to_owned(), deadline))
     }
 
     /// Checks the two conditions: a quorum, and enough of the lease left.
@@ -199,15 +190,19 @@ impl Lock for Redlock {
     /// A failed try is released on all nodes and counts as a refusal, as the algorithm prescribes,
     /// even where a node's reply is unknown.
     async fn acquire(&mut self) -> Acquired {
-        let mut refusal = String::new();
+        let (mut refusal, mut token) = (String::new(), String::new());
         for attempt in 0..self.choices.tries {
             if attempt > 0 {
                 tries::back_off(&self.setting, &self.choices, attempt).await;
             }
-            match self.try_once(attempt).await {
+            token = self.tokens.next(&self.setting, attempt);
+            match self.try_once(&token).await {
                 Ok(grant) => return Acquired::Granted(grant),
                 Err(why) => refusal = why,
             }
+        }
+        if self.choices.failed_try == AfterTry::ReleaseAtEnd {
+            self.delete_on_all(&token).await;
         }
         Acquired::Refused(refusal)
     }
@@ -219,7 +214,7 @@ impl Lock for Redlock {
         let answers = self.prolong_on_all(&grant.token).await;
         host.step("replies-in").await;
         let kept = self.judge(count(&answers, &Said::Yes), sent).is_ok();
-        if !kept && self.choices.failed_extend == AfterFailure::Release {
+        if !kept && self.choices.failed_extend == AfterExtend::Release {
             self.delete_on_all(&grant.token).await;
         }
         match kept {
@@ -278,8 +273,8 @@ pub fn quorum(config: &LockConfig, nodes: usize) -> usize {
 /// A lock that omits the check of validity makes no assumption about pauses, and promises the whole
 /// lease for the work: the check turns a grant that comes too late into a refusal, and without it
 /// the lock may grant when nothing of the lease is left, and cannot notify its callers.
-fn promise_of(defaults: &Defaults, config: &LockConfig, work: Work) -> Promise {
-    let mut choices = defaults.settle(config);
+fn promise(config: &LockConfig, work: Work) -> Promise {
+    let mut choices = DEFAULTS.settle(config);
     let own = choices;
     let in_turn = if choices.order == AskOrder::Sequential { work.nodes } else { 1 };
     choices.timeout = choices.patience().saturating_mul(in_turn.max(1));

@@ -9,21 +9,20 @@ use crate::lock::algorithm::Algorithm;
 use crate::lock::algorithm::taken_key::TakenKey;
 use crate::lock::defaults::{Defaults, LEASE};
 use crate::lock::token::CONSTANT;
-use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions};
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting};
 
 /// SETEX counts in whole seconds. It makes the promise of every lease. That it lets everybody in is
 /// a bug of the lock.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "SETEX k s 1, which overwrites the holder's key, and DEL k",
     defaults: IN_SECONDS,
-    promise: |config, work| assumptions::lease_of(&IN_SECONDS, config, work),
-    ..Algorithm::lease("setex", |setting| Box::new(Setex::new(setting, "SETEX", &IN_SECONDS)))
+    ..Algorithm::lease("setex", |setting| Box::new(Setex::new(setting, "SETEX")))
 };
 
 /// The same with PSETEX, which counts in milliseconds.
 pub const PSETEX: Algorithm = Algorithm {
     about: "PSETEX k ms 1, which overwrites the holder's key, and DEL k",
-    ..Algorithm::lease("psetex", |setting| Box::new(Setex::new(setting, "PSETEX", &LEASE)))
+    ..Algorithm::lease("psetex", |setting| Box::new(Setex::new(setting, "PSETEX")))
 };
 
 /// The defaults of a lease in whole seconds.
@@ -36,8 +35,8 @@ pub struct Setex {
 }
 
 impl Setex {
-    fn new(setting: Setting, command: &'static str, defaults: &Defaults) -> Setex {
-        Setex { key: TakenKey::new(setting, defaults), command }
+    fn new(setting: Setting, command: &'static str) -> Setex {
+        Setex { key: TakenKey::new(setting, &LEASE), command }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::lock::algorithm::setex::IN_SECONDS;
 use crate::lock::algorithm::taken_key::TakenKey;
 use crate::lock::client::answer;
 use crate::lock::config::LockConfig;
+use crate::lock::defaults::LEASE;
 use crate::lock::token::CONSTANT;
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions};
 use crate::promise::{Bounded, Promise, Work, bound};
@@ -29,7 +30,7 @@ pub struct SetnxExpire(TakenKey);
 impl SetnxExpire {
     /// The lock on the first node of `setting`.
     pub fn new(setting: Setting) -> SetnxExpire {
-        SetnxExpire(TakenKey::new(setting, &IN_SECONDS))
+        SetnxExpire(TakenKey::new(setting, &LEASE))
     }
 }
 
@@ -64,7 +65,7 @@ impl Lock for SetnxExpire {
 
 /// The promise of a lease, if no client dies: between the two steps there is no lease yet.
 fn promise(config: &LockConfig, work: Work) -> Promise {
-    let mut promise = assumptions::lease_of(&IN_SECONDS, config, work);
+    let mut promise = assumptions::lease(config, work);
     promise.assumes.push(bound(Bounded::ClientCrash, 0));
     promise
 }

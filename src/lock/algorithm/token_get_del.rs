@@ -11,16 +11,14 @@ use lockstorm_redis::frame::Reply;
 use crate::lock::algorithm::Algorithm;
 use crate::lock::client::Client;
 use crate::lock::client::answer::{self, HELD};
-use crate::lock::config::{LockConfig, ReleaseShape};
+use crate::lock::config::ReleaseShape;
 use crate::lock::defaults::{Choices, Defaults, LEASE};
-use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions, token};
-use crate::promise::{Model, Promise, Work, exclusive};
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, token};
 
-/// The algorithm's row of the catalogue.
+/// It makes the promise of every lease. That GET and DEL are two steps is a bug of the lock.
 pub const ALGORITHM: Algorithm = Algorithm {
     about: "SET k token NX EX s; GET, compare in the client, DEL",
     defaults: DEFAULTS,
-    promise,
     ..Algorithm::lease("token-get-del", |setting| Box::new(TokenGetDel::new(setting)))
 };
 
@@ -104,9 +102,4 @@ impl Lock for TokenGetDel {
         let answer = self.client.request(call.get(), self.choices.timeout, "DEL", &args).await;
         answer::released(&answer)
     }
-}
-
-/// The promise of a lease. That GET and DEL are two steps is a bug of the lock.
-fn promise(config: &LockConfig, work: Work) -> Promise {
-    exclusive(Model::Lease, assumptions::of_lease(config, &DEFAULTS.settle(config), 0, work))
 }

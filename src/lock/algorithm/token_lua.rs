@@ -12,10 +12,10 @@ use crate::lock::algorithm::Algorithm;
 use crate::lock::algorithm::owned_key::OwnedKey;
 use crate::lock::client::Client;
 use crate::lock::client::answer::{self, Answer};
-use crate::lock::config::{AcquireShape, AfterFailure, TokenScope};
+use crate::lock::config::{AcquireShape, AfterExtend, AfterTry, TokenScope};
 use crate::lock::defaults::{Choices, Defaults, LEASE};
 use crate::lock::token::OwnerValues;
-use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, assumptions, lease, tries};
+use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, lease, tries};
 
 /// It makes the promise of every lease. Two machines measure the lease, without an allowance for
 /// drift.
@@ -28,20 +28,18 @@ pub const ALGORITHM: Algorithm = Algorithm {
 /// with the number of the thread as the owner. A caller that was refused releases as well.
 pub const JEDIS_UTIL: Algorithm = Algorithm {
     about: "token-lua whose owner is a thread's number, released even if it was refused",
-    defaults: OF_JEDIS_UTIL,
-    promise: |config, work| assumptions::lease_of(&OF_JEDIS_UTIL, config, work),
-    ..Algorithm::lease("jedis-util", |setting| Box::new(TokenLua::of(setting, &OF_JEDIS_UTIL)))
-};
-
-const OF_JEDIS_UTIL: Defaults = Defaults {
-    ttl: 5 * MILLISECOND,
-    timeout: |_| SECOND,
-    tries: 11,
-    retry: 100 * MILLISECOND,
-    retry_from: |retry| retry,
-    token: TokenScope::ThreadId,
-    failed_try: AfterFailure::Release,
-    ..LEASE
+    name: "jedis-util",
+    defaults: Defaults {
+        ttl: 5 * MILLISECOND,
+        timeout: |_| SECOND,
+        tries: 11,
+        retry: 100 * MILLISECOND,
+        retry_from: |retry| retry,
+        token: TokenScope::ThreadId,
+        failed_try: AfterTry::Release,
+        ..LEASE
+    },
+    ..ALGORITHM
 };
 
 /// The refusal of a grant that came too late to be of use.
@@ -58,12 +56,7 @@ pub struct TokenLua {
 impl TokenLua {
     /// The lock on the first node of `setting`.
     pub fn new(setting: Setting) -> TokenLua {
-        TokenLua::of(setting, &LEASE)
-    }
-
-    /// The lock with the defaults of its row.
-    pub fn of(setting: Setting, defaults: &Defaults) -> TokenLua {
-        let choices = defaults.settle(&setting.config);
+        let choices = LEASE.settle(&setting.config);
         let key = OwnedKey::new(setting.clone(), choices.timeout);
         TokenLua { tokens: OwnerValues::new(choices.token), key, choices, setting }
     }
@@ -72,17 +65,21 @@ impl TokenLua {
     pub async fn take(&mut self, numbered: bool) -> Acquired {
         // A try without a reply may take effect after all others.
         let mut unknown = None;
-        let mut refusal = String::new();
+        let (mut refusal, mut token) = (String::new(), String::new());
         for attempt in 0..self.choices.tries {
             if attempt > 0 {
                 tries::back_off(&self.setting, &self.choices, attempt).await;
             }
-            match self.try_once(numbered, attempt).await {
+            token = self.tokens.next(&self.setting, attempt);
+            match self.try_once(numbered, &token).await {
                 Acquired::Granted(grant) => return Acquired::Granted(grant),
                 Acquired::Refused(why) => refusal = why,
                 Acquired::Unknown(grant) if self.asks_again() => unknown = Some(grant),
                 Acquired::Unknown(grant) => return Acquired::Unknown(grant),
             }
+        }
+        if self.choices.failed_try == AfterTry::ReleaseAtEnd {
+            self.key.release(self.setting.call.get(), &token).await;
         }
         unknown.map_or(Acquired::Refused(refusal), Acquired::Unknown)
     }
@@ -93,22 +90,21 @@ impl TokenLua {
         is_own && self.setting.config.acquire == AcquireShape::AbsentOrOwn
     }
 
-    async fn try_once(&mut self, numbered: bool, attempt: u32) -> Acquired {
+    async fn try_once(&mut self, numbered: bool, token: &str) -> Acquired {
         let (host, call) = (self.setting.host.clone(), self.setting.call.get());
         let lease = self.choices.lease(&self.setting.config);
-        let token = self.tokens.next(&self.setting, attempt);
         host.step("acquiring").await;
         let sent = host.now(lease.clock);
         let answer = match numbered {
-            true => self.key.set_and_fence(call, &token, lease.ttl).await,
-            false => self.key.set(call, &token, lease.ttl, self.choices.unit).await,
+            true => self.key.set_and_fence(call, token, lease.ttl).await,
+            false => self.key.set(call, token, lease.ttl, self.choices.unit).await,
         };
         let fence = if numbered { fence(&answer) } else { None };
         let deadline = Some(lease.deadline(&host, sent));
-        match answer::acquired(&answer, Grant { fence, ..Grant::new(token.clone(), deadline) }) {
+        match answer::acquired(&answer, Grant { fence, ..Grant::new(token.to_owned(), deadline) }) {
             Acquired::Granted(grant) => self.unless_over(grant).await,
-            Acquired::Refused(why) if self.choices.failed_try == AfterFailure::Release => {
-                self.key.release(call, &token).await;
+            Acquired::Refused(why) if self.choices.failed_try == AfterTry::Release => {
+                self.key.release(call, token).await;
                 Acquired::Refused(why)
             }
             other => other,
@@ -159,7 +155,7 @@ impl Lock for TokenLua {
         let call = self.setting.call.get();
         let extended = self.key.extend(call, &grant.token, &lease, self.choices.timeout).await;
         let is_kept = matches!(extended, Extended::Kept(_));
-        if !is_kept && self.choices.failed_extend == AfterFailure::Release {
+        if !is_kept && self.choices.failed_extend == AfterExtend::Release {
             self.key.release(call, &grant.token).await;
         }
         extended
