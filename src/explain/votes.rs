@@ -55,3 +55,12 @@ pub fn is_of_earlier_try(witness: &Witness<'_>, life: &StoryLife) -> bool {
     let votes = by_command.and_then(|by| votes(witness, by));
     votes.is_some_and(|votes| !votes.contains(&life.born))
 }
+
+/// The nodes by which an acquire was granted, if they are less than a quorum of all: then it never
+/// kept others out.
+pub fn too_few(witness: &Witness<'_>, grant: OpId) -> Option<BTreeSet<String>> {
+    let votes = votes(witness, grant)?;
+    let node = |index: &usize| witness.history().keys[*index].node.to_string();
+    let nodes: BTreeSet<String> = votes.iter().map(node).collect();
+    (nodes.len() < witness.quorum() as usize).then_some(nodes)
+}

@@ -44,6 +44,14 @@ impl Library {
         })
     }
 
+    /// Which of its options a configuration has in another way.
+    pub fn changed(&self, config: &LockConfig) -> Vec<&'static str> {
+        let json = |config: &LockConfig| serde_json::to_value(config).expect("plain data");
+        let (own, given) = (json(&self.of(config.clone())), json(config));
+        let keys = self.options.iter().map(|(key, _)| *key);
+        keys.filter(|key| own.get(key) != given.get(key)).collect()
+    }
+
     /// Its name and its version.
     pub fn title(&self) -> String {
         format!("{} {}", self.name, self.version)
@@ -62,7 +70,12 @@ pub fn names(name: &str) -> Vec<String> {
     let is_known = LIBRARIES.iter().any(|library| library.name == name);
     match is_known {
         true => LIBRARIES.iter().filter(|l| l.name == name).map(Library::title).collect(),
-        false => LIBRARIES.iter().map(|library| library.name.to_owned()).collect(),
+        false => {
+            let mut names: Vec<String> = LIBRARIES.iter().map(|l| l.name.to_owned()).collect();
+            // The versions of a library follow each other.
+            names.dedup();
+            names
+        }
     }
 }
 
@@ -366,6 +379,14 @@ mod tests {
             assert_eq!(config.algorithm, lock.name);
             assert_eq!(find(&library.title()).map(|l| l.version), Some(library.version));
         }
+    }
+
+    #[test]
+    fn what_differs_from_a_library_is_named() {
+        let redsync = find("redsync").expect("a library");
+        let own = redsync.of(LockConfig::default());
+        assert!(redsync.changed(&own).is_empty());
+        assert_eq!(redsync.changed(&LockConfig { tries: Some(3), ..own }), ["tries"]);
     }
 
     #[test]

@@ -359,8 +359,9 @@ const fn of(of: Group, key: &'static str, takes: Takes, about: &'static str) -> 
 /// # Errors
 /// If there is no such option, or it does not take the value.
 pub fn set(config: &LockConfig, key: &str, value: &str) -> Result<LockConfig, Refusal> {
-    let known: Vec<&str> =
-        fields().map(|field| field.key).filter(|key| *key != "algorithm").collect();
+    let known =
+        fields().map(|field| field.key).filter(|key| !["algorithm", "library"].contains(key));
+    let known: Vec<&str> = known.collect();
     let field = fields().find(|field| field.key == key && known.contains(&key));
     let field = field.ok_or_else(|| Refusal::choice(key, "option", &known))?;
     let no = |instead: &str| {

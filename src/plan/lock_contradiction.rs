@@ -14,11 +14,13 @@ use crate::lock::catalogue;
 use crate::lock::config::{
     AcquireShape, AfterTry, DiscoveryShape, LeaseUnit, LockConfig, TokenScope,
 };
+use crate::lock::library;
 use crate::lock::options::{LockOption, OPTIONS};
 use crate::plan::contradiction::{Checked, MAX_ROUNDS, in_reach, refuse_if};
 use crate::plan::{Persistence, Plan, TopologyKind};
 use crate::promise::Work;
 use crate::quantity::length as in_words;
+use crate::refusal::one_of;
 
 /// The maximum number of permits of a semaphore: as many as there may be callers.
 const MAX_PERMITS: u32 = 1_000;
@@ -29,6 +31,7 @@ pub fn lock(plan: &Plan, algorithm: &Algorithm) -> Checked {
     refuse_if(config.key.is_empty(), "lock.key", "a lock needs a key", "like \"lock\"")?;
     refuse_if(config.key.len() > 512, "lock.key", "this key is too long", "at most 512 bytes")?;
     declared(plan, algorithm)?;
+    library(config, algorithm)?;
     options(config, algorithm)?;
     ttl(plan, algorithm)?;
     quorum(plan, algorithm)?;
@@ -67,6 +70,23 @@ fn declared(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let what = format!("{name} promises a queue, and names the key of the lock itself");
     let instead = "a key beside it, like \"lock:queue\"";
     refuse_if(promise.queue.as_ref() == Some(&plan.lock.key), place, what, instead)
+}
+
+/// Refuses a library that is not known, and one that has another lock.
+fn library(config: &LockConfig, algorithm: &Algorithm) -> Checked {
+    if config.library.is_empty() {
+        return Ok(());
+    }
+    let (place, name) = ("lock.library", &config.library);
+    let Some(library) = library::find(name) else {
+        let names = library::names(name);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        return refuse_if(true, place, format!("no library '{name}'"), &one_of(name, &names));
+    };
+    let is_other = library.lock != algorithm.name;
+    let what = format!("{} is a {}, and not a {}", library.title(), library.lock, algorithm.name);
+    let instead = "remove it, or remove algorithm";
+    refuse_if(is_other, place, what, instead)
 }
 
 /// Refuses options of another lock, and lengths above the maximum.

@@ -14,7 +14,8 @@ use crate::explain::naming::{self, cause, clients};
 use crate::explain::story::order;
 use crate::explain::witness::{Witness, kinds};
 use crate::history::{Access, AccessKind, Missed};
-use crate::lock::catalogue;
+use crate::lock::config::LockConfig;
+use crate::lock::{catalogue, library};
 use crate::plan::lack::{Lack, lack};
 use crate::plan::{Persistence, Plan, TopologyKind, WorkloadKind};
 use crate::quantity::{count, length, list, mark, moment, three_digits};
@@ -303,13 +304,24 @@ pub fn subject(finding: &Finding) -> String {
     let ttl = plan.lock.ttl.map_or_else(String::new, |ttl| format!(" of {}", length(ttl)));
     let library = match plan.lock.library.as_str() {
         "" => String::new(),
-        library => format!(" as {library} has it"),
+        library => as_library(&plan.lock, library),
     };
     format!(
         "{}{ttl}{library}, {}, {number} {kind}{nodes}{masters}{sentinels}, {disk}",
         plan.lock.algorithm,
         clients(&plan.workload),
     )
+}
+
+/// From which library the options of a lock are, and which of them are others.
+fn as_library(lock: &LockConfig, name: &str) -> String {
+    let changed = library::find(name).map_or(Vec::new(), |library| library.changed(lock));
+    let changed: Vec<String> = changed.into_iter().map(str::to_owned).collect();
+    let but = match changed.is_empty() {
+        true => String::new(),
+        false => format!(" but for {}", list(&changed)),
+    };
+    format!(" as {name} has it{but}")
 }
 
 /// What this run did not test: other seeds, planned faults that struck nothing, and faults that the

@@ -12,6 +12,7 @@ use crate::explain::mechanism::handed_on;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::overlap;
 use crate::explain::mechanism::queue;
+use crate::explain::mechanism::quorum::without_quorum;
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::naming::breaker;
 use crate::explain::witness::Witness;
@@ -196,6 +197,9 @@ pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
 pub fn lost(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let grant = violation.ops.iter().find_map(|id| op(witness.history(), *id)?.grant())?;
     let tenure = witness.tenures.iter().find(|hold| witness.is_of(hold, grant))?;
+    if let Some(found) = without_quorum(witness, tenure) {
+        return Some(found);
+    }
     let index = violation.keys.first()?;
     let life = witness.lives.iter().find(|life| life.end == Some(*index))?;
     match ending(witness, life, life.owner?, Moment::from(life.until)) {
@@ -254,7 +258,8 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
         .filter(|hold| ops().any(|op| op.grant().is_some_and(|grant| witness.is_of(hold, grant))));
     let Some(past) = tenures.find(|hold| hold.bare_from().is_some()) else {
         let ids = || violation.ops.iter().copied();
-        return undone(witness, ids()).or_else(|| denied(witness, ids()));
+        let known = undone(witness, ids()).or_else(|| denied(witness, ids()));
+        return known.or_else(|| ops().find_map(|op| of_older(witness, op)));
     };
     Some(belief(witness, past, (Moment::default(), past.until.into())))
 }
@@ -268,6 +273,30 @@ fn of_newer(witness: &Witness<'_>, extend: &Op) -> Option<Mechanism> {
     let is_there = |life: &&StoryLife| life.node == key.node && life.born < index;
     let life = witness.lives.iter().filter(is_there).max_by_key(|life| life.born)?;
     taken_for_own(witness, extend, index, another(witness, life, extend)?)
+}
+
+/// A key of an acquire that another release of its caller deleted, as if it were that of a later
+/// acquire.
+fn of_older(witness: &Witness<'_>, acquire: &Op) -> Option<Mechanism> {
+    let deleting = |life: &&StoryLife| {
+        let is_own = life.owner == Some(acquire.id);
+        let by = op(witness.history(), witness.history().keys.get(life.end?)?.by?)?;
+        let is_release = is_own && matches!(by.kind, OpKind::Release { .. });
+        another(witness, life, by).filter(|_| is_release).map(|_| by)
+    };
+    let mut lives = witness.lives.iter();
+    let (life, by) = lives.find_map(|life| Some((life, deleting(&life)?)))?;
+    let text = format!(
+        "{}'s {} at {} deleted the key of its acquire at {} on {}, as if it were that of a later \
+         one.",
+        by.caller,
+        by.kind.noun(),
+        moment(by.call.at),
+        moment(acquire.call.at),
+        life.node
+    );
+    let evidence = vec![Evidence::Op(acquire.id), Evidence::Op(by.id), Evidence::Key(life.born)];
+    Some(Mechanism::new(How::DeletedByOwner, text, evidence))
 }
 
 /// The acquire that owns a key, if it is another one of the caller of an operation.

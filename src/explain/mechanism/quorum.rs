@@ -6,7 +6,7 @@ use crate::explain::evidence::Evidence;
 use crate::explain::hold::StoryHold;
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::how::{How, Mechanism};
-use crate::explain::votes::is_of_earlier_try;
+use crate::explain::votes::{is_of_earlier_try, too_few};
 use crate::explain::witness::Witness;
 use crate::history::Key;
 use crate::plan::TopologyKind;
@@ -54,4 +54,17 @@ pub fn two_quorums(
     let born = kept.iter().map(|life| life.born);
     evidence.extend(born.chain(set.iter().map(|(index, _)| *index)).map(Evidence::Key));
     Some(Mechanism::new(How::TwoMajorities, text, evidence))
+}
+
+/// The mechanism if a tenure was granted by less than a quorum of all nodes.
+pub fn without_quorum(witness: &Witness<'_>, tenure: &StoryHold<'_>) -> Option<Mechanism> {
+    let nodes = too_few(witness, tenure.grant.id)?;
+    let others = witness.finding.plan.topology.masters() as usize - nodes.len();
+    let names = list(&nodes.into_iter().collect::<Vec<_>>());
+    let who = &tenure.grant.caller;
+    let text = format!(
+        "{names} granted {who} the lock: the {others} other nodes are enough to grant it to \
+         another."
+    );
+    Some(Mechanism::new(How::TwoMajorities, text, vec![Evidence::Op(tenure.grant.id)]))
 }

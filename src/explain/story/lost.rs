@@ -1,14 +1,19 @@
 //! A key that was lost before its holder's lease had expired.
 
+use std::collections::BTreeSet;
+
+use lockstorm_platform::time::Instant;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::check::verdict::Kind;
+use crate::check::verdict::{Kind, Violation};
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
 use crate::explain::story::{Beat, Weight};
+use crate::explain::votes::too_few;
 use crate::explain::witness::Witness;
-use crate::quantity::moment;
+use crate::history::OpId;
+use crate::quantity::{list, moment};
 use crate::reading::leaders;
 
 /// Whether this file's lines cover the end of a life.
@@ -25,6 +30,9 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
         return Vec::new();
     };
     let Some(key) = witness.history().keys.get(*index) else { return Vec::new() };
+    if let (Some(nodes), Some(ret)) = (too_few(witness, grant.id), grant.ret) {
+        return vec![granted_by_few(witness, nodes, (grant.id, ret.instant()), violation)];
+    }
     let (node, whose) = (&key.node, &grant.caller);
     // A node that is halted or down removes a key later than the key expires by its clock.
     let mut lives = witness.lives.iter();
@@ -63,4 +71,22 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     let text = format!("{happens}, though {whose}{granted} counts on it until {until}.");
     let evidence = vec![Evidence::Op(grant.id), Evidence::Key(*index)];
     vec![Beat::new(Weight::Crux, at, text, evidence)]
+}
+
+/// A grant of less than a quorum of all nodes lost nothing: it never kept others out.
+fn granted_by_few(
+    witness: &Witness<'_>,
+    nodes: BTreeSet<String>,
+    (grant, ret): (OpId, Instant),
+    violation: &Violation,
+) -> Beat {
+    let others = witness.finding.plan.topology.masters() as usize - nodes.len();
+    let names = list(&nodes.into_iter().collect::<Vec<_>>());
+    let whose = witness.caller(grant).unwrap_or_default();
+    let until = moment(violation.to.at);
+    let text = format!(
+        "{whose} counts on {names} until {until}; the {others} other nodes are enough to grant the \
+         lock to another."
+    );
+    Beat::new(Weight::Crux, ret, text, vec![Evidence::Op(grant)])
 }
