@@ -4,7 +4,7 @@
 //! none; a scenario shows what lies outside of them.
 //!
 //! A lock with a queue of waiters names its key in the `queue` of its promise. One that takes
-//! several keys at once sets `groups` and has `acquire_all`. The README of lockstorm has both.
+//! several keys at once sets `groups` and has `acquire_all`. `docs/own-locks.md` of lockstorm has both.
 
 use std::process::ExitCode;
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use lockstorm::check::verdict::Kind;
+use lockstorm::lock::library::{KnownFrom, LIBRARIES};
 
 fn text(path: &str) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -36,4 +37,20 @@ fn the_number_of_planted_bugs_is_that_of_the_tables() {
     assert!(rest.starts_with("mutants of locks"), "another sentence: {rest}");
     let said: usize = said.parse().expect("a number");
     assert!(said < planted && planted <= said + 100, "there are {planted}");
+}
+
+/// A library is said to behave as it does where the page of libraries says that it was seen or read.
+#[test]
+fn each_library_stands_in_the_page_with_what_it_is_known_from() {
+    let page = text("docs/libraries.md");
+    for library in &LIBRARIES {
+        let (name, version) = (library.name, library.version);
+        let evidence = match library.known {
+            KnownFrom::Source(commit) => format!("source {commit}"),
+            KnownFrom::Wire => format!("tests/wire/{name}-{version}.txt"),
+        };
+        assert!(page.contains(&evidence), "{name} {version}: {evidence}");
+        let is_there = library.known != KnownFrom::Wire || !text(&evidence).is_empty();
+        assert!(is_there, "{evidence} is empty");
+    }
 }

@@ -12,7 +12,15 @@ mod lock {
     pub const ON: TopologyKind = TopologyKind::Single;
 }
 
+/// The lock of the guide that renews its lease, word for word.
+mod renewed {
+    include!("renewed.rs");
+
+    pub const OWN: Algorithm = RENEWED;
+}
+
 const README: &str = include_str!("../../../README.md");
+const GUIDE: &str = include_str!("../../../docs/own-locks.md");
 
 /// The block of the README in this language that contains these words.
 fn block<'a>(language: &str, words: &str) -> &'a str {
@@ -47,4 +55,10 @@ fn the_story_of_the_readme_is_the_one_that_is_found() {
     );
     let saved = format!("hunt-mine-{}-{}.plan.json", finding.seed, finding.plan_hash);
     assert!(README.contains(&saved), "{saved}");
+}
+
+#[test]
+fn the_lock_of_the_guide_keeps_its_promise() {
+    assert!(GUIDE.contains(include_str!("renewed.rs")), "the guide has another lock");
+    lockstorm::test::hunt_own(renewed::OWN, lock::ON).within_assumptions().seeds(1..=100).holds();
 }
