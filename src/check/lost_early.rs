@@ -59,7 +59,7 @@ pub fn violations(case: &Case) -> Vec<Violation> {
             // it; in a pause it keeps running.
             let stood = holder_behind(case, tenure, loss) > 0;
             let counts = |breach: &&Breach| match breach.what {
-                Bounded::ClientPause => by_clock && stood,
+                Bounded::ClientPause | Bounded::HoldPause => by_clock && stood,
                 what => by_clock || !is_of_clocks(what),
             };
             let mut breaches = breaches.iter().filter(counts);
@@ -216,7 +216,8 @@ fn ends_keys(what: Bounded) -> bool {
         | Bounded::AmnesiacRestart
         | Bounded::Failover
         | Bounded::KeyRemoval
-        | Bounded::ClientPause => true,
+        | Bounded::ClientPause
+        | Bounded::HoldPause => true,
         Bounded::ClientCrash
         | Bounded::Work
         | Bounded::Leaderless

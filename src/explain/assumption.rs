@@ -203,6 +203,10 @@ pub fn bound(what: Bounded, bound: u64) -> String {
         (Bounded::ClientPause, _) => {
             format!("no client pauses for longer than {most} while it acquires or holds the lock")
         }
+        (Bounded::HoldPause, 0) => "no client pauses while it holds the lock".to_owned(),
+        (Bounded::HoldPause, _) => {
+            format!("no client pauses for longer than {most} while it holds the lock")
+        }
         (Bounded::ClientCrash, 0) => {
             "no client dies while it acquires or holds the lock".to_owned()
         }

@@ -46,7 +46,8 @@ fn recorded(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
             other => Some(subject(&witness.finding.plan, *other)),
         })),
     }
-    let adds_up = matches!(broken.what, Bounded::ClientPause | Bounded::AccessDelay);
+    let adds_up =
+        matches!(broken.what, Bounded::ClientPause | Bounded::HoldPause | Bounded::AccessDelay);
     match deeds.len() {
         0 => amount(broken.what, broken.actual),
         // One fault may delay several accesses, so the sentence gives the sum.
@@ -181,8 +182,10 @@ fn deed(
     let who = &interval.target;
     let word = &format!("{}{which}", interval.verb.word());
     match broken.what {
-        Bounded::ClientPause if matches!(who, Target::Links { .. }) => format!("{word} on {who}"),
-        Bounded::ClientPause => {
+        Bounded::ClientPause | Bounded::HoldPause if matches!(who, Target::Links { .. }) => {
+            format!("{word} on {who}")
+        }
+        Bounded::ClientPause | Bounded::HoldPause => {
             let lasted = lasted.unwrap_or(broken.actual);
             // A pause also ends when its process dies, which may be before the interval ends.
             let lasted = match interval.verb {
@@ -241,6 +244,7 @@ fn deed(
 pub fn amount(what: Bounded, amount: u64) -> String {
     match what {
         Bounded::ClientPause
+        | Bounded::HoldPause
         | Bounded::NodeClockStep
         | Bounded::ClientClockStep
         | Bounded::Skew

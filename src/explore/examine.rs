@@ -395,7 +395,7 @@ fn with_bounds_there(
 /// minimum.
 fn bound(class: &Class, knob: &Knob) -> Option<(i64, bool)> {
     let speaks = |broken: &&BrokenAssumption| match (knob, broken.what) {
-        (Knob::Lasts(id), Bounded::ClientPause | Bounded::AmnesiacRestart)
+        (Knob::Lasts(id), Bounded::ClientPause | Bounded::HoldPause | Bounded::AmnesiacRestart)
         | (Knob::Figure(id), Bounded::NodeClockStep | Bounded::ClientClockStep)
         | (Knob::Figure(id), Bounded::Drift) => broken.faults == [*id],
         (Knob::Offset(_), Bounded::Skew) => broken.initial == [Part::Offsets],

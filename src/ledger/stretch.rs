@@ -72,7 +72,7 @@ fn done_with(ledger: &Ledger, op: &Op, is_inner: bool) -> Option<Moment> {
 
 /// The breaches of assumptions about pauses and late accesses.
 pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
-    let bounded = [Bounded::ClientPause, Bounded::AccessDelay];
+    let bounded = [Bounded::ClientPause, Bounded::HoldPause, Bounded::AccessDelay];
     if !ledger.site.assumes.iter().any(|assumption| bounded.contains(&assumption.what)) {
         return Vec::new();
     }
@@ -91,26 +91,36 @@ fn accesses<'a>(ledger: &Ledger<'a>) -> Accesses<'a> {
 }
 
 fn breaches_of(ledger: &Ledger, accesses: &Accesses, stretch: &Stretch) -> Vec<Breach> {
-    let within = (stretch.from, stretch.to);
     // A halt that held nothing back took nothing from the lease.
     let struck = ledger.reading.halts(stretch.process).filter(|h| h.interval.met != Some(0));
     let halts: Vec<Halt> = struck.collect();
-    let paused = standing(&halts, within);
     let late = lateness(ledger, accesses, stretch, &halts);
-    let meets = |halt: &&Halt| halt.from <= within.1 && within.0 <= halt.to;
-    let mut halting: Vec<Part> =
-        halts.iter().filter(meets).map(|halt| strike::part(halt.interval)).collect();
     let delayed =
         above(ledger, Bounded::AccessDelay, late.total.max(late.worst), late.parts.clone());
     let mut found: Vec<Breach> = delayed.into_iter().collect();
-    if paused > 0 && found.is_empty() {
-        halting.extend(late.parts);
-        found.extend(above(ledger, Bounded::ClientPause, paused + late.total, halting));
-    } else {
+    let is_late = !found.is_empty();
+    let held = granted_at(ledger, stretch).map(|granted| (Bounded::HoldPause, granted));
+    for (what, from) in [(Bounded::ClientPause, stretch.from)].into_iter().chain(held) {
+        let within = (from, stretch.to);
+        let paused = standing(&halts, within);
+        let meets = |halt: &&Halt| halt.from <= within.1 && within.0 <= halt.to;
+        let mut halting: Vec<Part> =
+            halts.iter().filter(meets).map(|halt| strike::part(halt.interval)).collect();
         // Accesses that are too late by themselves are no reason to blame a pause.
-        found.extend(above(ledger, Bounded::ClientPause, paused, halting));
+        let counts = paused > 0 && !is_late;
+        if counts {
+            halting.extend(late.parts.iter().copied());
+        }
+        let taken = if counts { paused + late.total } else { paused };
+        found.extend(above(ledger, what, taken, halting));
     }
     found
+}
+
+/// When the first grant of a stretch returned.
+fn granted_at(ledger: &Ledger, stretch: &Stretch) -> Option<Moment> {
+    let granted = stretch.acquires.iter().filter(|id| ledger.reading.is_granted(**id));
+    granted.filter_map(|id| ledger.reading.op(*id)?.ret.map(Moment::from)).min()
 }
 
 /// How late the accesses of a stretch were.

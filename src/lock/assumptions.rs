@@ -49,10 +49,8 @@ pub fn of_lease(
     let requests = choices.patience().saturating_mul(1 + work.calls);
     let usable = choices.ttl.saturating_sub(allowance.saturating_add(requests));
     let spare = usable.saturating_sub(work.lasts);
-    let mut assumes = vec![
-        bound(Bounded::ClientPause, spare),
-        bound(Bounded::AccessDelay, spare.min(work.patience)),
-    ];
+    let mut assumes =
+        vec![bound(pause(choices), spare), bound(Bounded::AccessDelay, spare.min(work.patience))];
     // A lock whose deadlines count from the reply promises the whole lease from the reply on.
     let promised = match config.deadline_from {
         DeadlineFrom::Send => usable,
@@ -62,6 +60,13 @@ pub fn of_lease(
     assumes.extend(of_clocks(config, drift_ppm));
     assumes.extend(of_key(choices.ttl));
     assumes
+}
+
+/// Which pauses a lease bounds. A lock that refuses a grant which is over before its caller has it
+/// has to be right about every pause; of one that does not, a pause before the grant shows what the
+/// check is for.
+fn pause(choices: &Choices) -> Bounded {
+    if choices.validity { Bounded::ClientPause } else { Bounded::HoldPause }
 }
 
 /// How long a caller's own work may take of what a grant promises, ns; 0 if requests are not
@@ -102,7 +107,7 @@ pub fn of_renewed(
     let spent = requests.saturating_add(work.lasts).saturating_add(choices.drift);
     let without_renewal = choices.ttl.saturating_sub(spent);
     let mut assumes = vec![
-        bound(Bounded::ClientPause, without_renewal),
+        bound(pause(choices), without_renewal),
         bound(Bounded::AccessDelay, without_renewal.min(work.patience)),
     ];
     assumes.extend(of_clocks(config, choices.drift_ppm()));

@@ -183,6 +183,12 @@ mod tests {
         assert_eq!(pause("redlock-sequential"), Some(7_648 * MILLISECOND));
         assert_eq!(pause("setnx"), None);
         assert_eq!(pause("redlock-no-validity"), None);
+        let held = bound("redlock-no-validity", Bounded::HoldPause);
+        assert_eq!(
+            held,
+            Some(7_848 * MILLISECOND),
+            "once it has its grant it is a lease like others"
+        );
     }
 
     /// A promise that counts other time-outs than the lock has would call it buggy.

@@ -67,6 +67,9 @@ pub enum Bounded {
     /// How long a client may be paused or suspended in one hold, including the delay of its
     /// accesses, ns.
     ClientPause,
+    /// The same from the first grant of a hold on: a lock that takes a grant without a look at what
+    /// is left of its lease assumes nothing about pauses before it has the grant, ns.
+    HoldPause,
     /// How many clients may die in a hold.
     ClientCrash,
     /// How far a node's wall clock may move off its course between any two moments, by steps in

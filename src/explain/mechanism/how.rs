@@ -193,13 +193,17 @@ impl How {
     /// The assumptions of which this mechanism breaches at least one.
     pub fn may_breach(self) -> &'static [Bounded] {
         match self {
-            How::StoodStill => &[Bounded::ClientPause],
+            How::StoodStill => &[Bounded::ClientPause, Bounded::HoldPause],
             How::Overworked | How::LeaseTooShort => &[Bounded::Work],
             How::AccessesLate | How::WriteInFlight => &[Bounded::AccessDelay],
             // A suspended host's monotonic clock stands still as well.
-            How::HolderClock => {
-                &[Bounded::ClientClockStep, Bounded::Skew, Bounded::Drift, Bounded::ClientPause]
-            }
+            How::HolderClock => &[
+                Bounded::ClientClockStep,
+                Bounded::Skew,
+                Bounded::Drift,
+                Bounded::ClientPause,
+                Bounded::HoldPause,
+            ],
             How::NodeClock | How::ReplicaClock => {
                 &[Bounded::NodeClockStep, Bounded::Skew, Bounded::Drift]
             }

@@ -270,9 +270,9 @@ pub fn quorum(config: &LockConfig, nodes: usize) -> usize {
 /// A lease with an allowance for drift. A bare majority does not withstand single nodes that forget
 /// keys or step their clocks; it does withstand a minority that is down or cut off.
 ///
-/// A lock that omits the check of validity makes no assumption about pauses, and promises the whole
-/// lease for the work: the check turns a grant that comes too late into a refusal, and without it
-/// the lock may grant when nothing of the lease is left, and cannot notify its callers.
+/// A lock that omits the check of validity promises the whole lease for the work: the check turns a
+/// grant that comes too late into a refusal, and without it the lock may grant when nothing of the
+/// lease is left, and cannot notify its callers.
 fn promise(config: &LockConfig, work: Work) -> Promise {
     let mut choices = DEFAULTS.settle(config);
     let own = choices;
@@ -293,7 +293,6 @@ fn promise(config: &LockConfig, work: Work) -> Promise {
     let assumes = assumptions::of_lease(config, &choices, choices.drift_ppm(), work);
     let mut promise = exclusive(Model::Lease, assumes);
     if !choices.validity {
-        promise.assumes.retain(|assumption| assumption.what != Bounded::ClientPause);
         let whole = own.ttl.saturating_sub(own.drift);
         for assumption in promise.assumes.iter_mut().filter(|a| a.what == Bounded::Work) {
             assumption.bound = assumptions::work_within(whole, &own, given);

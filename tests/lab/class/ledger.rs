@@ -10,7 +10,8 @@
 //! - Late in a stretch: the time of its accesses (until they returned, or arrived, whichever is
 //!   later; without pauses) above two messages each and two to connect.
 //! - `client-pause`: paused and late together, in one stretch with a pause; paused alone if what is
-//!   late breaches `access-delay` by itself. `access-delay`: late alone, or the worst single arrival
+//!   late breaches `access-delay` by itself. `hold-pause`: the same, but paused from the return of
+//!   the first grant of the stretch on. `access-delay`: late alone, or the worst single arrival
 //!   above one message.
 //! - `client-crash`: deaths inside a stretch. `node-clock-step`, `client-clock-step`: the shift of
 //!   a wall clock between any two moments. `drift`: the maximum difference of rates at one moment,
@@ -77,10 +78,10 @@ pub fn broken(book: &Book, promise: &Promise) -> BTreeMap<Bounded, u64> {
 impl Book<'_> {
     fn worst(&self, what: Bounded, delay: u64) -> u64 {
         match what {
-            Bounded::ClientPause => self.most(|own| {
-                let paused = self.paused(&own.process, own.stretch);
-                let (all, single) = self.late(own);
-                if paused > 0 && all.max(single) <= delay { paused + all } else { paused }
+            Bounded::ClientPause => self.most(|own| self.taken(own, own.stretch.0, delay)),
+            Bounded::HoldPause => self.most(|own| {
+                let granted = self.granted(own);
+                granted.map_or(0, |granted| self.taken(own, granted, delay))
             }),
             Bounded::AccessDelay => self.most(|own| {
                 let (all, single) = self.late(own);
@@ -103,6 +104,21 @@ impl Book<'_> {
             Bounded::AmnesiacRestart => unreachable!("its figure is a least one"),
             Bounded::Leaderless | Bounded::Unreplicated => unreachable!("no promise says it"),
         }
+    }
+
+    /// What pauses from a moment on, and late accesses, take from a stretch.
+    fn taken(&self, own: &Own, from: Point, delay: u64) -> u64 {
+        let paused = self.paused(&own.process, (from, own.stretch.1));
+        let (all, single) = self.late(own);
+        if paused > 0 && all.max(single) <= delay { paused + all } else { paused }
+    }
+
+    /// When the first grant of a stretch returned.
+    fn granted(&self, own: &Own) -> Option<Point> {
+        let granted = self.history.ops.iter().filter(|op| {
+            own.acquires.contains(&op.id) && matches!(op.outcome, Outcome::Granted { .. })
+        });
+        granted.filter_map(|op| op.ret.map(|ret| (ret.at, ret.seq))).min()
     }
 
     fn callers(&self) -> BTreeSet<String> {

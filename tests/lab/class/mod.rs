@@ -41,7 +41,7 @@ use crate::amount::{amount, sample};
 use crate::class::ledger::Book;
 
 /// The rows from which hunts draw: locks with and without bugs, on every topology.
-const ROWS: [(&str, TopologyKind, Persistence); 14] = [
+const ROWS: [(&str, TopologyKind, Persistence); 15] = [
     ("check-then-set", TopologyKind::Single, Persistence::None),
     ("setnx", TopologyKind::Single, Persistence::AofAlways),
     ("token-lua", TopologyKind::Single, Persistence::None),
@@ -56,6 +56,7 @@ const ROWS: [(&str, TopologyKind, Persistence); 14] = [
     ("token-lua", TopologyKind::Cluster, Persistence::AofAlways),
     ("wait-replicas", TopologyKind::Sentinel, Persistence::AofEverysec),
     ("setnx", TopologyKind::Cluster, Persistence::None),
+    ("redlock-no-validity", TopologyKind::Independent, Persistence::None),
 ];
 
 /// The maximum number of seeds that are drawn for one violated plan of a row.
