@@ -1,5 +1,6 @@
 //! `hunt`: runs seeded random plans, groups what they violate, and shrinks, saves and reports it.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -69,8 +70,12 @@ fn quarry(arguments: &HuntArguments, shards: u32) -> Result<Quarry, Refusal> {
         Some(library) => base_plan_of_library(library, topology),
         None => base_plan(&arguments.lock, topology),
     };
+    let mut given = BTreeSet::new();
     for option in &arguments.options {
         let (key, value) = undrawn(option)?;
+        if !given.insert(key) {
+            return Err(Refusal::new(format!("'{key}' is given twice"), "one value"));
+        }
         base.lock = options::set(&base.lock, key, value)?;
     }
     let mut quarry = Quarry::like(base);

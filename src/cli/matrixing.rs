@@ -1,5 +1,7 @@
 //! `matrix`: locks against families of faults.
 
+use std::collections::BTreeSet;
+
 use crate::cli::act;
 use crate::cli::args::matrix::{MatrixArguments, MatrixFormat};
 use crate::edge::ending::Exit;
@@ -24,7 +26,9 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<Exit, Refusal> {
     }
     let all = || ALGORITHMS.iter().map(|lock| lock.name.to_owned()).collect();
     let names = if arguments.locks.is_empty() { all() } else { arguments.locks.clone() };
-    let contenders = names.iter().map(|name| Contender::find(name).expect("the parser knows them"));
+    let mut seen = BTreeSet::new();
+    let names = names.iter().filter(|name| seen.insert(name.as_str()));
+    let contenders = names.map(|name| Contender::find(name).expect("the parser knows them"));
     let contenders: Vec<Contender> = contenders.collect();
     let is_asked = |family: &Family| {
         arguments.faults.is_empty() || arguments.faults.iter().any(|name| name == family.name)

@@ -9,7 +9,6 @@ use crate::explore::rerun::{RunOutcome, pinned};
 use crate::explore::trial::{Trial, attempt};
 use crate::ledger::part::strikes;
 use crate::lock::catalogue;
-use crate::lock::config::LockConfig;
 use crate::plan::Plan;
 use crate::run::Lab;
 
@@ -62,9 +61,9 @@ pub fn compares(lab: &Lab, plan: &Plan) -> bool {
     is_of_catalogue(lab, plan) && with_sound(lab, plan).is_some()
 }
 
-/// Whether the plan's lock is for one exclusive holder of one key, as every lock of the catalogue:
-/// what such a lock does shows nothing about a semaphore, a lock with readers or with a queue, or
-/// one that takes several keys.
+/// Whether the plan's lock is for one exclusive holder of one key, as the correct ones of the
+/// catalogue that it is compared with: what such a lock does shows nothing about a semaphore, a
+/// lock with readers or with a queue, or one that takes several keys.
 fn is_of_catalogue(lab: &Lab, plan: &Plan) -> bool {
     let (lock, promise) = (lab.algorithm(plan), lab.promise(plan));
     promise.holders == 1 && promise.queue.is_none() && !lock.shares && !lock.groups
@@ -72,16 +71,7 @@ fn is_of_catalogue(lab: &Lab, plan: &Plan) -> bool {
 
 fn with_sound(lab: &Lab, plan: &Plan) -> Option<Plan> {
     let sound = catalogue::sound(lab.algorithm(plan));
-    let own = &plan.lock;
-    let mut lock = LockConfig {
-        algorithm: sound.name.to_owned(),
-        key: own.key.clone(),
-        ttl: own.ttl,
-        timeout: own.timeout,
-        clock: own.clock,
-        discovery: own.discovery,
-        ..LockConfig::default()
-    };
+    let mut lock = plan.lock.in_place(sound.name);
     lock.ttl = sound.ttl(&lock);
     let mut changed = Plan { lock, ..plan.clone() };
     // The run continues after the heal for as long as a lease may last.

@@ -127,6 +127,20 @@ pub struct LockConfig {
 }
 
 impl LockConfig {
+    /// The configuration of another lock in the place of this one: with the settings that all locks
+    /// have, and no options of its own.
+    pub fn in_place(&self, algorithm: &str) -> LockConfig {
+        LockConfig {
+            algorithm: algorithm.to_owned(),
+            key: self.key.clone(),
+            ttl: self.ttl,
+            timeout: self.timeout,
+            clock: self.clock,
+            discovery: self.discovery,
+            ..LockConfig::default()
+        }
+    }
+
     /// The keys of which callers acquire groups, if the lock takes groups.
     pub fn group_keys(&self) -> Vec<String> {
         (1..=3).map(|n| format!("{}:{n}", self.key)).collect()

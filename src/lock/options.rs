@@ -362,6 +362,9 @@ pub fn set(config: &LockConfig, key: &str, value: &str) -> Result<LockConfig, Re
     let known =
         fields().map(|field| field.key).filter(|key| !["algorithm", "library"].contains(key));
     let known: Vec<&str> = known.collect();
+    if ["algorithm", "library"].contains(&key) {
+        return Err(Refusal::new(format!("'{key}' is not an option of one lock"), "--lock NAME"));
+    }
     let field = fields().find(|field| field.key == key && known.contains(&key));
     let field = field.ok_or_else(|| Refusal::choice(key, "option", &known))?;
     let no = |instead: &str| {

@@ -118,7 +118,8 @@ fn mark(cell: &Cell) -> String {
         Cell { runs: 0, .. } => "?".to_owned(),
         _ if bad == 0 => "held".to_owned(),
         Cell { in_model, runs, .. } => {
-            let percent = (bad * 100).div_ceil(*runs);
+            // To the nearest, and not 0 % where there is one.
+            let percent = ((bad * 200 + runs) / (2 * runs)).max(1);
             format!("{percent}%{}", if *in_model > 0 { "!" } else { "" })
         }
     }

@@ -35,13 +35,10 @@ pub fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
         }
         let own = &plan.lock;
         plan.lock = LockConfig {
-            algorithm: algorithm.to_owned(),
-            key: own.key.clone(),
             ttl: own.ttl.or(Some(10 * SECOND)),
-            timeout: own.timeout,
             tries: own.tries,
             retry: own.retry,
-            ..LockConfig::default()
+            ..own.in_place(algorithm)
         };
         // The probe waits for the maximum lease, and the previous lock may have had none.
         plan.until += plan.longest_ttl().saturating_sub(probed);
