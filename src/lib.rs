@@ -20,14 +20,15 @@
 //! - `custody`: who owned which key, derived from node records alone (feature `live`)
 //! - `serve`: fake nodes on real ports (feature `live`)
 //! - `confirm`: plans on real redis-servers (feature `live`)
+//! - [`production`]: the locks on real nodes, in a user's service (feature `live`)
 //! - [`test`]: for users' own `#[test]` functions
 //! - [`own`]: all that a lock of one's own needs, in one place
 //! - `edge`: files, the terminal, the environment, exit codes, real time
 //! - [`cli`]: the command line
 //!
-//! [`own`], [`test`], [`lock`], [`plan`], [`promise`] and [`history`] are for users, and so is what
-//! [`own`] names from other modules: `tests/golden/surface.txt` lists all of it. Everything else is
-//! public for this project's own tests, and may change.
+//! [`own`], [`test`], [`lock`], [`plan`], [`promise`], [`history`] and [`production`] are for
+//! users, and so is what [`own`] names from other modules: `tests/golden/surface.txt` lists all of
+//! it. Everything else is public for this project's own tests, and may change.
 
 /// Compiles the code in the README.
 #[cfg(doctest)]
@@ -53,6 +54,8 @@ pub mod lock;
 pub mod name;
 pub mod own;
 pub mod plan;
+#[cfg(feature = "live")]
+pub mod production;
 pub mod promise;
 pub mod quantity;
 mod reading;

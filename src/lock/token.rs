@@ -10,7 +10,7 @@ use crate::lock::{Call, Setting};
 pub const CONSTANT: &str = "1";
 
 /// The ordinal of the draw of a process's own value: no operation has that number.
-const OF_PROCESS: u64 = u64::MAX;
+pub(crate) const OF_PROCESS: u64 = u64::MAX;
 
 /// The owner values of one caller.
 #[derive(Clone, Debug)]

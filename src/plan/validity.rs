@@ -41,16 +41,23 @@ impl Plan {
     /// Like [`Plan::validate`]; the lock must be one of `locks`.
     pub fn validate_with(&self, locks: &Locks) -> Result<(), Refusal> {
         name(self)?;
-        topology(self)?;
-        priorities(self)?;
-        let algorithm = known_lock(self, locks)?;
-        lock(self, algorithm)?;
+        let algorithm = self.validate_lock(locks)?;
         known_workload(self, locks)?;
         workload(self, algorithm)?;
         links(self)?;
         clocks(self)?;
         times(self)?;
         faults(self, algorithm)
+    }
+
+    /// The lock of the plan. Refuses only what contradicts itself in the lock and its nodes: that
+    /// part of a plan is also true of a deployment.
+    pub(crate) fn validate_lock<'a>(&self, locks: &'a Locks) -> Result<&'a Algorithm, Refusal> {
+        topology(self)?;
+        priorities(self)?;
+        let algorithm = known_lock(self, locks)?;
+        lock(self, algorithm)?;
+        Ok(algorithm)
     }
 }
 

@@ -105,6 +105,18 @@ const NEVER: &[(&str, &[&str], &str)] = &[
         ],
         "custody is judged from what the nodes wrote down",
     ),
+    (
+        "src/production/",
+        &[
+            "lockstorm_world",
+            "crate::history",
+            "crate::run",
+            "crate::check",
+            "crate::hunt",
+            "crate::confirm",
+        ],
+        "a lock in production needs no world, and nothing judges it",
+    ),
     ("src/explore/", &["crate::hunt"], "what is learned about one plan needs no hunt"),
     (
         "src/report/",
@@ -142,12 +154,20 @@ const DOORS: &[(&str, &[&str], &str)] = &[
         "turmoil is an engine, and where a server of a user's own stands",
     ),
     ("tokio::runtime", &["sim/world/src/engine/live"], "runtimes are turmoil's, our own and live"),
-    ("tokio::net", &["sim/world/src/engine/live"], "real sockets are the live engine's"),
+    (
+        "tokio::net",
+        &["sim/world/src/engine/live", "src/production/socket.rs"],
+        "real sockets are those of the live engine and of locks in production",
+    ),
     ("tokio::signal", &["sim/world/src/engine/live"], "only a live world is ended from outside"),
     (
         "tokio::time",
-        &["sim/world/src/engine/live", "sim/world/src/engine/tasks/sleep.rs"],
-        "timers follow an engine's time",
+        &[
+            "sim/world/src/engine/live",
+            "sim/world/src/engine/tasks/sleep.rs",
+            "src/production/system_clock.rs",
+        ],
+        "timers follow an engine's time, and in production that of the system",
     ),
     (
         "std::fs",
@@ -155,7 +175,12 @@ const DOORS: &[(&str, &[&str], &str)] = &[
         "only the edge touches files, and what starts real servers in theirs",
     ),
     ("Stdio", &["src/confirm/processes.rs"], "one door starts processes"),
-    ("rustix", &["src/confirm/processes.rs"], "one door sends signals"),
+    (
+        "rustix",
+        &["src/confirm/processes.rs", "src/production/system_clock.rs"],
+        "one door sends signals, and one reads the clocks of production",
+    ),
+    ("getrandom", &["src/production/chance.rs"], "only owner values in production are no draws"),
     ("tempfile", &["src/confirm/processes.rs"], "one door makes folders that pass"),
     (
         "std::net::Tcp",

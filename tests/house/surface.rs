@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::sources;
 
 /// The modules that README and the guides name. The others are public for this project's tests.
-const FOR_USERS: [&str; 6] = ["history", "lock", "own", "plan", "promise", "test"];
+const FOR_USERS: [&str; 7] = ["history", "lock", "own", "plan", "production", "promise", "test"];
 
 /// What is offered, in the order of the files.
 const SURFACE: &str = "tests/golden/surface.txt";

@@ -5,4 +5,5 @@
 mod campaign;
 mod cli;
 mod confirm;
+mod production;
 mod serve;
