@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::cli::args::REPORTS;
 use crate::cli::kept::Kept;
+use crate::cli::values::REPORTS;
 use crate::edge::watchdog;
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;

@@ -14,21 +14,20 @@ use lockstorm_platform::time::Nanos;
 #[cfg(feature = "live")]
 use lockstorm_redis::compat::Compat;
 
-use crate::cli::values::{budget, extend, length, locks, shard, trace_hash, words};
+use crate::cli::args::configured::Configured;
+use crate::cli::values::{REPORTS, budget, length, locks, shard, trace_hash, words};
 use crate::hunt::campaign::shard::Choice;
 use crate::hunt::strategy::WORDS;
-use crate::plan::extend::Extend;
 use crate::run::Lab;
 use crate::scenario::seed_range;
 use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
 
+pub mod configured;
 pub mod matrix;
+pub mod review;
 
 /// The folder that the main job reads.
 pub const SCENARIOS: &str = "scenarios";
-
-/// The folder that the main job writes.
-pub const REPORTS: &str = "reports";
 
 /// Breaks Redis locks on purpose, and explains how.
 ///
@@ -65,6 +64,8 @@ pub enum Command {
     Merge(MergeArguments),
     /// Try locks against every family of faults, and print what held
     Matrix(matrix::MatrixArguments),
+    /// Review a lock as it is configured: what it promises, what breaks it and what heals that
+    Review(Box<review::ReviewArguments>),
     /// Serve fake nodes on real ports to any client, with faults typed at run time
     #[cfg(feature = "live")]
     Serve(ServeArguments),
@@ -81,6 +82,9 @@ pub enum Command {
     List {
         /// What to list
         what: Listed,
+        /// For locks: what each sends, promises and assumes, and what breaks it
+        #[arg(long)]
+        details: bool,
     },
 }
 
@@ -216,45 +220,9 @@ pub struct HuntArguments {
     /// How the nodes are connected
     #[arg(long, value_name = "TOPOLOGY", value_parser = words(&TOPOLOGIES.map(|(word, _)| word)))]
     pub topology: String,
-    /// What the nodes write to their disks, and when they sync it
-    #[arg(long, value_name = "WORD", value_parser = words(&PERSISTENCES.map(|(word, _)| word)))]
-    pub persistence: Option<String>,
-    /// Time to live of the lock's key: `3s`
-    #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
-    pub ttl: Option<Nanos>,
-    /// Timeout of one request of the lock
-    #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
-    pub timeout: Option<Nanos>,
-    /// How long a client works under the lock
-    #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
-    pub hold: Option<Nanos>,
-    /// Number of nodes, including replicas
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
-    pub nodes: Option<u32>,
-    /// Number of clients
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
-    pub clients: Option<u32>,
-    /// Number of callers (threads) in the process of each client
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=200))]
-    pub callers: Option<u32>,
-    /// When a working client extends its grant: `never`, `1/2` of the lease, `until-lost`
-    #[arg(long, value_name = "WHEN", value_parser = extend)]
-    pub extend: Option<Extend>,
-    /// Whether a client re-enters the lock while it holds it
-    #[arg(long, value_name = "BOOL")]
-    pub reenter: Option<bool>,
-    /// Whether a client checks its deadline before each access
-    #[arg(long, value_name = "BOOL")]
-    pub check_validity: Option<bool>,
-    /// Minimum time left of a grant for the work: with less it is released
-    #[arg(long, value_name = "LENGTH", value_parser = length, allow_hyphen_values = true)]
-    pub needs: Option<Nanos>,
-    /// Number of nodes that have to grant, instead of the lock's own majority
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
-    pub quorum: Option<u32>,
-    /// An option of the lock, as in `[lock]` of a scenario: `token=constant`; may be repeated
-    #[arg(long = "option", value_name = "KEY=VALUE")]
-    pub options: Vec<String>,
+    /// The rest of its configuration.
+    #[command(flatten)]
+    pub configured: Configured,
     /// The kinds of faults to draw from; without it the default ones
     #[arg(
         long,

@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::cli::act::watched;
-use crate::cli::args::{Arguments, Command, New, RunArguments};
+use crate::cli::args::{Arguments, Command, Listed, New, RunArguments};
 #[cfg(feature = "turmoil")]
 use crate::cli::comparing;
 #[cfg(feature = "live")]
 use crate::cli::{confirming, serving};
-use crate::cli::{creating, explaining, hunting, listing, matrixing, merging, replaying, running};
+use crate::cli::{creating, explaining, hunting, listing, matrixing, merging, replaying};
+use crate::cli::{reviewing, running};
 use crate::edge::ending::Exit;
 use crate::edge::terminal::{self, complain};
 use crate::refusal::Refusal;
@@ -47,13 +48,16 @@ fn obey(arguments: &Arguments) -> Result<Exit, Refusal> {
         Some(Command::Threshold(threshold)) => explaining::threshold(threshold),
         Some(Command::Hunt(hunt)) => hunting::hunt(hunt),
         Some(Command::Matrix(matrix)) => matrixing::matrix(matrix),
+        Some(Command::Review(review)) => reviewing::review(review),
         Some(Command::Merge(merge)) => merging::merge(merge),
         #[cfg(feature = "live")]
         Some(Command::Serve(serve)) => serving::serve(serve),
         #[cfg(feature = "live")]
         Some(Command::Confirm(confirm)) => confirming::confirm(confirm),
         Some(Command::New { what: New::Lock(lock) }) => creating::lock(lock),
-        Some(Command::List { what }) => listing::list(*what),
+        Some(Command::List { what: Listed::Locks, details: true }) => listing::details(),
+        Some(Command::List { details: true, .. }) => Err(listing::no_details()),
+        Some(Command::List { what, .. }) => listing::list(*what),
     }
 }
 

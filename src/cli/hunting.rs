@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::cli::act;
 use crate::cli::act::watched;
 use crate::cli::args::HuntArguments;
+use crate::cli::args::configured::Configured;
 use crate::edge::campaign::{self, ShardRun};
 use crate::edge::ending::Exit;
 use crate::edge::terminal::say;
@@ -19,6 +20,7 @@ use crate::hunt::search::{Until, scout};
 use crate::hunt::wording::Wording;
 use crate::lock::{library, options};
 use crate::plan::base_plan::{base_plan, base_plan_of_library};
+use crate::plan::{Plan, TopologyKind};
 use crate::quantity::length;
 use crate::refusal::Refusal;
 use crate::report;
@@ -64,42 +66,57 @@ pub fn hunt(arguments: &HuntArguments) -> Result<Exit, Refusal> {
 }
 
 fn quarry(arguments: &HuntArguments, shards: u32) -> Result<Quarry, Refusal> {
-    let topology = TOPOLOGIES.iter().find(|(word, _)| *word == arguments.topology);
-    let topology = topology.expect("the parser knows the words").1;
-    let mut base = match library::find(&arguments.lock) {
-        Some(library) => base_plan_of_library(library, topology),
-        None => base_plan(&arguments.lock, topology),
-    };
-    let mut given = BTreeSet::new();
-    for option in &arguments.options {
-        let (key, value) = undrawn(option)?;
-        if !given.insert(key) {
-            return Err(Refusal::new(format!("'{key}' is given twice"), "one value"));
-        }
-        base.lock = options::set(&base.lock, key, value)?;
-    }
-    let mut quarry = Quarry::like(base);
-    let persistence = arguments.persistence.iter().map(|given| {
-        let known = PERSISTENCES.iter().find(|(word, _)| word == given);
-        known.expect("the parser knows the words").1
-    });
-    persistence.for_each(|persistence| quarry.persistence(persistence));
-    arguments.ttl.into_iter().for_each(|length| quarry.ttl(length));
-    arguments.timeout.into_iter().for_each(|length| quarry.timeout(length));
-    arguments.needs.into_iter().for_each(|length| quarry.needs(length));
-    arguments.quorum.into_iter().for_each(|count| quarry.quorum(count));
-    arguments.nodes.into_iter().for_each(|count| quarry.nodes(count));
-    arguments.hold.into_iter().for_each(|length| quarry.hold(length));
-    arguments.clients.into_iter().for_each(|count| quarry.clients(count));
-    arguments.callers.into_iter().for_each(|count| quarry.callers(count));
-    arguments.extend.into_iter().for_each(|extend| quarry.extend(extend));
-    arguments.reenter.into_iter().for_each(|reenter| quarry.reenter(reenter));
-    arguments.check_validity.into_iter().for_each(|check| quarry.check_validity(check));
+    let base = base(&arguments.lock, topology(&arguments.topology));
+    let mut quarry = configured(base, &arguments.configured)?;
     quarry.strategies = arguments.strategy.parse().expect("the parser knows the words");
     quarry.faults = arguments.faults.iter().cloned().collect();
     quarry.within_assumptions = arguments.within_assumptions;
     let (given, is_limited) = (arguments.seeds.clone(), arguments.budget.is_some());
     quarry.seeds = seeds_of(given, is_limited, shards, (SEEDS, quarry.wording))?;
+    Ok(quarry)
+}
+
+/// The kind of topology of this name.
+pub fn topology(word: &str) -> TopologyKind {
+    let found = TOPOLOGIES.iter().find(|(known, _)| *known == word);
+    found.expect("the parser knows the words").1
+}
+
+/// The base plan of a lock of the catalogue, or of a client library.
+pub fn base(lock: &str, topology: TopologyKind) -> Plan {
+    match library::find(lock) {
+        Some(library) => base_plan_of_library(library, topology),
+        None => base_plan(lock, topology),
+    }
+}
+
+/// A search around a base plan that is configured like this.
+pub fn configured(mut base: Plan, given: &Configured) -> Result<Quarry, Refusal> {
+    let mut keys = BTreeSet::new();
+    for option in &given.options {
+        let (key, value) = undrawn(option)?;
+        if !keys.insert(key) {
+            return Err(Refusal::new(format!("'{key}' is given twice"), "one value"));
+        }
+        base.lock = options::set(&base.lock, key, value)?;
+    }
+    let mut quarry = Quarry::like(base);
+    let persistence = given.persistence.iter().map(|given| {
+        let known = PERSISTENCES.iter().find(|(word, _)| word == given);
+        known.expect("the parser knows the words").1
+    });
+    persistence.for_each(|persistence| quarry.persistence(persistence));
+    given.ttl.into_iter().for_each(|length| quarry.ttl(length));
+    given.timeout.into_iter().for_each(|length| quarry.timeout(length));
+    given.needs.into_iter().for_each(|length| quarry.needs(length));
+    given.quorum.into_iter().for_each(|count| quarry.quorum(count));
+    given.nodes.into_iter().for_each(|count| quarry.nodes(count));
+    given.hold.into_iter().for_each(|length| quarry.hold(length));
+    given.clients.into_iter().for_each(|count| quarry.clients(count));
+    given.callers.into_iter().for_each(|count| quarry.callers(count));
+    given.extend.into_iter().for_each(|extend| quarry.extend(extend));
+    given.reenter.into_iter().for_each(|reenter| quarry.reenter(reenter));
+    given.check_validity.into_iter().for_each(|check| quarry.check_validity(check));
     Ok(quarry)
 }
 

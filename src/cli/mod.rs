@@ -17,6 +17,7 @@ pub mod listing;
 pub mod matrixing;
 pub mod merging;
 pub mod replaying;
+pub mod reviewing;
 pub mod running;
 #[cfg(feature = "live")]
 pub mod serving;

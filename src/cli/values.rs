@@ -11,6 +11,9 @@ use crate::lock::catalogue::ALGORITHMS;
 use crate::lock::library::LIBRARIES;
 use crate::plan::extend::Extend;
 
+/// The folder of reports, unless another is given.
+pub const REPORTS: &str = "reports";
+
 /// A length of time.
 pub fn length(text: &str) -> Result<Nanos, String> {
     length::read(text).map_err(|refusal| format!("{}: {}", refusal.what, refusal.instead))

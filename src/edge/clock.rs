@@ -29,6 +29,20 @@ pub fn search(length: Option<Nanos>) -> Budget {
     silent(length.unwrap_or(Nanos::MAX))
 }
 
+/// The time that a review may take, if it is given neither that nor seeds, ns: on two cores what it
+/// finishes after that ends within a minute.
+const REVIEWING: Nanos = 45 * SECOND;
+
+/// The length of a review, unless its seeds alone decide.
+pub fn review_length(has_seeds: bool, given: Option<Nanos>) -> Option<Nanos> {
+    given.or_else(|| (!has_seeds).then_some(REVIEWING))
+}
+
+/// The time limit of a review of this length; the terminal shows the current step.
+pub fn reviewing(length: Option<Nanos>) -> Budget {
+    Budget { report: progress::reviewing, ..search(length) }
+}
+
 /// The time limits of what follows a search: for each the same as for the search. Without one,
 /// shrinking takes as long as it takes, and the explanation has a limit of its own.
 pub fn limits(length: Option<Nanos>) -> TimeLimits {

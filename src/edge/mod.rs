@@ -11,6 +11,7 @@ pub mod input;
 pub mod merged;
 pub mod output;
 pub mod progress;
+pub mod review_result;
 pub mod stop;
 pub mod terminal;
 pub mod watchdog;

@@ -60,6 +60,11 @@ pub fn explaining(what: &str) {
     now(&format!("explaining: {what}"));
 }
 
+/// Shows the current step of a review.
+pub fn reviewing(what: &str) {
+    now(&format!("reviewing: {what}"));
+}
+
 /// Removes the display.
 pub fn clear() {
     if let Some(line) = SHOWN.lock().expect("nobody panics with it").take() {

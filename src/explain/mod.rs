@@ -19,6 +19,7 @@ pub(crate) mod life;
 pub mod mechanism;
 pub mod naming;
 mod probe;
+pub mod promise;
 mod purge;
 mod selection;
 mod share;

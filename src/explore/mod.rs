@@ -2,6 +2,7 @@
 //!
 //! - [`trial`]: one run, judged and checked against the lock's assumptions
 //! - [`rerun`]: reruns of plans, each plan once
+//! - [`quiet`]: what a lock sends where nothing disturbs it
 //! - [`class`]: whether a violation is in-model or out-of-model
 //! - [`leeway`]: which settings leave no time for work
 //! - [`cause`]: what made the difference, by trial
@@ -22,6 +23,7 @@ pub mod examine;
 pub mod knob;
 pub mod leeway;
 pub mod other_effect;
+pub mod quiet;
 pub mod remedy;
 pub mod rerun;
 pub mod sufficient;

@@ -3,6 +3,7 @@
 //! A cell's plans are those that its seeds draw from one family of faults for the lock's base plan:
 //! same seed, same draws, so that two locks of one topology meet the same faults. Only the faults
 //! vary. The topology is the one that the lock is made for; for failovers it is one with replicas.
+//! The row of one lock as a plan has it is part of its review.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -13,6 +14,7 @@ use serde::Serialize;
 use crate::check::signature::Signature;
 use crate::check::verdict::{Kind, Verdict};
 use crate::explain::mechanism::how::How;
+use crate::explore::budget::Spending;
 use crate::explore::class::classify_in;
 use crate::explore::examine;
 use crate::explore::rerun::Reruns;
@@ -23,10 +25,10 @@ use crate::hunt::quarry::Quarry;
 use crate::hunt::seeded::{Hunt, draw};
 use crate::hunt::strategy::{Strategies, Strategy};
 use crate::ledger::part::strikes;
-use crate::lock::algorithm::{Algorithm, Nodes};
+use crate::lock::algorithm::Algorithm;
 use crate::lock::library::Library;
 use crate::lock::{catalogue, library};
-use crate::plan::base_plan::{base_plan_of, base_plan_of_library};
+use crate::plan::base_plan::{base_plan_of, base_plan_of_library, home};
 use crate::plan::{Plan, TopologyKind};
 use crate::refusal::Refusal;
 use crate::run::Lab;
@@ -133,10 +135,9 @@ impl Contender {
 fn base(contender: &Contender, family: &Family) -> Plan {
     let lock = contender.lock;
     let needs_replicas = family.name == "failover" || lock.waits_for_replicas;
-    let kind = match (lock.nodes, needs_replicas) {
-        (Nodes::Quorum, _) => TopologyKind::Independent,
-        (_, true) => TopologyKind::Replicated,
-        _ => TopologyKind::Single,
+    let kind = match home(lock) {
+        TopologyKind::Single if needs_replicas => TopologyKind::Replicated,
+        kind => kind,
     };
     let mut plan = match contender.library {
         Some(library) => base_plan_of_library(library, kind),
@@ -153,17 +154,11 @@ fn base(contender: &Contender, family: &Family) -> Plan {
 ///
 /// # Errors
 /// If the lock cannot be struck by the family.
-fn hunt(
-    lab: &Lab,
-    contender: &Contender,
-    family: &Family,
-    seeds: RangeInclusive<u64>,
-) -> Result<Hunt, Refusal> {
-    let mut quarry = Quarry::like(base(contender, family));
+fn hunt(lab: &Lab, base: Plan, family: &Family) -> Result<Hunt, Refusal> {
+    let mut quarry = Quarry::like(base);
     quarry.fix(Parameter::all());
     quarry.faults = family.verbs.iter().map(|word| (*word).to_owned()).collect();
     quarry.strategies = Strategies::Only(Strategy::Random);
-    quarry.seeds = seeds;
     quarry.hunt(lab.clone())
 }
 
@@ -214,19 +209,25 @@ fn violation(lab: &Lab, plan: &Plan, trial: Trial) -> (bool, Vec<Kind>, How) {
     (true, leading(&class.in_model), how)
 }
 
+/// What the plans of these seeds showed.
+fn results(hunt: &Hunt, family: &Family, seeds: RangeInclusive<u64>) -> Vec<PlanResult> {
+    let quick = hunt.lab.quick(&hunt.base);
+    seeds.into_par_iter().map(|seed| shown(&quick, &plan(hunt, family, seed))).collect()
+}
+
 /// A cell of the matrix.
 fn cell(lab: &Lab, contender: &Contender, family: &Family, seeds: RangeInclusive<u64>) -> Cell {
-    let hunt = match hunt(lab, contender, family, seeds.clone()) {
-        Ok(hunt) => hunt,
-        Err(refusal) => return Cell { impossible: Some(refusal.what), ..Cell::default() },
-    };
-    let quick = lab.quick(&hunt.base);
-    let all: Vec<PlanResult> =
-        seeds.into_par_iter().map(|seed| shown(&quick, &plan(&hunt, family, seed))).collect();
-    Cell::of(all)
+    match hunt(lab, base(contender, family), family) {
+        Ok(hunt) => Cell::of(results(&hunt, family, seeds)),
+        Err(refusal) => Cell::impossible(refusal),
+    }
 }
 
 impl Cell {
+    fn impossible(why: Refusal) -> Cell {
+        Cell { impossible: Some(why.what), ..Cell::default() }
+    }
+
     fn of(all: Vec<PlanResult>) -> Cell {
         let (mut cell, mut total) = (Cell::default(), 0);
         let mut found: BTreeMap<(bool, Vec<Kind>, How), u64> = BTreeMap::new();
@@ -272,6 +273,39 @@ impl CellViolation {
         let worst = self.kinds.first().and_then(|kind| Kind::ALL.iter().position(|k| k == kind));
         (!self.in_model, worst, u64::MAX - self.plans)
     }
+}
+
+/// The number of seeds of each cell that a row runs before it looks at its time.
+const AT_ONCE: u64 = 8;
+
+/// The cells of one lock as a plan has it, a cell for each family, and the number of plans of each:
+/// as many of the seeds as there is time for, the first of them in any case.
+pub fn row(
+    lab: &Lab,
+    base: &Plan,
+    seeds: RangeInclusive<u64>,
+    spending: &Spending,
+) -> (Vec<Cell>, u64) {
+    let hunts = FAMILIES.map(|family| (family, hunt(lab, base.clone(), &family)));
+    let mut all: Vec<Vec<PlanResult>> = hunts.iter().map(|_| Vec::new()).collect();
+    let (mut next, last, mut plans) = (*seeds.start(), *seeds.end(), 0);
+    while next <= last && (plans == 0 || !spending.is_used_up()) {
+        let end = last.min(next.saturating_add(AT_ONCE - 1));
+        let more = hunts.par_iter().map(|(family, hunt)| match hunt {
+            Ok(hunt) => results(hunt, family, next..=end),
+            Err(_) => Vec::new(),
+        });
+        let more: Vec<Vec<PlanResult>> = more.collect();
+        all.iter_mut().zip(more).for_each(|(all, more)| all.extend(more));
+        plans += end - next + 1;
+        let Some(after) = end.checked_add(1) else { break };
+        next = after;
+    }
+    let cell = |((_, hunt), all)| match hunt {
+        Ok(_) => Cell::of(all),
+        Err(refusal) => Cell::impossible(refusal),
+    };
+    (hunts.into_iter().zip(all).map(cell).collect(), plans)
 }
 
 /// The rows of these locks: a cell for each of these families, from the plans of these seeds.

@@ -19,6 +19,7 @@
 //! - [`catch`]: the result of a hunt, its first finding explained
 //! - [`campaign`]: a hunt in parts, on many machines
 //! - [`matrix`]: every lock against every family of faults
+//! - [`review`]: all of this for one lock as it is configured
 
 pub mod campaign;
 pub mod catch;
@@ -33,6 +34,7 @@ pub mod novelty;
 pub mod parameter;
 pub mod pursuit;
 pub mod quarry;
+pub mod review;
 pub mod search;
 pub mod seeded;
 pub mod shrink;

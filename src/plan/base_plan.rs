@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lockstorm_platform::network::Latency;
 use lockstorm_platform::time::{MILLISECOND, SECOND};
 
-use crate::lock::algorithm::{Algorithm, latch, scheduled};
+use crate::lock::algorithm::{Algorithm, Nodes, latch, scheduled};
 use crate::lock::catalogue::{self, ALGORITHMS};
 use crate::lock::config::LockConfig;
 use crate::lock::library::Library;
@@ -66,6 +66,15 @@ pub fn base_plan(lock: &str, topology: TopologyKind) -> Plan {
 pub fn base_plan_of_library(library: &Library, topology: TopologyKind) -> Plan {
     let plan = base_plan(library.lock, topology);
     Plan { name: format!("hunt-{}", library.name), lock: library.of(plan.lock.clone()), ..plan }
+}
+
+/// The topology that a lock is made for.
+pub fn home(lock: &Algorithm) -> TopologyKind {
+    match (lock.nodes, lock.waits_for_replicas) {
+        (Nodes::Quorum, _) => TopologyKind::Independent,
+        (_, true) => TopologyKind::Replicated,
+        _ => TopologyKind::Single,
+    }
 }
 
 /// Like [`base_plan`], for a user's own lock.

@@ -347,12 +347,21 @@ pub fn untested(finding: &Finding) -> Vec<String> {
         ));
     }
     let had: BTreeSet<&str> = finding.plan.faults.iter().map(|fault| fault.verb.word()).collect();
+    lines.extend(missing(&finding.plan, &had));
+    if finding.judgement.verdict == Verdict::Holds {
+        lines.push("That it held here is no proof that it always does.".to_owned());
+    }
+    lines
+}
+
+/// The faults that were not among these, by what kept them out.
+pub fn missing(plan: &Plan, had: &BTreeSet<&str>) -> Vec<String> {
     let missing = || ROWS.iter().filter(|row| !had.contains(row.word));
     let lacking = |is_it: fn(Option<Lack>) -> bool| -> Vec<String> {
-        let rows = missing().filter(|row| is_it(lack(&finding.plan.topology, row)));
+        let rows = missing().filter(|row| is_it(lack(&plan.topology, row)));
         rows.map(|row| row.word.to_owned()).collect()
     };
-    for (words, begins) in [
+    let all = [
         (
             lacking(|lack| lack.is_none()),
             "Faults that could have struck here and were not part of it",
@@ -369,15 +378,9 @@ pub fn untested(finding: &Finding) -> Vec<String> {
             lacking(|lack| lack.is_some_and(Lack::is_of_disk)),
             "Faults that these nodes keep too little on disk for",
         ),
-    ] {
-        if !words.is_empty() {
-            lines.push(format!("{begins}: {}.", list(&words)));
-        }
-    }
-    if finding.judgement.verdict == Verdict::Holds {
-        lines.push("That it held here is no proof that it always does.".to_owned());
-    }
-    lines
+    ];
+    let some = all.into_iter().filter(|(words, _)| !words.is_empty());
+    some.map(|(words, begins)| format!("{begins}: {}.", list(&words))).collect()
 }
 
 /// Whether a fault struck and, if its effects were counted, had any.

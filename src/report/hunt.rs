@@ -1,6 +1,7 @@
 //! The result of a hunt for a terminal, and the files that belong to it: the report of the first
 //! finding, and the plan of each.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use crate::check::verdict::Kind;
@@ -214,15 +215,20 @@ fn scenario_name(finding: &Finding) -> String {
     format!("{}.toml", finding.scenario)
 }
 
-fn plan_name(finding: &Finding) -> String {
+pub(super) fn plan_name(finding: &Finding) -> String {
     format!("{}.plan.json", finding.scenario)
 }
 
-/// The seeds that were tried.
+/// The seeds that a catch tried.
 fn seeds(catch: &Catch) -> String {
-    let (first, last) = (catch.seeds.start(), catch.seeds.end());
-    match catch.scouted.next {
-        Some(next) if catch.is_stopped => {
+    tried(&catch.seeds, catch.scouted.next, catch.is_stopped)
+}
+
+/// The seeds that were tried, up to the first that was not.
+pub(super) fn tried(seeds: &RangeInclusive<u64>, next: Option<u64>, is_stopped: bool) -> String {
+    let (first, last) = (seeds.start(), seeds.end());
+    match next {
+        Some(next) if is_stopped => {
             format!("seeds {first}..{}, where it was stopped", next - 1)
         }
         Some(next) => format!("seeds {first}..{}, where the budget ended", next - 1),
@@ -232,7 +238,7 @@ fn seeds(catch: &Catch) -> String {
 }
 
 /// What a group is, and how often it was seen.
-fn headline(group: &Distinct, nth: usize, groups: usize) -> String {
+pub(super) fn headline(group: &Distinct, nth: usize, groups: usize) -> String {
     let (what, plans) = (text::found(&group.finding), count(group.count, "plan"));
     let beside = group.sound.as_ref();
     let beside = beside.map_or(String::new(), |sound| format!("; {}", words(sound, group.count)));
@@ -257,7 +263,7 @@ fn words(sound: &Sound, plans: u64) -> String {
     }
 }
 
-fn shrunk(group: &Distinct, audience: &Audience<'_>) -> String {
+pub(super) fn shrunk(group: &Distinct, audience: &Audience<'_>) -> String {
     let Distinct { finding, strategy, shrunk, uncompared, .. } = group;
     let Shrunk { runs, is_minimal, cut } = *shrunk;
     let (unshrunk, uncompared) = (cut.filter(|_| !is_minimal), *uncompared);

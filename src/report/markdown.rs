@@ -7,6 +7,7 @@ use crate::explain::finding::{Expected, Finding};
 use crate::explain::naming::{class_words, verdict_words};
 use crate::quantity::moment;
 use crate::report::causes;
+use crate::report::chapter::{Block, Chapter};
 use crate::report::content::{self, Table};
 use crate::report::{service, settings};
 
@@ -52,6 +53,38 @@ pub fn page(finding: &Finding, explanation: &Explanation) -> String {
         line(&mut out, &format!("- {untested}"));
     }
     out
+}
+
+/// A report in chapters, each under its title.
+pub fn chapters(chapters: &[Chapter]) -> String {
+    let mut out = String::new();
+    for Chapter { title, blocks } in chapters {
+        section(&mut out, title);
+        for (nth, block) in blocks.iter().enumerate() {
+            if nth > 0 {
+                line(&mut out, "");
+            }
+            part(&mut out, block);
+        }
+    }
+    out
+}
+
+fn part(out: &mut String, block: &Block) {
+    match block {
+        Block::Heading(title) => line(out, &format!("### {}", escaped(title))),
+        Block::Text(text) => line(out, &escaped(text)),
+        Block::Items(items) => {
+            items.iter().for_each(|item| line(out, &format!("- {}", escaped(&capitalised(item)))));
+        }
+        Block::Story(lines) => {
+            for (nth, (at, text)) in (1..).zip(lines) {
+                line(out, &format!("{nth}. `{}` {}", moment(*at), escaped(text)));
+            }
+        }
+        Block::Table(rows) if rows.rows.is_empty() => {}
+        Block::Table(rows) => table(out, rows),
+    }
 }
 
 fn heading(out: &mut String, finding: &Finding, explanation: &Explanation) {

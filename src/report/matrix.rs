@@ -21,9 +21,10 @@ pub struct Sheet<'a> {
 }
 
 /// What the marks of the table mean.
-const LEGEND: &str = "held: nothing was violated.  12%: violated in 12 % of the plans, only where \
-                      an assumption of the lock broke.  12%!: in some of them within its \
-                      assumptions, a bug.  -: the lock cannot meet it.  ?: nothing was tested.";
+pub(super) const LEGEND: &str = "held: nothing was violated.  12%: violated in 12 % of the plans, \
+                                 only where an assumption of the lock broke.  12%!: in some of \
+                                 them within its assumptions, a bug.  -: the lock cannot meet it.  \
+                                 ?: nothing was tested.";
 
 impl Sheet<'_> {
     /// For a terminal or a log: a table of marks, and a line for each cell in which something was
@@ -111,7 +112,7 @@ impl Sheet<'_> {
 }
 
 /// The cell in a few letters.
-fn mark(cell: &Cell) -> String {
+pub(super) fn mark(cell: &Cell) -> String {
     let bad = cell.in_model + cell.out_of_model;
     match cell {
         Cell { impossible: Some(_), .. } => "-".to_owned(),
@@ -148,7 +149,7 @@ fn counts(cell: &Cell) -> String {
     )
 }
 
-fn line(found: &CellViolation) -> String {
+pub(super) fn line(found: &CellViolation) -> String {
     let kinds: Vec<&str> = found.kinds.iter().map(|kind| Kind::word(*kind)).collect();
     let class = if found.in_model { "in-model" } else { "out-of-model" };
     format!("{} x {} ({class}, {})", found.plans, kinds.join(", "), found.mechanism.word())
@@ -171,7 +172,7 @@ fn html_cell(cell: &Cell) -> String {
 
 /// The bounds in thousandths between which the share of violated plans lies with 95 % confidence
 /// (the score interval of Wilson), in whole numbers: 1.96 squared is 3.8416.
-fn wilson(bad: u64, runs: u64) -> (u64, u64) {
+pub(super) fn wilson(bad: u64, runs: u64) -> (u64, u64) {
     if runs == 0 {
         return (0, 1_000);
     }
@@ -185,7 +186,7 @@ fn wilson(bad: u64, runs: u64) -> (u64, u64) {
 }
 
 /// Thousandths in per cent.
-fn percent(thousandth: u64) -> String {
+pub(super) fn percent(thousandth: u64) -> String {
     thousandths(thousandth * 100)
 }
 

@@ -4,14 +4,17 @@
 //! what [`crate::explain`] found.
 
 mod causes;
+pub mod chapter;
 pub(crate) mod content;
-pub(crate) mod hunt;
+pub mod detail;
+pub mod hunt;
 pub(crate) mod index;
 pub(crate) mod json;
 pub(crate) mod mark;
 pub(crate) mod markdown;
 pub mod matrix;
 pub mod page;
+pub mod review;
 mod service;
 mod settings;
 pub(crate) mod svg;

@@ -14,6 +14,7 @@ use crate::explain::naming::{class_words, verdict_words};
 use crate::explore::examine::word;
 use crate::quantity::{length, list, moment, rounded, three_digits};
 use crate::report::causes;
+use crate::report::chapter::{Block, Chapter};
 use crate::report::content::{self, Table};
 use crate::report::{service, settings};
 
@@ -79,6 +80,34 @@ pub fn page(finding: &Finding, explanation: &Explanation, colour: bool) -> Strin
     }
     closing(&mut out, finding, pen);
     out
+}
+
+/// A report in chapters, each under its title.
+pub fn chapters(chapters: &[Chapter]) -> String {
+    let (mut out, pen) = (String::new(), Pen { colour: false });
+    for Chapter { title, blocks } in chapters {
+        section(&mut out, title, pen);
+        blocks.iter().for_each(|block| part(&mut out, block));
+    }
+    out
+}
+
+fn part(out: &mut String, block: &Block) {
+    match block {
+        Block::Heading(title) => {
+            line(out, "");
+            wrapped(out, "", title);
+        }
+        Block::Text(text) => wrapped(out, "  ", text),
+        Block::Items(items) => items.iter().for_each(|item| wrapped(out, "  - ", item)),
+        Block::Story(lines) => {
+            for (at, text) in lines {
+                wrapped(out, &format!("{:>12}  ", moment(*at)), text);
+            }
+        }
+        Block::Table(table) if table.rows.is_empty() => {}
+        Block::Table(table) => columns(out, table),
+    }
 }
 
 /// The finding in short, one line for each part: the sentence, how it became possible, what made
@@ -192,8 +221,10 @@ fn price(finding: &Finding, tried: &Remedied) -> String {
     }
 }
 
-/// The remedies that were run: those that cure, that help in this run, and that leave less.
-fn remedies(out: &mut String, finding: &Finding) {
+/// The remedies that were run: those that cure, that help in this run, and that leave less. Each
+/// sentence has its word, a remark has none.
+pub(super) fn healed(finding: &Finding) -> Vec<(&'static str, String)> {
+    let mut said = Vec::new();
     let tried = finding.experiments.iter().flat_map(|tried| &tried.remedies);
     let (healed, others): (Vec<_>, Vec<_>) =
         tried.filter(|tried| !tried.is_unknown).partition(|tried| tried.kinds.is_empty());
@@ -203,44 +234,53 @@ fn remedies(out: &mut String, finding: &Finding) {
     let cures =
         |tried: &&Remedied| without.is_some_and(|without| without.is_cured_by(tried.on_fresh));
     let (cures, helps): (Vec<_>, Vec<_>) = healed.into_iter().partition(cures);
-    for (word, remedies) in [("heals:", cures), ("helps:", helps)] {
-        for (index, tried) in remedies.into_iter().enumerate() {
-            let lead = if index == 0 { format!("  {word}  ") } else { " ".repeat(10) };
+    for (word, remedies) in [("heals", cures), ("helps", helps)] {
+        for tried in remedies {
             let (name, fresh) = (&tried.name, causes::fresh_words(tried.on_fresh));
             let held = match word {
                 _ if tried.on_fresh.unknown == tried.on_fresh.runs => {
                     "here; no fresh seed tests it".to_owned()
                 }
-                "helps:" if without.is_some_and(|it| it.is_harmed_by(tried.on_fresh)) => {
+                "helps" if without.is_some_and(|it| it.is_harmed_by(tried.on_fresh)) => {
                     format!("here, but on no more than {fresh} fresh seeds: fewer than without it")
                 }
-                "helps:" => format!("here and on {fresh} fresh seeds"),
+                "helps" => format!("here and on {fresh} fresh seeds"),
                 _ => format!("on {fresh} fresh seeds"),
             };
             let price = price(finding, tried);
-            wrapped(out, &lead, &format!("{name}; it held {held}{price}"));
+            said.push((word, format!("{name}; it held {held}{price}")));
         }
     }
-    let has_healed = ["  heals:", "  helps:"].iter().any(|word| out.contains(word));
+    let has_healed = !said.is_empty();
     if let Some(without) = without.filter(|_| has_healed) {
         let fresh = causes::fresh_words(without);
-        wrapped(out, "          ", &format!("(without any: {fresh} fresh seeds)"));
+        said.push(("", format!("(without any: {fresh} fresh seeds)")));
     }
     if finding.experiments.as_ref().is_some_and(|tried| tried.undone.is_empty())
         && matches!(finding.judgement.verdict, Verdict::Violated(_))
-        && !["  heals:", "  helps:"].iter().any(|word| out.contains(word))
+        && !has_healed
     {
         let tried = finding.experiments.iter().flat_map(|tried| &tried.remedies);
-        wrapped(out, "  heals:  ", &nothing_heals(&tried.collect::<Vec<_>>()));
+        said.push(("heals", nothing_heals(&tried.collect::<Vec<_>>())));
     }
     let own = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);
     let is_less = |tried: &&Remedied| {
         tried.kinds.len() < own.len() && tried.kinds.iter().all(|kind| own.contains(kind))
     };
-    for (index, tried) in others.into_iter().filter(is_less).enumerate() {
-        let lead = if index == 0 { "  eases:  " } else { "          " };
+    for tried in others.into_iter().filter(is_less) {
         let left = tried.kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
-        wrapped(out, lead, &format!("{}; what is left: {left}", tried.name));
+        said.push(("eases", format!("{}; what is left: {left}", tried.name)));
+    }
+    said
+}
+
+fn remedies(out: &mut String, finding: &Finding) {
+    let mut last = "";
+    for (word, sentence) in healed(finding) {
+        let lead = if word.is_empty() || word == last { "" } else { word };
+        let lead = if lead.is_empty() { " ".repeat(10) } else { format!("  {lead}:  ") };
+        wrapped(out, &lead, &sentence);
+        last = word;
     }
 }
 

@@ -11,7 +11,8 @@ use crate::check::own::Check;
 use crate::edge::campaign::{self, ShardRun};
 use crate::edge::ending::Exit;
 use crate::edge::terminal::complain;
-use crate::edge::{clock, environment, hunt_result, merged, output, progress, stop, watchdog};
+use crate::edge::{clock, environment, hunt_result, merged, output, progress};
+use crate::edge::{review_result, stop, watchdog};
 use crate::explain::finding::Finding;
 use crate::hunt::campaign::shard::Choice;
 use crate::hunt::campaign::{Campaign, Settings, canary};
@@ -19,6 +20,7 @@ use crate::hunt::catch::catch;
 use crate::hunt::parameter::Parameter;
 use crate::hunt::pursuit::{self, HuntReport};
 use crate::hunt::quarry::{Quarry, seeds_of};
+use crate::hunt::review::Inquiry;
 use crate::hunt::search::{Until, scout};
 use crate::hunt::seeded::Hunt;
 use crate::hunt::strategy::Strategies;
@@ -292,6 +294,16 @@ impl HuntTest {
         ending(self.all())
     }
 
+    /// Reviews the lock as it is configured, as `lockstorm review` does, for a `main`: what it
+    /// promises, what breaks it and at which value, what heals that, and what was not tested. It
+    /// takes the time of [`HuntTest::budget`], or tries the seeds in each of its hunts; by default
+    /// it takes 45 s. The report and its plans are written to `target/lockstorm`. The exit code is
+    /// 1 if the lock breaks its promise within what it assumes, 0 if it held there, and 2 if that
+    /// was not tested.
+    pub fn review(self) -> ExitCode {
+        ending(self.reviewed())
+    }
+
     /// Runs one shard of the hunt and logs its results in a folder, as `lockstorm hunt --shard`
     /// does: `3/10`, or `auto` or `auto/10` to read it from the environment. It goes on where an
     /// earlier process stopped. The exit codes are those of the command line.
@@ -316,6 +328,19 @@ impl HuntTest {
         let catch = catch(&hunt, Until::End, scouted, limits, &progress);
         progress::clear();
         hunt_result::show(catch, &author())
+    }
+
+    fn reviewed(self) -> Result<Exit, Refusal> {
+        let HuntTest { mut quarry, lab, seeds, budget, patience } = self;
+        let limit = clock::review_length(seeds.is_some(), budget);
+        let default = (quarry.seeds.clone(), quarry.wording);
+        quarry.seeds = seeds_of(seeds, limit.is_some(), 1, default)?;
+        let inquiry = Inquiry::of(&watchdog::over(lab, Path::new(FAILURES), patience), &quarry)?;
+        review_result::prepare(author().folder, &inquiry)?;
+        stop::listen();
+        let found = inquiry.review(clock::reviewing(limit));
+        progress::clear();
+        review_result::show(&found, &author())
     }
 
     fn part(self, shard: &str, folder: &Path) -> Result<Exit, Refusal> {

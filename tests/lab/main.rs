@@ -46,6 +46,7 @@ mod reach;
 mod readme;
 mod reentry;
 mod refusals;
+mod review;
 mod scenarios;
 mod scripted;
 mod semaphore;

@@ -48,7 +48,7 @@ const CHILD: &str = "LOCKSTORM_REPORTS";
 /// The name of a hunt, the hunt, and the exit code that it ends with.
 type Row = (&'static str, fn() -> ExitCode, u8);
 
-const HUNTS: [Row; 14] = [
+const HUNTS: [Row; 16] = [
     ("all", || on_one_node(FOREIGN).seeds(1..=20).report(), 1),
     ("nothing", || delayed(FOREIGN).seeds(1..=1).report(), 0),
     ("budget", || calm().budget(Duration::ZERO).report(), 0),
@@ -62,6 +62,8 @@ const HUNTS: [Row; 14] = [
     ("a part", || calm().seeds(1..=128).merge(CAMPAIGN), 2),
     ("shard 2", || calm().seeds(1..=128).shard("2/2", CAMPAIGN), 0),
     ("the whole", || calm().seeds(1..=128).merge(CAMPAIGN), 0),
+    ("review", || on_one_node(FOREIGN).seeds(1..=4).review(), 1),
+    ("too long", || on_one_node(KEEPS).hold(9_000_000_000).seeds(1..=1).review(), 2),
     ("another", || calm().seeds(1..=129).merge(CAMPAIGN), 3),
 ];
 
@@ -180,6 +182,24 @@ fn a_report_has_all_findings_and_says_how_to_run_them_again() {
     let refused = printed("refused");
     assert!(refused.contains("there is no fault 'pausse'"), "{refused}");
     assert!(refused.contains("did you mean 'pause'?"), "{refused}");
+}
+
+#[test]
+fn a_lock_of_ones_own_is_reviewed_as_one_of_the_catalogue() {
+    let review = printed("review");
+    for text in [
+        "VIOLATED  review-foreign-single",
+        "foreign breaks its promise within what it assumes: ",
+        "broke: none is needed",
+        "lockstorm::test::replay(\"target/lockstorm/hunt-foreign-single-",
+        "Its row of the matrix",
+        "report: target/lockstorm/review-foreign-single.md",
+    ] {
+        assert!(review.contains(text), "no '{text}' in:\n{review}");
+    }
+    let unknown = printed("too long");
+    let why = "Nothing is known of what keeps promises: no plan like this is within the assump";
+    assert!(unknown.contains(why), "{unknown}");
 }
 
 /// A lock that gives no fence, or has no queue, would pass without a test of it.

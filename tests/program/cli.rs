@@ -12,10 +12,10 @@ use lockstorm::scenario::Scenario;
 const WHOLE: &str = include_str!("../whole.toml");
 
 /// A folder of one test, deleted after the test.
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub fn new(name: &str) -> Folder {
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
@@ -47,7 +47,7 @@ fn lockstorm(folder: &Path, arguments: &[&str]) -> Output {
 
 /// The program exits with this code and writes these texts to the matching stream; returns what it
 /// wrote there.
-fn check(folder: &Folder, arguments: &[&str], code: i32, texts: &[&str]) -> String {
+pub fn check(folder: &Folder, arguments: &[&str], code: i32, texts: &[&str]) -> String {
     let output = folder.run(arguments);
     let stream = if code == 3 { &output.stderr } else { &output.stdout };
     let said = String::from_utf8_lossy(stream);
@@ -171,8 +171,20 @@ fn the_first_and_the_last_line_name_seed_and_plan() {
 
 #[test]
 fn lists_name_every_word() {
+    let violated = "{ violated = [\"double-grant\", \"corruption\"], class = \"out-of-model\" }";
+    let held = WHOLE.replace("\"whole\"", "\"held\"").replace(violated, "{ holds = true }");
     let folder = Folder::new("lists").with("scenarios/w.toml", WHOLE);
+    let folder = folder.with("scenarios/x.toml", held);
     check(&folder, &["list", "locks"], 0, &["token-lua-renewed", "SETNX k 1, then EXPIRE"]);
+    let parts = [
+        "setnx-expire: SETNX k 1, then EXPIRE",
+        "acquire: SETNX to n1, EXPIRE to n1",
+        "no key is evicted or flushed: the key is the lock",
+        "What breaks it\n  - whole: Is every word of a scenario read?\n",
+        "What it withstands\n  - held: Is every word of a scenario read?\n",
+    ];
+    check(&folder, &["list", "locks", "--details"], 0, &parts);
+    check(&folder, &["list", "faults", "--details"], 3, &["only locks have details"]);
     check(&folder, &["list", "faults"], 0, &["power-loss", "the wall clock jumps (with by)"]);
     check(&folder, &["list", "workloads"], 0, &["counter", "stock", "append-log"]);
     check(&folder, &["list", "topologies"], 0, &["single", "replicated", "independent"]);

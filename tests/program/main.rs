@@ -6,4 +6,5 @@ mod campaign;
 mod cli;
 mod confirm;
 mod production;
+mod review;
 mod serve;
