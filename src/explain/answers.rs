@@ -8,6 +8,8 @@ pub enum Answers<'a> {
     All,
     /// No request.
     None,
+    /// There was no request to reply to.
+    NoRequest,
     /// No request was sent, because no connection was established.
     Unsent,
     /// Each node replied, but not to every request: the command of the last one without a reply.
@@ -22,6 +24,7 @@ impl Answers<'_> {
         match self {
             Answers::All => "had an unknown outcome".to_owned(),
             Answers::None => "was not answered".to_owned(),
+            Answers::NoRequest => "sent nothing".to_owned(),
             Answers::Unsent => "found no connection".to_owned(),
             Answers::NotTo(command) => format!("had no answer to its {command}"),
             Answers::NotOf(nodes) => format!("was not answered by {}", list(nodes)),

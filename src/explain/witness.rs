@@ -420,6 +420,7 @@ impl<'a> Witness<'a> {
         let unsent = |request: &&Request| request.at(Leg::Unsent).is_some();
         match open.last() {
             Some(_) if answered.is_empty() && open.iter().all(unsent) => Answers::Unsent,
+            None if answered.is_empty() => Answers::NoRequest,
             _ if answered.is_empty() => Answers::None,
             None => Answers::All,
             Some(_) if !silent.is_empty() => {

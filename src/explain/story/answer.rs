@@ -48,7 +48,6 @@ fn ended(witness: &Witness<'_>, op: &Op, begun: Instant) -> Option<Beat> {
         _ => return None,
     };
     let came = match op.outcome {
-        Outcome::Unknown if sent_nothing(witness, op) => "sends nothing, and returns as unknown",
         Outcome::Unknown => &unknown(&witness.answers(op)),
         Outcome::Lost if of_grant => "finds the lock lost",
         Outcome::NotMine => "reports that nothing was its own",
@@ -77,6 +76,7 @@ fn unknown(answers: &Answers<'_>) -> String {
         Answers::None => {
             "ends without an answer: its caller does not learn whether it took effect".to_owned()
         }
+        Answers::NoRequest => "sends nothing, and returns as unknown".to_owned(),
         Answers::Unsent => "finds no connection, and ends without a request".to_owned(),
         Answers::NotTo(command) => format!(
             "ends without an answer to its {command}: its caller does not learn whether that took \
@@ -86,12 +86,6 @@ fn unknown(answers: &Answers<'_>) -> String {
             format!("ends without an answer of {}, and its outcome is unknown", list(nodes))
         }
     }
-}
-
-/// Whether an operation returned at once and without a request.
-fn sent_nothing(witness: &Witness<'_>, op: &Op) -> bool {
-    let mut requests = witness.history().requests.iter();
-    op.ret.is_some_and(|ret| ret.at == op.call.at) && !requests.any(|r| r.op == op.id)
 }
 
 /// The errors that nodes returned to an operation, each once.
