@@ -180,7 +180,7 @@ pub fn late(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let (lost, from) = (witness.lost_at(grant)?, Moment::from(violation.to));
     let ran = !halts.any(|halt| halt.from < from && lost < halt.to);
     let explains = match found.how {
-        How::Overworked | How::DeadlineTooLate | How::Unclear => false,
+        How::Overworked | How::DeadlineTooLate | How::ShortenedByOwner | How::Unclear => false,
         // A halt that ended before the loss explains why the lease ran out, not the late notice.
         How::StoodStill => !ran,
         _ => true,

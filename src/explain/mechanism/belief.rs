@@ -10,6 +10,7 @@ use crate::explain::life::StoryLife;
 use crate::explain::mechanism::clock::{KnownDeadline, deadlines, disturbed, known, ops};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::renewal::{lied, renewal};
+use crate::explain::mechanism::shortened::shortened;
 use crate::explain::mechanism::takeover::{became_master, took_over};
 use crate::explain::trial;
 use crate::explain::witness::Witness;
@@ -45,7 +46,8 @@ pub fn belief(
     let found = match is_covered {
         true => lied(witness, hold, (Moment::default(), at))
             .or_else(|| unreplicated(witness, hold, at))
-            .or_else(|| lost_track(witness, hold, (gone, at))),
+            .or_else(|| lost_track(witness, hold, (gone, at)))
+            .or_else(|| shortened(witness, hold, at)),
         false => acting()
             .or_else(|| renewal(witness, hold, ended(term.as_ref(), at)))
             .or_else(|| waiting(witness, hold, term.as_ref()?))
@@ -67,7 +69,9 @@ pub fn belief(
             Mechanism::new(How::Overworked, text, own)
         }
         // No other mechanism is proven, so halts are named even if trials found no effect of them.
-        (false, _) => stood(halts().collect()).unwrap_or_else(Mechanism::unclear),
+        (false, _) => shortened(witness, hold, at)
+            .or_else(|| stood(halts().collect()))
+            .unwrap_or_else(Mechanism::unclear),
     })
 }
 

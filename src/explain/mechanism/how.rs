@@ -86,6 +86,9 @@ pub enum How {
     /// Its owner's own command deleted the key: the key ended by an operation of its owner, which
     /// still believed that it held the lock.
     DeletedByOwner,
+    /// Its owner's own command left the key too little time: an operation of its caller gave it an
+    /// earlier expiry, while another entry or the lease of its owner still counted on it.
+    ShortenedByOwner,
     /// Another caller overwrote the key: the key's life ended when another caller set it.
     Overwritten,
     /// Two callers have the same owner value: the second was granted the lock by a change of the

@@ -10,6 +10,7 @@
 //! - [`handed_on`]: a release that let the next caller in too early
 //! - [`quorum`]: two quorums without a common node
 //! - [`several`]: one holder too many of a lock that several may hold
+//! - [`shortened`]: an operation of a key's own caller that left it less time
 //! - [`overlap`]: two holders at once
 //! - [`takeover`]: which node was promoted in place of another
 //! - [`fence`]: a fence that is not larger than the previous one
@@ -37,6 +38,7 @@ pub(in crate::explain) mod queue;
 mod quorum;
 mod renewal;
 mod several;
+pub(in crate::explain) mod shortened;
 pub(in crate::explain) mod state;
 mod stuck;
 mod takeover;

@@ -10,10 +10,11 @@ use crate::explain::answers::Answers;
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, sent_again};
 use crate::explain::mechanism::left::entries;
+use crate::explain::mechanism::shortened::shortening;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
-use crate::quantity::{count, list, moment};
+use crate::quantity::{count, length, list, moment};
 use crate::reading::leaders;
 
 /// The outcomes of the operations of the grants of the story.
@@ -33,6 +34,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     for hold in witness.tenures.iter().filter(|hold| grants.contains(&hold.grant.id)) {
         beats.extend(prolonged(witness, hold));
         beats.extend(nested(witness, hold));
+        beats.extend(shortened(witness, hold));
     }
     beats
 }
@@ -189,6 +191,20 @@ fn on_one_of_two<'a>(witness: &Witness<'a>, ops: &[&Op]) -> Option<&'a str> {
     let mut nodes = own.map(|request| &*request.to);
     let one = nodes.next().filter(|_| !promoted.is_empty())?;
     nodes.all(|node| node == one).then_some(one)
+}
+
+/// An operation of a holder's own that took from the life of its key what the harm needed.
+fn shortened(witness: &Witness<'_>, hold: &StoryHold<'_>) -> Option<Beat> {
+    let primary = witness.primary?;
+    let is_order = primary.kind == Kind::NotLinearizable;
+    let harm = if is_order { primary.to } else { primary.from };
+    let found = shortening(witness, hold, harm.into())?;
+    let key = &witness.history().keys[found.index];
+    let (who, word, node) = (&found.by.caller, found.by.kind.noun(), &key.node);
+    let text =
+        format!("{who}'s {word} leaves its key on {node} {} less to live.", length(found.took));
+    let evidence = vec![Evidence::Op(found.by.id), Evidence::Key(found.index)];
+    Some(Beat::new(Weight::Cause, key.at, text, evidence))
 }
 
 /// How often a holder re-entered the lock.

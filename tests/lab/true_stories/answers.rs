@@ -1,12 +1,12 @@
 //! Predicates of sentences about requests and replies.
 
 use lockstorm::history::{Op, OpId, OpKind, Outcome, Request};
-use lockstorm_platform::time::Instant;
+use lockstorm_platform::time::{Instant, MILLISECOND};
 use lockstorm_platform::trace::Leg;
 
 use crate::true_stories::facts::{Facts, Truth, ensure};
 use crate::true_stories::keys::is_sent_again;
-use crate::true_stories::pattern::{is_moment, list, read};
+use crate::true_stories::pattern::{is_length, is_moment, list, read};
 use crate::true_stories::templates::{Sentence, Template};
 
 fn is_sent(request: &Request) -> bool {
@@ -72,6 +72,7 @@ pub const TEMPLATES: &[Template] = &[
         }
         ensure(own().any(is_answered), "nobody answered at all")
     }),
+    ("{who}'s {word} leaves its key on {node} {length} less to live.", shortened),
     ("{who}'s {word} sends nothing, and returns as unknown.", |f, t| {
         let op = of_unknown_fate(f, t)?;
         ensure(!f.history.requests.iter().any(|r| r.op == op.id), "it asked for something")
@@ -139,6 +140,22 @@ pub const TEMPLATES: &[Template] = &[
         ensure(often <= inner.count() + 1, "it does so less often")
     }),
 ];
+
+/// The key had lasted longer before, and an operation of its own caller gave it an earlier end.
+fn shortened(f: &Facts, t: &Sentence) -> Truth {
+    let [who, word, node, less] = t.words[..] else { return Err("places".into()) };
+    let found = f.keys_on(node).find(|(_, key)| key.at == t.at);
+    let (index, key) = found.ok_or("no key is changed so there then")?;
+    let by = key.by.and_then(|by| f.op(by)).ok_or("nobody did it")?;
+    ensure(by.caller == who && by.kind.noun() == word, "another operation did it")?;
+    let (born, owner) = f.standing(node, index).ok_or("there is no key")?;
+    ensure(owner.is_some_and(|owner| f.caller(owner) == who), "the key is another's")?;
+    let mut earlier = f.keys_on(node).filter(|(at, _)| (born..index).contains(at));
+    let before = earlier.rfind(|(_, key)| key.until_ms.is_some()).ok_or("it never ran out")?.1;
+    let took = before.until_ms.zip(key.until_ms).and_then(|(due, until)| due.checked_sub(until));
+    let took = took.ok_or("it lasts as long as before")?;
+    ensure(is_length(less, took * MILLISECOND), "it took another length")
+}
 
 /// An extend of this caller is sent to the node then, comes at that moment, and was sent again if
 /// that is told.
