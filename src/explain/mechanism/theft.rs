@@ -68,6 +68,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     let by = match thief.kind {
         OpKind::Acquire if key.change != KeyChange::Set => Some("sent by its acquire".to_owned()),
         OpKind::Extend { background: true, .. } => Some("sent by its renewal".to_owned()),
+        OpKind::Extend { .. } => Some("sent by its extend".to_owned()),
         _ => None,
     };
     let aside: Vec<String> = by.into_iter().chain(late).collect();
@@ -76,6 +77,12 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     // EXEC counts as a script, but a transaction compares no values.
     let is_sent_whole = last.is_script() && command != "EXEC";
     let compares = is_sent_whole || COMPARES.contains(&command.as_str());
+    // An extend that looked first took the key for its own; an acquire looks whether it is free.
+    let overwrites = match thief.kind {
+        OpKind::Acquire => true,
+        OpKind::Extend { .. } => compares || !has_looked,
+        _ => false,
+    };
     let (how, text) = match compares {
         // Equal values deceive only a caller that compares them.
         _ if (compares || !looks.is_empty()) && own.is_some() && own == token(victim) => (
@@ -85,7 +92,7 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
                  value."
             ),
         ),
-        _ if thief.kind == OpKind::Acquire && key.change == KeyChange::Set => (
+        _ if overwrites && key.change == KeyChange::Set => (
             How::Overwritten,
             format!("{who}'s {command}{way} set the key on {node} over {whose}'s."),
         ),
