@@ -257,6 +257,9 @@ fn given_back(
     }
     let is_later = release.ret.is_some_and(|ret| life.from > ret.instant());
     let put_back = life.from > release.call.instant() && was_there(witness, life);
+    if let Some(text) = left_inside(witness, life, release) {
+        return (How::LeftByRefused, text, Vec::new());
+    }
     let keys = witness.history().keys.iter();
     let mut deleted = keys.filter(|key| key.by == Some(release.id));
     let deleted = deleted.find(|key| key.change == KeyChange::Deleted);
@@ -279,6 +282,25 @@ fn given_back(
         (text, Vec::new())
     });
     (How::NothingDeleted, text, more)
+}
+
+/// How a refused acquire left its key inside a tenure: the release is that of another acquire, and
+/// they have no common owner value.
+fn left_inside(witness: &Witness<'_>, life: &StoryLife, release: &Op) -> Option<String> {
+    let owner = witness.reading.op(life.owner?).filter(|owner| owner.is_refused())?;
+    let given_back = witness.reading.op(release.grant()?).filter(|grant| grant.id != owner.id)?;
+    let value = owner.owner_value();
+    let is_apart = value.is_none() || value != given_back.owner_value();
+    let text = format!(
+        "{}'s acquire at {} was refused, and left its key on {}: the release at {} was of the \
+         acquire at {}.",
+        owner.caller,
+        moment(owner.call.at),
+        life.node,
+        moment(release.call.at),
+        moment(given_back.call.at)
+    );
+    is_apart.then_some(text)
 }
 
 /// Whom a leftover key of a caller kept out: the caller itself, if no leak kept another caller out.
