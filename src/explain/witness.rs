@@ -232,7 +232,8 @@ impl<'a> Witness<'a> {
 
     /// The lives of the key that block others though no caller holds the lock, with their owners:
     /// those that a leak names, and those that exist at the end of the probe's time and existed at
-    /// the heal or were restored by a start. The keys that the probe met come first.
+    /// the heal, were restored by a start, or were set by an acquire from before the heal that came
+    /// late. The keys that the probe met come first.
     pub fn left(&self) -> impl Iterator<Item = (&StoryLife, &'a Op)> {
         let named: Vec<usize> =
             self.of_kind(Kind::Leak).flat_map(|leak| leak.keys.iter().copied()).collect();
@@ -241,7 +242,9 @@ impl<'a> Witness<'a> {
         let asked = self.asked_by_probe();
         let stuck = self.of_kind(Kind::Stuck).next().filter(|_| is_reached).map(|stuck| stuck.to);
         let lives = self.lives.iter().filter(move |life| {
-            let is_early = self.is_there(life, self.healed()) || self.put_back(life).is_some();
+            let is_early = self.is_there(life, self.healed())
+                || self.put_back(life).is_some()
+                || self.came_late(life);
             let is_asked = asked.is_empty() || asked.contains(life.node.as_str());
             let outlasts = |at| is_asked && is_early && self.is_there(life, at);
             named.contains(&life.born)
@@ -250,6 +253,13 @@ impl<'a> Witness<'a> {
         let (met, others): (Vec<_>, Vec<_>) = lives.partition(|life| self.kept_out_probe(life));
         let lives = met.into_iter().chain(others);
         lives.filter_map(|life| Some((life, op(self.history(), self.owner_of(life)?)?)))
+    }
+
+    /// Whether an acquire from before the heal set a key after the heal.
+    fn came_late(&self, life: &StoryLife) -> bool {
+        let by = self.history().keys[life.born].by.and_then(|by| op(self.history(), by));
+        let is_early = |by: &Op| by.kind == OpKind::Acquire && by.call.instant() < self.healed();
+        self.healed() < life.from && by.is_some_and(is_early)
     }
 
     /// Whether the node of a key follows another from the heal on, and so lets nobody in.

@@ -13,11 +13,12 @@ use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::overlap;
 use crate::explain::mechanism::queue;
 use crate::explain::mechanism::quorum::without_quorum;
+use crate::explain::mechanism::shortened::shortened;
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::naming::breaker;
 use crate::explain::witness::Witness;
 use crate::history::{Op, OpId, OpKind, Outcome};
-use crate::quantity::moment;
+use crate::quantity::{length, moment};
 use crate::reading::moment::Moment;
 
 /// The first breach of the contract.
@@ -218,7 +219,7 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     if let Some(found) = overlap::some_part(witness) {
         return Some(found);
     }
-    let history = witness.history();
+    let (history, to) = (witness.history(), Moment::from(violation.to));
     let ops = || violation.ops.iter().filter_map(|id| op(history, *id));
     if let Some(found) = ops().find_map(|op| of_newer(witness, op)) {
         return Some(found);
@@ -241,8 +242,7 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
             .iter()
             .filter(|life| life.owner.is_some_and(|owner| witness.reading.are_one(owner, grant)));
         for life in lives.filter(|life| life.until < violation.to) {
-            if let KeyEnding::Taken(found) =
-                ending(witness, life, life.owner?, Moment::from(violation.to))
+            if let KeyEnding::Taken(found) = ending(witness, life, life.owner?, to)
                 && found.how != How::DeletedByOwner
             {
                 return Some(found);
@@ -259,7 +259,9 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     let Some(past) = tenures.find(|hold| hold.bare_from().is_some()) else {
         let ids = || violation.ops.iter().copied();
         let known = undone(witness, ids()).or_else(|| denied(witness, ids()));
-        return known.or_else(|| ops().find_map(|op| of_older(witness, op)));
+        let known = known.or_else(|| ops().find_map(|op| of_older(witness, op)));
+        let mut turns = ops().filter_map(|op| turn(op.grant()?));
+        return known.or_else(|| turns.find_map(|hold| shortened(witness, hold, to)));
     };
     Some(belief(witness, past, (Moment::default(), past.until.into())))
 }
@@ -276,19 +278,26 @@ fn of_newer(witness: &Witness<'_>, extend: &Op) -> Option<Mechanism> {
 }
 
 /// A key of an acquire that another release of its caller deleted, as if it were that of a later
-/// acquire.
+/// acquire, or that a later acquire of its caller deleted within its lease.
 fn of_older(witness: &Witness<'_>, acquire: &Op) -> Option<Mechanism> {
+    let hold = witness.tenures.iter().find(|hold| witness.is_of(hold, acquire.id));
+    let lasts = |at| Some(hold?.known_lease(&witness.reading, at)?.saturating_sub(at.at));
     let deleting = |life: &&StoryLife| {
-        let is_own = life.owner == Some(acquire.id);
-        let by = op(witness.history(), witness.history().keys.get(life.end?)?.by?)?;
-        let is_release = is_own && matches!(by.kind, OpKind::Release { .. });
-        another(witness, life, by).filter(|_| is_release).map(|_| by)
+        let end = witness.history().keys.get(life.end?)?;
+        let by = op(witness.history(), end.by?)?;
+        let left = lasts(end.at).filter(|left| by.kind == OpKind::Acquire && *left > 0);
+        let is_early = left.is_some() || matches!(by.kind, OpKind::Release { .. });
+        let is_own = life.owner == Some(acquire.id) && is_early;
+        another(witness, life, by).filter(|_| is_own).map(|_| (by, left))
     };
     let mut lives = witness.lives.iter();
-    let (life, by) = lives.find_map(|life| Some((life, deleting(&life)?)))?;
+    let (life, (by, left)) = lives.find_map(|life| Some((life, deleting(&life)?)))?;
+    let why = match left {
+        Some(left) => format!("{} before its lease was over", length(left)),
+        None => "as if it were that of a later one".to_owned(),
+    };
     let text = format!(
-        "{}'s {} at {} deleted the key of its acquire at {} on {}, as if it were that of a later \
-         one.",
+        "{}'s {} at {} deleted the key of its acquire at {} on {}, {why}.",
         by.caller,
         by.kind.noun(),
         moment(by.call.at),

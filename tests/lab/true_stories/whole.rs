@@ -88,7 +88,8 @@ pub fn title(facts: &Facts, text: &str) -> Truth {
 }
 
 /// A key of this caller is on that node, which runs, after all that happens as the faults are
-/// healed; or it is there at the end, and no request has set it after the heal: a start did.
+/// healed; or it is there at the end, and no request from after the heal has set it: a start did,
+/// or a request that came late.
 fn left_there(facts: &Facts, who: &str, node: &str) -> Truth {
     let healed = facts.history.healed.unwrap_or(facts.history.end);
     ensure(!facts.is_down(node, healed.at), "its node is down")?;
@@ -98,9 +99,12 @@ fn left_there(facts: &Facts, who: &str, node: &str) -> Truth {
     let then = keys.partition_point(|key| key.at.at <= healed.at);
     let (at_heal, at_end) = (facts.standing(node, then), facts.standing(node, usize::MAX));
     ensure(at_heal.is_some() || at_end.is_some(), "there is no key")?;
-    let is_put_back = |(born, _): &(usize, _)| !facts.is_set_by_request(&keys[*born]);
+    let is_early = |by: OpId| facts.op(by).is_some_and(|by| by.call.at < healed.at);
+    let is_older = |(born, _): &(usize, _)| {
+        !facts.is_set_by_request(&keys[*born]) || keys[*born].by.is_some_and(is_early)
+    };
     let is_left = at_heal.is_some_and(|life| is_theirs(&life))
-        || at_end.is_some_and(|life| is_theirs(&life) && is_put_back(&life));
+        || at_end.is_some_and(|life| is_theirs(&life) && is_older(&life));
     ensure(is_left, "it is another's")
 }
 
