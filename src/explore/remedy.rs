@@ -297,7 +297,7 @@ static REMEDIES: [Remedy; 32] = [
     },
     Remedy {
         name: "requests that are sent once",
-        heals: &[How::LeftByRefused, How::DeletedByOwner],
+        heals: &[How::LeftByRefused, How::DeletedByOwner, How::ReleaseFailed],
         apply: |plan, _| changed(plan, |plan| plan.lock.resend = 0),
     },
     Remedy {

@@ -1,6 +1,6 @@
 //! Mechanisms of violations that involve one caller, or one key.
 
-use lockstorm_platform::trace::KeyChange;
+use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::{Cause, Violation};
 use crate::explain::evidence::Evidence;
@@ -17,7 +17,7 @@ use crate::explain::mechanism::shortened::shortened;
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::naming::breaker;
 use crate::explain::witness::Witness;
-use crate::history::{Op, OpId, OpKind, Outcome};
+use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use crate::quantity::{length, moment};
 use crate::reading::moment::Moment;
 
@@ -224,6 +224,12 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     if let Some(found) = ops().find_map(|op| of_newer(witness, op)) {
         return Some(found);
     }
+    // On one node, a release that took effect and denied it leaves no legal order by itself.
+    let given_back = || ops().filter_map(Op::grant).flat_map(|grant| witness.reading.ops_of(grant));
+    let mut alone = given_back().filter(|_| witness.quorum() == 1);
+    if let Some(found) = alone.find_map(|op| denied(witness, op)) {
+        return Some(found);
+    }
     let turn = |grant: OpId| witness.tenures.iter().find(|hold| witness.is_of(hold, grant));
     if let [one, other] = &violation.turns[..]
         && let (Some(one), Some(other)) = (turn(one.grant), turn(other.grant))
@@ -257,8 +263,8 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
         .iter()
         .filter(|hold| ops().any(|op| op.grant().is_some_and(|grant| witness.is_of(hold, grant))));
     let Some(past) = tenures.find(|hold| hold.bare_from().is_some()) else {
-        let ids = || violation.ops.iter().copied();
-        let known = undone(witness, ids()).or_else(|| denied(witness, ids()));
+        let known = undone(witness, violation.ops.iter().copied());
+        let known = known.or_else(|| ops().find_map(|op| denied(witness, op)));
         let known = known.or_else(|| ops().find_map(|op| of_older(witness, op)));
         let mut turns = ops().filter_map(|op| turn(op.grant()?));
         return known.or_else(|| turns.find_map(|hold| shortened(witness, hold, to)));
@@ -350,26 +356,40 @@ fn said_kept(witness: &Witness<'_>, extend: &Op) -> Option<Mechanism> {
 }
 
 /// A release that deleted its key and returned as if nothing had been its own.
-fn denied(witness: &Witness<'_>, mut ops: impl Iterator<Item = OpId>) -> Option<Mechanism> {
-    let history = witness.history();
-    let deletes = |id| {
-        let mut keys = history.keys.iter().enumerate();
-        keys.find(|(_, key)| key.by == Some(id) && key.change == KeyChange::Deleted)
+fn denied(witness: &Witness<'_>, release: &Op) -> Option<Mechanism> {
+    let OpKind::Release { grant } = release.kind else { return None };
+    let deletes = |key: &Key| key.by == Some(release.id) && key.change == KeyChange::Deleted;
+    let is_deleted = |life: &&StoryLife| {
+        let end = life.end.and_then(|end| witness.history().keys.get(end));
+        let is_own = life.owner.is_some_and(|owner| witness.reading.are_one(owner, grant));
+        is_own && end.is_some_and(deletes)
     };
-    let (release, index) = ops.find_map(|id| {
-        let release = op(history, id)?;
-        let is_release = matches!(release.kind, OpKind::Release { .. });
-        let (index, _) =
-            deletes(id).filter(|_| is_release && release.outcome == Outcome::NotMine)?;
-        Some((release, index))
-    })?;
-    let text = format!(
-        "{}'s release at {} deleted its key, and reported that nothing was its own.",
-        release.caller,
-        moment(release.call.at)
-    );
-    let evidence = vec![Evidence::Op(release.id), Evidence::Key(index)];
+    let mut lives = witness.lives.iter().filter(|_| release.outcome == Outcome::NotMine);
+    let life = lives.find(is_deleted)?;
+    let (who, at) = (&release.caller, moment(release.call.at));
+    let text = match repeated(witness, release, life) {
+        Some(command) => format!(
+            "{who}'s release at {at} deleted its key, and got no answer to its {command}: it sent \
+             that again, and reported that nothing was its own."
+        ),
+        None => format!(
+            "{who}'s release at {at} deleted its key, and reported that nothing was its own."
+        ),
+    };
+    let evidence = vec![Evidence::Op(release.id), Evidence::Key(life.end?)];
     Some(Mechanism::new(How::ReleaseFailed, text, evidence))
+}
+
+/// The command of an operation that ended a key, if its reply never came and it was sent again.
+fn repeated<'a>(witness: &Witness<'a>, by: &Op, life: &StoryLife) -> Option<&'a str> {
+    let all = witness.reading.requests_of(by.id).iter().copied();
+    let mut sent = all.filter(|request| request.to == life.node);
+    let is_it = |request: &&Request| {
+        request.at(Leg::Applied).is_some_and(|at| at >= life.until)
+            && request.at(Leg::Delivered).is_none()
+    };
+    let first = sent.find(is_it)?;
+    sent.any(|again| again.command == first.command).then_some(&first.command)
 }
 
 /// A release that returned as released and did not change the lock's key.
