@@ -299,10 +299,22 @@ fn is_in_time(request: &Request, op: &Op) -> bool {
     request.at(Leg::Delivered).is_some_and(in_time)
 }
 
+/// The probe's last acquire that had as much time as a reply may take. What the end of the run cut
+/// off before says nothing, unless there is no other.
+fn last_in_time<'a>(witness: &Witness<'a>) -> Option<&'a Op> {
+    let history = witness.history();
+    let had_time = |op: &&Op| {
+        let timeout = witness.finding.timeout;
+        op.ret.is_some() || op.call.at.saturating_add(timeout) <= history.end.at
+    };
+    let mut all = probe_acquires(history);
+    all.clone().rfind(had_time).or_else(|| all.next_back())
+}
+
 /// A probe whose last acquire received no reply in time, or sent nothing.
 fn unreached(witness: &Witness<'_>) -> Option<Mechanism> {
     let history = witness.history();
-    let last = probe_acquires(history).next_back()?;
+    let last = last_in_time(witness)?;
     if is_answered_in_time(witness, last) {
         return None;
     }
