@@ -309,14 +309,21 @@ fn too_many(
     Mechanism::new(How::TooMany, text, evidence)
 }
 
-/// The one of several holders whose acquire changed the key last before too many held the lock.
+/// The one of several holders that was let in last before too many held the lock: when its acquire
+/// changed the key, or when a node decided on it if it changes another key.
 fn last_in<'a>(witness: &Witness<'a>) -> Option<&'a Op> {
     let (from, _) = witness.overlap()?;
     let lock_key = witness.reading.lock_key;
-    let keys = witness.history().keys.iter().rev().filter(|key| key.key == lock_key);
-    let changes = keys.filter(|key| key.at <= from);
-    let mut by = changes.filter_map(|key| key.by);
-    by.find_map(|by| witness.actors.iter().copied().find(|actor| actor.id == by))
+    let admitted = |actor: &Op| {
+        let mut keys = witness.history().keys.iter().rev();
+        let change =
+            keys.find(|key| key.key == lock_key && key.by == Some(actor.id) && key.at <= from);
+        let decided = || share::decided(witness, actor).map(|(_, at)| at).filter(|at| *at <= from);
+        change.map(|key| key.at).or_else(decided)
+    };
+    let actors = witness.actors.iter().copied();
+    let admitted = actors.filter_map(|actor| Some((admitted(actor)?, actor)));
+    admitted.max_by_key(|(at, _)| *at).map(|(_, actor)| actor)
 }
 
 /// Members that refused acquires left, and that kept the probe out in the end.
