@@ -337,7 +337,7 @@ static REMEDIES: [Remedy; 32] = [
     },
     Remedy {
         name: "the node's clock in place of the clients'",
-        heals: &[How::BlindCommand],
+        heals: &[How::HolderClock, How::DeadlineTooLate],
         apply: |plan, _| changed(plan, |plan| plan.lock.reclaim_by = ReclaimShape::Node),
     },
     Remedy {

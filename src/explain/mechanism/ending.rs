@@ -9,6 +9,7 @@ use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::clock::{Known, disturbed, known};
 use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::mechanism::reclaim::{Reclaim, reclaimed};
 use crate::explain::mechanism::renewal::lied;
 use crate::explain::mechanism::theft::stolen;
 use crate::explain::trial::is_clock_idle;
@@ -63,6 +64,10 @@ pub fn ending(witness: &Witness<'_>, life: &StoryLife, owner: OpId, by: Moment) 
         // The lease was over, so nobody relied on the key when another caller took it over.
         (KeyChange::Changed, _) if is_over(witness, owner, key) => KeyEnding::RanOut,
         (_, Some(by)) if takes_over(witness, owner, key, by) => KeyEnding::RanOut,
+        _ if let Some(found) = reclaimed(witness, index, owner) => match found {
+            Reclaim::Due => KeyEnding::RanOut,
+            Reclaim::Early(mechanism) => KeyEnding::Taken(mechanism),
+        },
         (KeyChange::Changed, Some(by)) => {
             let text = format!(
                 "{}'s {} at {} took over {whose}'s key on {node}, whose lease was not over.",

@@ -55,16 +55,18 @@ pub enum How {
     /// on the node has a later expiry because of it.
     RenewalLied,
     /// The holder's clock is behind: its grant is covered when the key has expired at its own time,
-    /// and its clock was disturbed.
+    /// and its clock was disturbed; or another caller, which removes what is over by its own clock,
+    /// removed the key before its time.
     HolderClock,
     /// The holder relies on its lease for longer than its key lives: its grant is covered when the
-    /// key has expired at its own time, and its clock is undisturbed.
+    /// key has expired at its own time, and its clock is undisturbed; or a renewal that came after
+    /// a newer one set the end of the key back.
     DeadlineTooLate,
     /// A grant was accepted although its lease was over: the grant is not covered when its acquire
     /// returns.
     DeadOnArrival,
-    /// A node's clock ended the lease early: the key ended before its time to live had passed on a
-    /// true clock.
+    /// A node's clock ended the lease early: the key expired, or was removed as one whose time was
+    /// over, before its time to live had passed on a true clock.
     NodeClock,
     /// Another node's clock ended the lease early: the same, on a node that received the key from
     /// its master.

@@ -4,6 +4,7 @@
 //! - [`theft`]: why a command could change another caller's key
 //! - [`ending`]: how a key that blocked others ended
 //! - [`clock`]: the fault behind a clock that went wrong
+//! - [`reclaim`]: a member that was removed by time
 //! - [`renewal`]: what the last renewal came to
 //! - [`belief`]: why the holder continued without a key
 //! - [`gathering`]: who was counted twice at a latch
@@ -36,6 +37,7 @@ pub mod left;
 mod overlap;
 pub(in crate::explain) mod queue;
 mod quorum;
+mod reclaim;
 mod renewal;
 mod several;
 pub(in crate::explain) mod shortened;

@@ -5,6 +5,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::{late_by, op};
 use crate::explain::mechanism::how::{How, Mechanism};
+use crate::explain::mechanism::reclaim::{Reclaim, reclaimed};
 use crate::explain::witness::Witness;
 use crate::history::{OpId, OpKind};
 use crate::quantity::length;
@@ -38,6 +39,14 @@ const COMPARES: [&str; 2] = ["DELEX", "DELIFEQ"];
 
 /// Why a command could change a key although the key was the victim's.
 pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mechanism> {
+    match reclaimed(witness, index, victim) {
+        Some(Reclaim::Early(found)) => Some(found),
+        _ => unchecked(witness, index, victim),
+    }
+}
+
+/// The same where no clock explains it: how the command checks the owner.
+fn unchecked(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mechanism> {
     let history = witness.history();
     let key = history.keys.get(index)?;
     let thief = op(history, key.by?)?;
