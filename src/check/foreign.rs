@@ -7,6 +7,8 @@
 //! same to the key of an acquire that was never granted, because no caller relies on it; also to
 //! one that its acquire made anew afterwards, before it was granted: what it had was a claim.
 //!
+//! A command that sets the expiry that the key had changes nothing.
+//!
 //! If several callers may hold, each member of the lock's key is judged as a key, and every
 //! operation may do that to it: a member has no time to live, so locks remove those that have
 //! expired by their scores whenever they use the key. If it has no members, nothing is judged:
@@ -34,6 +36,10 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         let victim = case.owner_of(life).filter(|owner| !case.by_member || case.is_granted(*owner));
         let (Some(by), Some(victim)) = (change.by, victim) else { continue };
         let born = &case.history.keys[life.born];
+        // The key expires when it did: nobody loses or gains by that.
+        if change.change == KeyChange::Extended && change.until_ms == touch.until_ms {
+            continue;
+        }
         // The command that hands a hash to another also gives it a time to live.
         if change.change != KeyChange::Deleted && born.is_one_command_with(change) {
             continue;

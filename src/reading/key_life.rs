@@ -69,6 +69,8 @@ pub struct Touch {
     pub change: usize,
     /// Index of the life that was changed.
     pub met: usize,
+    /// The expiry time that the key had.
+    pub until_ms: Option<u64>,
 }
 
 /// Every life of the lock's key, and every change that an operation made to one.
@@ -123,7 +125,8 @@ impl<'a> Lives<'a> {
         owner: Option<OpId>,
     ) -> Option<usize> {
         if let (Some(met), Some(_)) = (alive, change.by) {
-            self.touches.push(Touch { change: index, met });
+            let until_ms = self.lives[met].until_ms;
+            self.touches.push(Touch { change: index, met, until_ms });
         }
         match (change.change, alive) {
             // The key existed, but its creation was not recorded.

@@ -154,15 +154,22 @@ fn alive_before(table: &Table, node: &str, index: usize) -> Option<usize> {
     }
 }
 
+/// Whether a change left the key with the expiry that it had.
+fn keeps_the_end(table: &Table, index: usize) -> bool {
+    let keys = &table.history.keys;
+    let is_same =
+        |other: usize| keys[other].node == keys[index].node && keys[other].key == keys[index].key;
+    let before = (0..index).rfind(|other| is_same(*other));
+    before.and_then(|before| keys[before].until_ms) == keys[index].until_ms
+}
+
 /// Whether the operation of a change gave the key another expiry, with that change or later.
 fn moves_the_end(table: &Table, index: usize) -> bool {
     let keys = &table.history.keys;
     let is_same =
         |other: usize| keys[other].node == keys[index].node && keys[other].key == keys[index].key;
-    let before = (0..index).rfind(|other| is_same(*other));
-    let ended = before.and_then(|before| keys[before].until_ms);
     let mut later = (index..keys.len()).filter(|other| is_same(*other));
-    ended != keys[index].until_ms
+    !keeps_the_end(table, index)
         || later.any(|o| keys[o].by == keys[index].by && keys[o].change == KeyChange::Extended)
 }
 
@@ -348,6 +355,7 @@ fn foreign_of(table: &Table) -> BTreeSet<(Kind, u32, u32)> {
         };
         let kind = match (keys[index].change, &table.op(by).kind) {
             (KeyChange::Set | KeyChange::Deleted, _) => Kind::ForeignRelease,
+            (KeyChange::Extended, _) if keeps_the_end(table, index) => return None,
             (KeyChange::Extended, _) => Kind::ForeignExtend,
             (KeyChange::Changed, OpKind::Release { grant }) if !free && !entered(*grant) => {
                 Kind::ForeignRelease
