@@ -57,7 +57,8 @@ impl Environment for Simulated {
     }
 
     fn node(&self, plan: &Plan, n: u32) -> Process {
-        let config = NodeConfig { reports_members: self.reports_members, ..node_config(plan, n) };
+        let reports_members = self.reports_members;
+        let config = NodeConfig { reports_members, reports_contents: true, ..node_config(plan, n) };
         process(move |host| serve(host, config.clone()))
     }
 

@@ -208,6 +208,7 @@ impl<'a> Gathering<'a> {
             }
             // The world has already joined the effects of a fault's command.
             Event::Ordered { .. } => {}
+            Event::Content { key, digest } => self.note_content(names, (host, key), *digest),
             // The provenance handles what these mean for keys.
             Event::Key { .. } | Event::Propagated { .. } | Event::Continued { .. } => {}
             Event::Loaded { .. } | Event::Snapshot { .. } | Event::Dumped { .. } => {}
@@ -228,6 +229,14 @@ impl<'a> Gathering<'a> {
         let (key, node) = (self.name_of(&key), self.names.host(names, host));
         let key = Key { node, key, of: None, at, change, until_ms, by, unacknowledged };
         self.changes.push(key);
+    }
+
+    /// Notes what a key of the lock holds.
+    fn note_content(&mut self, names: &HostNames, (host, key): (HostId, &KeyName), digest: u64) {
+        let (key, node) = (self.name_of(key), self.names.host(names, host));
+        if key == self.lock_key || self.keys.iter().any(|own| key == *own) {
+            self.changes.note_content((&key, &node), digest);
+        }
     }
 
     /// The name of a key as the history has it.

@@ -270,6 +270,13 @@ pub enum Event {
         /// Whether the node has just loaded them.
         is_loaded: bool,
     },
+    /// What a key holds after the changes just before, a start or a resync. A remark.
+    Content {
+        /// The key.
+        key: KeyName,
+        /// The same for equal values.
+        digest: u64,
+    },
     /// A client sends a request that names these keys; left out if its lock's is one. A remark.
     Names {
         /// The request.
@@ -458,19 +465,6 @@ impl Trace {
         let mut hash = self.hash.clone();
         hash.update(&self.buffer);
         Digest { records: self.records, digest: hash.digest128() }
-    }
-
-    /// Fixed width, little-endian, length-prefixed: no address, no Debug text.
-    fn write(&mut self, at: Nanos, kind: u8, a: u32, b: u32, payload: &[u8]) {
-        let length = u32::try_from(payload.len()).expect("a record is under 4 GiB");
-        let mut head = [0_u8; 21];
-        head[..8].copy_from_slice(&at.to_le_bytes());
-        head[8] = kind;
-        head[9..13].copy_from_slice(&a.to_le_bytes());
-        head[13..17].copy_from_slice(&b.to_le_bytes());
-        head[17..].copy_from_slice(&length.to_le_bytes());
-        self.buffer.extend_from_slice(&head);
-        self.buffer.extend_from_slice(payload);
     }
 
     fn assert_in_order(&self, at: Nanos) {

@@ -15,7 +15,7 @@ use std::ops::Bound;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use lockstorm_platform::trace::KeyName;
+use lockstorm_platform::trace::{KeyName, hash_of};
 
 use crate::keyspace::hash::Hash;
 use crate::keyspace::limits::Limits;
@@ -83,6 +83,23 @@ impl Value {
             Value::Set(set) => set.iter().map(alone).collect(),
             Value::SortedSet(set) => set.iter().map(scored).collect(),
         })
+    }
+
+    /// The same number for values that are equal for a client.
+    pub(crate) fn digest(&self) -> u64 {
+        let Some(mut members) = self.members() else {
+            let Value::String(bytes) = self else { return 0 };
+            return hash_of(bytes);
+        };
+        if !matches!(self, Value::List(_)) {
+            members.sort_unstable();
+        }
+        let mut bytes = self.kind().as_bytes().to_vec();
+        for part in members.iter().flat_map(|(member, value)| [member, value]) {
+            bytes.extend_from_slice(&part.len().to_le_bytes());
+            bytes.extend_from_slice(part);
+        }
+        hash_of(&bytes)
     }
 
     /// Takes the encoding that its size requires.
@@ -307,8 +324,27 @@ impl Keyspace {
 
 #[cfg(test)]
 mod tests {
+    use super::hash::Hash;
     use super::{Keyspace, Value};
     use bytes::Bytes;
+
+    #[test]
+    fn a_digest_tells_apart_what_a_client_does() {
+        let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let string = |text| Value::String(bytes(text)).digest();
+        let hash = |fields: [(&'static str, &'static str); 2]| {
+            let mut hash = Hash::default();
+            for (field, value) in fields {
+                hash.set(field.as_bytes(), bytes(value));
+            }
+            Value::Hash(hash).digest()
+        };
+        assert_eq!(string("a"), string("a"));
+        assert_ne!(string("a"), string("b"));
+        assert_eq!(hash([("a", "1"), ("b", "2")]), hash([("b", "2"), ("a", "1")]));
+        assert_ne!(hash([("a", "1"), ("b", "2")]), hash([("a", "2"), ("b", "1")]));
+        assert_ne!(hash([("a", "1"), ("b", "")]), hash([("a", ""), ("b", "1")]));
+    }
 
     #[test]
     fn a_key_is_there_at_its_end_and_expired_one_later() {

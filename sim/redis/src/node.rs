@@ -95,6 +95,8 @@ pub struct NodeConfig {
     pub cluster: Option<ClusterConfig>,
     /// Whether it records the members of collections that change, for evidence.
     pub reports_members: bool,
+    /// Whether it records a digest of each other value that changes, for evidence.
+    pub reports_contents: bool,
 }
 
 impl Default for NodeConfig {
@@ -118,6 +120,7 @@ impl Default for NodeConfig {
             compat: Compat::default(),
             cluster: None,
             reports_members: false,
+            reports_contents: false,
         }
     }
 }

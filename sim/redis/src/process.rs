@@ -97,7 +97,7 @@ fn start(server: &Rc<Server>) -> bool {
     let Some(place) = read_files(&server.host, &mut node) else { return false };
     let keys = node.keyspace.keys();
     server.host.record(Event::Loaded { keys: keys.clone(), resync: None, file: Some(place) });
-    server.report_members(&node, keys, true);
+    server.report_contents(&node, keys, true);
     let follows = node.peers.master.is_some();
     if let Some(continued) = node.history.continued().filter(|_| !follows) {
         server.host.record(continued);

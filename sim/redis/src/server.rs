@@ -15,7 +15,8 @@ use crate::append_only_file::Log;
 use crate::effects::{Change, Effects};
 use crate::feeds::Feeds;
 use crate::frame::Arguments;
-use crate::node::{Append, Node};
+use crate::keyspace::Entry;
+use crate::node::{Append, Node, NodeConfig};
 use crate::peers::LinkState;
 use crate::signal::Signal;
 
@@ -127,7 +128,7 @@ impl Server {
         }
         let Effects { mut changes, mut commands } = std::mem::take(&mut node.effects);
         let next = changes.iter().filter_map(|change| change.until_ms).min();
-        let reports = node.config.reports_members;
+        let reports = node.config.reports_members || node.config.reports_contents;
         let changed = changes.iter().filter(|_| reports);
         let changed: BTreeSet<KeyName> =
             changed.map(|change| KeyName::new(change.db, change.key.clone())).collect();
@@ -138,7 +139,7 @@ impl Server {
             let key = KeyName::new(db, key);
             self.host.record(Event::Key { key, change, origin, until_ms });
         }
-        self.report_members(&node, changed, false);
+        self.report_contents(&node, changed, false);
         let passed = !commands.is_empty();
         if passed && node.config.append != Append::None {
             self.log.borrow_mut().take(&commands);
@@ -154,17 +155,22 @@ impl Server {
         passed
     }
 
-    /// Records the members of those of these keys that are collections, if the node does so.
-    pub(crate) fn report_members(
+    /// Records what these keys hold, as far as the node does so: the members of collections, or a
+    /// digest.
+    pub(crate) fn report_contents(
         &self,
         node: &Node,
         keys: impl IntoIterator<Item = KeyName>,
         is_loaded: bool,
     ) {
-        for key in keys.into_iter().filter(|_| node.config.reports_members) {
+        let NodeConfig { reports_members, reports_contents, .. } = node.config;
+        for key in keys.into_iter().filter(|_| reports_members || reports_contents) {
             let entry = node.keyspace.db(usize::from(key.db)).get(&key.name);
-            if let Some(members) = entry.and_then(|entry| entry.value.members()) {
+            let Some(Entry { value, .. }) = entry else { continue };
+            if let Some(members) = value.members().filter(|_| reports_members) {
                 self.host.record(Event::Members { key, members, is_loaded });
+            } else if reports_contents {
+                self.host.record(Event::Content { key, digest: value.digest() });
             }
         }
     }

@@ -12,7 +12,8 @@ impl Event {
         let meant = matches!(self, Event::Names { .. } | Event::Ordered { .. });
         let became = matches!(self, Event::Unreplicated | Event::Exited | Event::Tilted);
         let kept = matches!(self, Event::Dumped { .. } | Event::Continued { .. });
-        observed || meant || became || kept || matches!(self, Event::Members { .. })
+        let held = matches!(self, Event::Members { .. } | Event::Content { .. });
+        observed || meant || became || kept || held
     }
 }
 
@@ -77,6 +78,7 @@ impl Trace {
             | Event::Declined { .. }
             | Event::Names { .. }
             | Event::Members { .. }
+            | Event::Content { .. }
             | Event::Ordered { .. }
             | Event::Unreplicated
             | Event::Exited
@@ -84,6 +86,19 @@ impl Trace {
             | Event::Dumped { .. }
             | Event::Continued { .. } => {}
         }
+    }
+
+    /// Fixed width, little-endian, length-prefixed: no address, no Debug text.
+    pub(super) fn write(&mut self, at: Nanos, kind: u8, a: u32, b: u32, payload: &[u8]) {
+        let length = u32::try_from(payload.len()).expect("a record is under 4 GiB");
+        let mut head = [0_u8; 21];
+        head[..8].copy_from_slice(&at.to_le_bytes());
+        head[8] = kind;
+        head[9..13].copy_from_slice(&a.to_le_bytes());
+        head[13..17].copy_from_slice(&b.to_le_bytes());
+        head[17..].copy_from_slice(&length.to_le_bytes());
+        self.buffer.extend_from_slice(&head);
+        self.buffer.extend_from_slice(payload);
     }
 
     fn write_origin(&mut self, origin: Origin) {

@@ -108,6 +108,7 @@ fn a_remark_is_kept_and_moves_neither_the_hash_nor_the_count() {
         Event::Saw { sight: Sight::Down, master },
         Event::Declined { request: request(1, 2, 3), word: "READONLY".to_owned() },
         Event::Names { request: request(1, 2, 3), keys: Vec::new() },
+        Event::Content { key: KeyName::new(0, b"k"[..].into()), digest: 1 },
         Event::Ordered { fault: 1, connection: request(1, 2, 3).connection },
         Event::Dumped { appends: Some(1) },
         Event::Continued { history: 2, earlier: 1, to: 9 },

@@ -241,7 +241,7 @@ impl FollowLink<'_> {
         let connection = self.stream.connection();
         let resync = Some(connection);
         server.host.record(Event::Loaded { keys: keys.clone(), resync, file: None });
-        server.report_members(&server.node.borrow(), keys, true);
+        server.report_contents(&server.node.borrow(), keys, true);
         // The file on disk does not match the new keys: it is replaced before the stream is
         // applied.
         server.rewrite_log().await;
