@@ -7,7 +7,7 @@ use crate::explain::hold::{late_by, op};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::reclaim::{Reclaim, reclaimed};
 use crate::explain::witness::Witness;
-use crate::history::{OpId, OpKind};
+use crate::history::{Key, Op, OpId, OpKind, Request};
 use crate::quantity::length;
 
 /// Commands by which a caller may read the owner of a key.
@@ -45,6 +45,20 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
     }
 }
 
+/// Which operation sent a command, if it was no release, and how long the command was on its way: a
+/// reader expects a release to free a key.
+fn way(thief: &Op, key: &Key, last: &Request) -> String {
+    let late = late_by(last).map(|ns| format!("{} on its way", length(ns)));
+    let by = match thief.kind {
+        OpKind::Acquire if key.change != KeyChange::Set => Some("sent by its acquire".to_owned()),
+        OpKind::Extend { background: true, .. } => Some("sent by its renewal".to_owned()),
+        OpKind::Extend { .. } => Some("sent by its extend".to_owned()),
+        _ => None,
+    };
+    let aside: Vec<String> = by.into_iter().chain(late).collect();
+    if aside.is_empty() { String::new() } else { format!(", {},", aside.join(", ")) }
+}
+
 /// The same where no clock explains it: how the command checks the owner.
 fn unchecked(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mechanism> {
     let history = witness.history();
@@ -72,16 +86,7 @@ fn unchecked(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mechan
     let has_looked = looks.iter().any(|request| {
         request.at(Leg::Applied).is_some_and(|at| born.is_none_or(|born| at < born))
     });
-    let late = late_by(last).map(|ns| format!("{} on its way", length(ns)));
-    // A reader expects a release to free a key, so the sentence names any other operation.
-    let by = match thief.kind {
-        OpKind::Acquire if key.change != KeyChange::Set => Some("sent by its acquire".to_owned()),
-        OpKind::Extend { background: true, .. } => Some("sent by its renewal".to_owned()),
-        OpKind::Extend { .. } => Some("sent by its extend".to_owned()),
-        _ => None,
-    };
-    let aside: Vec<String> = by.into_iter().chain(late).collect();
-    let way = if aside.is_empty() { String::new() } else { format!(", {},", aside.join(", ")) };
+    let way = way(thief, key, last);
     let (command, node) = (&last.command, &key.node);
     // EXEC counts as a script, but a transaction compares no values.
     let is_sent_whole = last.is_script() && command != "EXEC";
