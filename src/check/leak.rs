@@ -69,7 +69,7 @@ use crate::check::leak::hand_over::passes_on;
 use crate::check::leak::kept::kept_until;
 use crate::check::leak::leftover::{Leftover, changes};
 use crate::check::leak::met::met;
-use crate::check::leak::requests::{concerns, looked_for_a_node, may_free};
+use crate::check::leak::requests::{concerns, deletes, looked_for_a_node, may_free, tried};
 use crate::check::verdict::{Kind, Violation};
 use crate::history::{FaultInterval, Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::key_life::KeyLife;
@@ -357,17 +357,6 @@ impl<'a> Way<'a> {
             freed || op.ret.is_none() && died() || looked_for_a_node(case, op)
         })
     }
-}
-
-fn deletes(request: &Request) -> bool {
-    let of_keys = ["DEL", "UNLINK", "GETDEL", "DELEX", "DELIFEQ"];
-    let of_members = ["HDEL", "LREM", "SREM", "ZREM"];
-    of_keys.iter().chain(&of_members).any(|command| *command == request.command)
-}
-
-/// When the client began to send it; it may never have been sent.
-fn tried(request: &Request) -> Option<Instant> {
-    request.legs.first().map(|(_, at)| *at)
 }
 
 /// The leftovers without which the acquire would have reached its quorum with one of its tries, and

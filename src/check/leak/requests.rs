@@ -1,5 +1,7 @@
 //! What a request may have done to the key.
 
+use lockstorm_platform::time::Instant;
+
 use crate::check::case::Case;
 use crate::history::{Op, Outcome, Request};
 use crate::reading::tries::KEYLESS;
@@ -22,4 +24,16 @@ pub fn concerns(request: &Request) -> bool {
 /// with a request that has no reply, or whose reply is an error.
 pub fn may_free(request: &Request) -> bool {
     concerns(request) || request.declined || !request.is_answered()
+}
+
+/// Whether a request deletes a key or a member, and does nothing else.
+pub fn deletes(request: &Request) -> bool {
+    let of_keys = ["DEL", "UNLINK", "GETDEL", "DELEX", "DELIFEQ"];
+    let of_members = ["HDEL", "LREM", "SREM", "ZREM"];
+    of_keys.iter().chain(&of_members).any(|command| *command == request.command)
+}
+
+/// When the client began to send it; it may never have been sent.
+pub fn tried(request: &Request) -> Option<Instant> {
+    request.legs.first().map(|(_, at)| *at)
 }

@@ -989,21 +989,16 @@ fn met_at(table: &Table, born: usize, (over, wrong): (Point, bool), victim: &Op)
     let mine = table.history.requests.iter().filter(|request| request.op == victim.id);
     let mine = mine.filter(|request| request.to == *node && !request.other_keys);
     let mine = mine.skip_while(|request| request.declined).collect::<Vec<_>>();
-    let mut starts: Vec<usize> = Vec::new();
-    for index in 0..mine.len() {
-        let since = starts.last().copied().unwrap_or(index);
-        let again = mine[since..index].iter().any(|other| other.command == mine[index].command);
-        if index == 0 || again {
-            starts.push(index);
-        }
-    }
+    let starts = starts(&mine);
     let fails = starts.iter().enumerate().filter_map(|(nth, start)| {
         let next = starts.get(nth + 1).copied();
         let counts = is_refused(victim) || next.is_some();
         let first = nth == 0 || table.terms.site.queried == 1;
         let attempt = &mine[*start..next.unwrap_or(mine.len())];
-        let replied = leg(attempt[0], Leg::Replied).is_some();
-        let is_lost = replied && leg(attempt[0], Leg::Delivered).is_none();
+        let is_lost = is_unheard(table, attempt[0])
+            || is_cut_short(table, victim, (attempt[0], next.map(|next| mine[next])));
+        let outruns =
+            end_of(table, born).is_some_and(|end| is_anothers(table, born, (end, victim)));
         let at = point(leg(attempt[0], Leg::Applied)?);
         let mut applied = attempt.iter().filter_map(|request| leg(request, Leg::Applied));
         let saw_more = applied.any(|at| point(at) >= end);
@@ -1022,12 +1017,60 @@ fn met_at(table: &Table, born: usize, (over, wrong): (Point, bool), victim: &Op)
         // The last of several requests may only clean up.
         let cleans_up = nth > 0 && next.is_none();
         let is_other = cleans_up || queue::is_behind(table, victim.id, node, at);
-        let is_free = says_so(&at) && (saw_more || let_in || is_other);
+        let is_free = says_so(&at) && (saw_more || let_in || is_other) || saw_more && outruns;
         let is_met = leaked(&at) && at <= returned && !is_free;
         let fails = attempt.iter().any(|request| request.declined);
         (counts && first && !is_lost && !fails && is_met).then_some(at)
     });
     fails.collect()
+}
+
+/// Where the tries begin among requests: with the first, and wherever a try repeats a command.
+fn starts(mine: &[&Request]) -> Vec<usize> {
+    let mut starts: Vec<usize> = Vec::new();
+    for index in 0..mine.len() {
+        let since = starts.last().copied().unwrap_or(index);
+        let again = mine[since..index].iter().any(|other| other.command == mine[index].command);
+        if index == 0 || again {
+            starts.push(index);
+        }
+    }
+    starts
+}
+
+/// Whether the caller of a request never saw a reply. A history without any reply records none.
+fn is_unheard(table: &Table, request: &Request) -> bool {
+    let is_seen = |request: &Request| leg(request, Leg::Delivered).is_some();
+    let was_on_its_way = leg(request, Leg::Applied).is_none();
+    let is_known = || was_on_its_way || table.history.requests.iter().any(is_seen);
+    !is_seen(request) && (leg(request, Leg::Replied).is_some() || is_known())
+}
+
+/// Whether a step of a try, after its first request and before that of the next try, came to
+/// nothing: it was never carried out, or its reply was never seen. Deleting may be all that a caller
+/// still does once it has failed.
+fn is_cut_short(table: &Table, victim: &Op, (first, next): (&Request, Option<&Request>)) -> bool {
+    let began = |request: &Request| request.legs[0].1;
+    table.history.requests.iter().any(|request| {
+        let is_of_try = (request.op, &request.to) == (victim.id, &first.to)
+            && began(first) < began(request)
+            && next.is_none_or(|next| began(request) < began(next));
+        let is_step = match request.command.as_str() {
+            "MULTI" => true,
+            "DEL" | "EVAL" | "SUBSCRIBE" | "WAIT" => false,
+            _ => !request.other_keys,
+        };
+        is_of_try && is_step && is_unheard(table, request)
+    })
+}
+
+/// Whether the change that ended a key made one of another acquire.
+fn is_anothers(table: &Table, born: usize, (end, victim): (usize, &Op)) -> bool {
+    let key = &table.history.keys[end];
+    let by = key.by.filter(|_| matches!(key.change, KeyChange::Set | KeyChange::Changed));
+    let by = by.filter(|by| table.op(*by).kind == OpKind::Acquire && *by != victim.id);
+    let owner = left_by(table, born).map(|owner| table.began(owner));
+    by.is_some_and(|by| Some(table.began(by)) != owner)
 }
 
 /// Whether an acquire with an unknown outcome changed the key, and bounded it, by this point.
