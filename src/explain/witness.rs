@@ -132,7 +132,7 @@ impl<'a> Witness<'a> {
 
     /// When the tenure of a grant last ceased to be covered.
     pub fn lost_at(&self, grant: OpId) -> Option<Moment> {
-        Some(self.reading.tenure(grant)?.whole.uncovered_from())
+        Some(self.reading.tenure(grant)?.lease_end)
     }
 
     /// Whether a grant belongs to a tenure.

@@ -76,6 +76,15 @@ pub fn hold_of(index: &HistoryIndex, grant: OpId) -> Option<Hold> {
     Some(Hold { grant, owner, start, end, ended, covered, by_probe, shared })
 }
 
+/// The moment from which on no deadline that an acquire's grant showed its caller covers it any
+/// more, up to `end`, although the caller may have released the grant before.
+pub fn lease_end(index: &HistoryIndex, grant: OpId, end: Moment) -> Option<Moment> {
+    let op = index.op(grant)?;
+    let (Outcome::Granted { deadline, .. }, Some(ret)) = (&op.outcome, op.ret) else { return None };
+    let terms = terms(index, grant, ret.into(), *deadline);
+    covered(index, &op.process, &terms, end).last().map(|(_, to)| *to)
+}
+
 /// What ended a grant for its caller: an operation or a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldEnding {

@@ -6,7 +6,7 @@
 //! ends, and is covered where any of its grants is. If grants do not nest, each is a tenure.
 
 use crate::history::OpId;
-use crate::reading::hold::{self, Hold};
+use crate::reading::hold::{self, Hold, HoldEnd};
 use crate::reading::index::HistoryIndex;
 use crate::reading::moment::Moment;
 
@@ -19,6 +19,9 @@ pub struct Tenure {
     pub holds: Vec<usize>,
     /// The tenure as one hold, of the acquire that began it.
     pub whole: Hold,
+    /// The moment from which on nothing that its caller was told covers it any more: the release of
+    /// an inner grant ends the grant, but not the lease that it had prolonged.
+    pub lease_end: Moment,
 }
 
 /// Whether grants of one caller nest. If several callers may hold, each grant is a separate permit;
@@ -68,8 +71,12 @@ pub fn tenures(index: &HistoryIndex, holds: &[Hold], nests: bool) -> Vec<Tenure>
                 acquires: vec![hold.grant],
                 holds: vec![place],
                 whole: hold.clone(),
+                lease_end: hold.uncovered_from(),
             }),
         }
+    }
+    for tenure in &mut tenures {
+        tenure.lease_end = lease_end(index, holds, tenure);
     }
     // After all grants: a nested grant may extend the tenure in which a failed acquire was called.
     for op in index.acquires().filter(|op| nests && !index.is_granted(op.id)) {
@@ -79,6 +86,14 @@ pub fn tenures(index: &HistoryIndex, holds: &[Hold], nests: bool) -> Vec<Tenure>
         }
     }
     tenures
+}
+
+/// The last end of the coverage by a tenure's grants, and by those that its caller released before.
+fn lease_end(index: &HistoryIndex, holds: &[Hold], tenure: &Tenure) -> Moment {
+    let own = tenure.holds.iter().map(|place| &holds[*place]);
+    let released = own.filter(|hold| matches!(hold.ended, HoldEnd::Released(_)));
+    let ends = released.filter_map(|hold| hold::lease_end(index, hold.grant, tenure.whole.end));
+    ends.fold(tenure.whole.uncovered_from(), Moment::max)
 }
 
 /// The parts that lie in either, disjoint and in order.

@@ -72,7 +72,35 @@ fn dead_on_arrival(table: &Table, op: &Op) -> bool {
     !table.keeps(table.began(op.id), stamp(op.ret.expect("granted")))
 }
 
-/// For each tenure: the last point at which coverage stopped, or the end of a halt then.
+/// Whether a grant of a tenure covers its caller, or one that its caller gave back by a release: the
+/// lease goes on with the tenure.
+fn is_leased(table: &Table, began: u32, at: Point) -> bool {
+    table.tenure(began).into_iter().any(|op| {
+        let returned = stamp(op.ret.expect("granted")) <= at;
+        let is_on = || table.holds(op, at) || was_given_back(table, op, at);
+        returned && table.covers(op, at) && is_on()
+    })
+}
+
+/// Whether what ended a grant for its caller was a release of it, called by that point.
+fn was_given_back(table: &Table, grant: &Op, at: Point) -> bool {
+    let ends = |op: &&Op| match (&op.kind, &op.outcome) {
+        (OpKind::Release { grant: of } | OpKind::Lost { grant: of }, _) => *of == grant.id,
+        (OpKind::Extend { grant: of, background: false }, Outcome::Lost) => *of == grant.id,
+        _ => false,
+    };
+    let when = |op: &&Op| match op.kind {
+        OpKind::Extend { .. } => op.ret.map(stamp),
+        _ => Some(stamp(op.call)),
+    };
+    let first =
+        table.history.ops.iter().filter(ends).filter(|op| when(op).is_some()).min_by_key(when);
+    first.is_some_and(|op| {
+        matches!(op.kind, OpKind::Release { .. }) && when(&op).is_some_and(|end| end <= at)
+    })
+}
+
+/// For each tenure: the last point at which its lease was over, or the end of a halt then.
 pub fn late_losses(table: &Table) -> Vec<Found> {
     let mut found = Vec::new();
     for op in table.tenures().into_iter().map(|id| table.op(id)) {
@@ -80,7 +108,7 @@ pub fn late_losses(table: &Table) -> Vec<Found> {
         let held = held.collect::<Vec<_>>();
         let Some(last) = held.last() else { continue };
         let after = table.points.iter().copied().find(|at| at > last).expect("the end");
-        let uncovered = held.iter().rev().take_while(|at| !table.keeps(op.id, **at));
+        let uncovered = held.iter().rev().take_while(|at| !is_leased(table, op.id, **at));
         let Some(mut from) = uncovered.last().map(|at| at.0) else { continue };
         let pauses = || {
             table.history.fault_intervals.iter().filter(|interval| {
