@@ -93,6 +93,8 @@ impl Members {
                 let cause = Trigger { at, change: lost, by: None };
                 gone.into_iter().flat_map(|place| self.remove(place, cause)).collect()
             }
+            // What one of the changed keys holds stands before the members of the next.
+            Event::Content { .. } => Vec::new(),
             _ => self.settle(),
         }
     }

@@ -95,10 +95,7 @@ fn finds(base: Plan, verbs: &[&str], within: bool, seeds: u64, kind: Kind) -> Fi
 #[test]
 fn planted_bugs_are_found_within_the_assumptions() {
     let blind = |plan: &mut Plan| plan.lock.release = ReleaseShape::Blind;
-    let patient = |plan: &mut Plan| {
-        plan.lock.timeout = Some(4 * SECOND);
-        plan.lock.needs = Some(SECOND);
-    };
+    let patient = |plan: &mut Plan| plan.lock.timeout = Some(4 * SECOND);
     let single = TopologyKind::Single;
     let half = |plan: &mut Plan| plan.lock.quorum = Some(2);
     let many = TopologyKind::Independent;
