@@ -136,7 +136,8 @@ impl Algorithm {
     /// find its node, whose requests have no reply in time, or whose accesses arrive after their
     /// own timeout, even without faults.
     pub fn promises(&self, config: &LockConfig, work: Work) -> Promise {
-        let mut promise = (self.promise)(&self.filled(config), work);
+        let filled = self.filled(config);
+        let mut promise = (self.promise)(&filled, work);
         let restarts = promise
             .assumes
             .iter_mut()
