@@ -20,7 +20,9 @@ use crate::hunt::campaign::shard::Choice;
 use crate::hunt::strategy::WORDS;
 use crate::run::Lab;
 use crate::scenario::seed_range;
-use crate::scenario::tables::{PERSISTENCES, TOPOLOGIES};
+#[cfg(feature = "live")]
+use crate::scenario::tables::PERSISTENCES;
+use crate::scenario::tables::TOPOLOGIES;
 
 pub mod configured;
 pub mod matrix;

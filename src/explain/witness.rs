@@ -232,8 +232,8 @@ impl<'a> Witness<'a> {
 
     /// The lives of the key that block others though no caller holds the lock, with their owners:
     /// those that a leak names, and those that exist at the end of the probe's time and existed at
-    /// the heal, were restored by a start, or were set by an acquire from before the heal that came
-    /// late. The keys that the probe met come first.
+    /// the heal, or are those of an acquire from before the heal that came late or that a start
+    /// restored. The keys that the probe met come first.
     pub fn left(&self) -> impl Iterator<Item = (&StoryLife, &'a Op)> {
         let named: Vec<usize> =
             self.of_kind(Kind::Leak).flat_map(|leak| leak.keys.iter().copied()).collect();
@@ -242,9 +242,7 @@ impl<'a> Witness<'a> {
         let asked = self.asked_by_probe();
         let stuck = self.of_kind(Kind::Stuck).next().filter(|_| is_reached).map(|stuck| stuck.to);
         let lives = self.lives.iter().filter(move |life| {
-            let is_early = self.is_there(life, self.healed())
-                || self.put_back(life).is_some()
-                || self.came_late(life);
+            let is_early = self.is_there(life, self.healed()) || self.came_late(life);
             let is_asked = asked.is_empty() || asked.contains(life.node.as_str());
             let outlasts = |at| is_asked && is_early && self.is_there(life, at);
             named.contains(&life.born)

@@ -12,10 +12,11 @@ use crate::table::{self, Mutant};
 use crate::{plant, root};
 
 /// The files that the copy needs to be built and to run.
-const COPIED: [&str; 9] = [
+const COPIED: [&str; 10] = [
     "Cargo.toml",
     "Cargo.lock",
     "README.md",
+    "docs",
     "src",
     "sim",
     "tests",
