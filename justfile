@@ -91,9 +91,9 @@ fuzz-redis requests="1000000" seed="1":
     LOCKSTORM_REQUESTS={{requests}} LOCKSTORM_SEED={{seed}} cargo test -p lockstorm-redis --test truth random
 
 # redlock inside its assumptions, and the same settings on two locks that must fail
-redlock seeds="1..10000": (outlast "--lock redlock" seeds)
-    -just outlast "--lock redlock --quorum 2" {{seeds}}
-    -just outlast "--lock redlock-no-validity" {{seeds}}
+redlock seeds="1..10000": (outlast "--lock redlock --needs 1s" seeds)
+    just outlast "--lock redlock --needs 1s --quorum 2" {{seeds}}; [ $? -eq 1 ]
+    just outlast "--lock redlock-no-validity" {{seeds}}; [ $? -eq 1 ]
 
 # every row of lock, topology and persistence that claims to hold, inside its assumptions: 80 rows,
 # each a line of target/million/table.txt; twenty thousand plans a row are over an hour
@@ -118,4 +118,4 @@ million seeds="1..20000":
 
 [private]
 outlast lock seeds:
-    cargo run --release -- hunt {{lock}} --topology independent --within-assumptions --faults partition,delay,loss --timeout 4s --needs 1s --seeds {{seeds}}
+    cargo run --release -- hunt {{lock}} --topology independent --within-assumptions --faults partition,delay,loss --timeout 4s --seeds {{seeds}}

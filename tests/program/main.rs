@@ -5,6 +5,7 @@
 mod campaign;
 mod cli;
 mod confirm;
+mod documents;
 mod production;
 mod review;
 mod serve;
