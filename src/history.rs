@@ -152,9 +152,7 @@ impl Op {
             OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => {
                 Some(grant)
             }
-            OpKind::Read { .. } | OpKind::Write { .. } | OpKind::Append { .. } => {
-                self.kind.access_grant()
-            }
+            _ => self.kind.access_grant(),
         }
     }
 
@@ -228,6 +226,18 @@ pub enum OpKind {
         /// The acquire under which it happens, if any.
         grant: Option<OpId>,
     },
+    /// Add to the resource's value, in one step.
+    Add {
+        /// The acquire under which it happens, if any.
+        grant: Option<OpId>,
+        /// What is added.
+        by: i64,
+    },
+    /// Let the resource's value end after some time.
+    Expire {
+        /// The acquire under which it happens, if any.
+        grant: Option<OpId>,
+    },
 }
 
 /// The result of an operation.
@@ -263,12 +273,12 @@ pub enum Outcome {
     Released,
     /// The caller had nothing to release.
     NotMine,
-    /// The resource was read.
+    /// The resource was read, or something was added to it.
     Value {
         /// Its value.
         value: i64,
     },
-    /// The resource accepted the write or the entry.
+    /// The resource accepted the write, the entry or the end of its value.
     Accepted,
 }
 
@@ -358,7 +368,8 @@ pub struct Access {
     pub kind: AccessKind,
     /// The fence that it carried.
     pub fence: Option<u64>,
-    /// The value that was read, or is to be written; 0 for an entry.
+    /// The value that was read, or is to be written; after an addition, the resource's own; 0 for
+    /// others.
     pub value: i64,
     /// Whether the resource accepted it.
     pub accepted: bool,
@@ -374,6 +385,10 @@ pub enum AccessKind {
     Write,
     /// Appends an entry.
     Append,
+    /// Adds to the value.
+    Add,
+    /// Sets when the value ends.
+    Expire,
 }
 
 /// The legs that a request reached, in order: hardly ever more than four.

@@ -215,9 +215,10 @@ impl Lab {
         let queried = contacted_nodes(plan, self.algorithm(plan)).len();
         let queried = if keys.is_empty() { queried } else { 1 };
         let queried = u32::try_from(queried).expect("a plan has few nodes");
+        let items = plan.workload.items;
         Terms {
             lock_key: plan.lock.key.clone(),
-            holders: promise.holders,
+            holders: if promise.unguarded { u32::MAX } else { promise.holders },
             reports_loss: promise.reports_loss,
             model: promise.model,
             ttl: plan.lock.ttl,
@@ -228,16 +229,27 @@ impl Lab {
                     Invariant::Inside { most: promise.holders }
                 }
                 WorkloadKind::Latch => Invariant::Latch { parties: parties(&plan.lock) },
-                // Each other workload is sound only if the resource has one holder at a time.
-                _ if promise.holders > 1 || !keys.is_empty() => Invariant::None,
+                // The groups of several callers may have no key in common.
+                ref kind if kind.needs_one_holder() && !keys.is_empty() => Invariant::None,
                 WorkloadKind::Counter => Invariant::Counter,
-                WorkloadKind::Stock => Invariant::Stock { items: plan.workload.items },
+                WorkloadKind::Stock => Invariant::Stock { items },
+                WorkloadKind::StockGetDecr | WorkloadKind::StockScript => {
+                    Invariant::Within { least: Some(0), most: None }
+                }
+                WorkloadKind::StockDecr => Invariant::Taken { items },
+                WorkloadKind::CheckThenIncr => Invariant::Within { least: None, most: Some(items) },
+                WorkloadKind::RateLimit | WorkloadKind::RateLimitTestFirst => {
+                    Invariant::Passed { most: items, ends: None }
+                }
+                WorkloadKind::RateLimitThreeSteps => {
+                    Invariant::Passed { most: items, ends: Some(plan.workload.window) }
+                }
                 WorkloadKind::AppendLog => Invariant::AppendLog,
                 WorkloadKind::Schedule => Invariant::Schedule,
                 // A check of one's own knows what the resource must be like.
                 WorkloadKind::Own(_) | WorkloadKind::Semaphore => Invariant::None,
             },
-            contends: true,
+            contends: !promise.unguarded,
             faults: self.to_strike(plan),
             reenters: plan.workload.reenter,
             site: Site {
@@ -306,9 +318,8 @@ pub fn run_on(environment: &mut dyn Environment, lab: &Lab, plan: &Plan, whole_t
         missed: remains.missed.map(|missed| Missed { lost: missed.lost, cut: missed.cut }),
         healed: Some(healed),
         end: remains.end,
-        ..History::default()
+        ..recorded
     };
-    recorder.fill(&mut history);
     let (trace, lines) = (remains.trace.digest(), lines(&remains.trace));
     Run { history, trace, steps: evidence.steps, lines }
 }

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use lockstorm_platform::time::Nanos;
+
 use crate::check::case::Case;
 use crate::check::latch::counted_down;
 use crate::check::terms::Invariant;
@@ -20,6 +22,12 @@ pub fn violations(case: &Case) -> Vec<Violation> {
         Invariant::None => Vec::new(),
         Invariant::Counter => stepwise(case, 0, 1),
         Invariant::Stock { items } => stepwise(case, items, -1),
+        Invariant::Within { least, most } => beyond(case, (least, most)),
+        Invariant::Taken { items } => oversold(case, items),
+        Invariant::Passed { most, ends } => {
+            let beyond = beyond(case, (None, Some(most)));
+            beyond.into_iter().chain(endless(case, ends)).collect()
+        }
         Invariant::AppendLog => ledger(case),
         Invariant::Inside { most } => crowd(case, most),
         Invariant::Latch { parties } => early(case, parties),
@@ -47,6 +55,57 @@ fn stepwise(case: &Case, initial: i64, step: i64) -> Vec<Violation> {
     found
 }
 
+/// The result of an accepted addition must be within the bounds.
+fn beyond(case: &Case, (least, most): (Option<i64>, Option<i64>)) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut added = Vec::new();
+    for (index, access) in accepted(case, AccessKind::Add) {
+        let is_low = least.is_some_and(|least| access.value < least);
+        if is_low || most.is_some_and(|most| access.value > most) {
+            found.push(match read_before(case, index) {
+                Some(_) => violation(case, &overwritten(case, &added, index), index),
+                None => {
+                    let own = own_fault(case, access);
+                    let cause = Some(if own == Cause::None { Cause::Test } else { own });
+                    Violation { cause, ..violation(case, &[], index) }
+                }
+            });
+        }
+        added.push(index);
+    }
+    found
+}
+
+/// No more items may be sold than there are: a buyer has one if it was told so.
+fn oversold(case: &Case, items: i64) -> Vec<Violation> {
+    let is_told = |access: &Access| {
+        let op = case.op(access.op);
+        op.is_some_and(|op| {
+            let takes = matches!(op.kind, OpKind::Add { by, .. } if by < 0);
+            takes && matches!(op.outcome, Outcome::Value { value } if value >= 0)
+        })
+    };
+    let sold = accepted(case, AccessKind::Add)
+        .filter(|(_, access)| is_told(access))
+        .map(|(index, _)| index);
+    let many = sold.skip(usize::try_from(items).unwrap_or(0));
+    many.map(|index| violation(case, &[], index)).collect()
+}
+
+/// The last counter must have an end, once it is older than it may be.
+fn endless(case: &Case, ends: Option<Nanos>) -> Option<Violation> {
+    let (first, begun) = accepted(case, AccessKind::Add).filter(|(_, a)| a.value == 1).last()?;
+    let end = case.history.end;
+    let is_old = end.at.saturating_sub(begun.at.at) > ends?;
+    let is_set = accepted(case, AccessKind::Expire).any(|(index, _)| index > first);
+    (is_old && !is_set).then(|| Violation {
+        ops: vec![begun.op],
+        accesses: vec![first],
+        cause: Some(Cause::Endless),
+        ..Violation::new(Kind::Corruption, end, end)
+    })
+}
+
 /// A violation if the resource confirmed more updates to callers than it has, or more sales than it
 /// had items.
 fn wrong_sum(case: &Case, initial: i64, last: i64, step: i64) -> Option<Violation> {
@@ -72,17 +131,22 @@ fn wrong_sum(case: &Case, initial: i64, last: i64, step: i64) -> Option<Violatio
 /// The writes whose effect the access undid: those since its caller's last read in the same tenure;
 /// if there is no such read or write, the last write.
 fn overwritten(case: &Case, writes: &[usize], index: usize) -> Vec<usize> {
+    let since = read_before(case, index)
+        .map_or(writes.len(), |read| writes.partition_point(|write| *write < read));
+    let since = since.min(writes.len().saturating_sub(1));
+    writes[since..].to_vec()
+}
+
+/// The last read of an access's caller in the same tenure.
+fn read_before(case: &Case, index: usize) -> Option<usize> {
     let accesses = &case.history.accesses;
     let writer = &accesses[index];
-    let read = (0..index).rev().find(|earlier| {
+    (0..index).rev().find(|earlier| {
         let access = &accesses[*earlier];
         access.kind == AccessKind::Read
             && access.caller == writer.caller
             && tenure(case, access) == tenure(case, writer)
-    });
-    let since = read.map_or(writes.len(), |read| writes.partition_point(|write| *write < read));
-    let since = since.min(writes.len().saturating_sub(1));
-    writes[since..].to_vec()
+    })
 }
 
 /// An accepted entry must not belong to an earlier tenure than an entry that already exists.

@@ -81,6 +81,27 @@ pub enum Invariant {
         /// The number of items for sale.
         items: i64,
     },
+    /// The result of each addition is within these bounds.
+    Within {
+        /// The smallest; `None` for any.
+        least: Option<i64>,
+        /// The largest; `None` for any.
+        most: Option<i64>,
+    },
+    /// No more than so many items are sold: a buyer has one if it was told that so many are left,
+    /// and gives back what was taken below zero.
+    Taken {
+        /// The number of items for sale.
+        items: i64,
+    },
+    /// No more than so many requests pass in the life of a counter.
+    Passed {
+        /// The limit.
+        most: i64,
+        /// After which time the counter must have ended, ns; `None` if the addition that begins its
+        /// life sets the end too.
+        ends: Option<Nanos>,
+    },
     /// No entry of an earlier grant follows one of a later grant.
     AppendLog,
     /// No caller goes on before so many parties have counted down.

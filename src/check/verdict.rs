@@ -169,6 +169,10 @@ pub enum Cause {
     Again,
     /// The access was sent without a grant.
     Caller,
+    /// What the resource compares lets one more through than it may.
+    Test,
+    /// Nothing set the end of a counter.
+    Endless,
     /// None of these.
     None,
 }

@@ -25,9 +25,16 @@ use crate::run::Lab;
 use crate::scenario::Scenario;
 
 /// The workloads.
-const WORKLOADS: [(&str, &str); 6] = [
+const WORKLOADS: [(&str, &str); 13] = [
     ("counter", "read, work, write back plus one: no update may be lost"),
     ("stock", "read, work, write back minus one: never below zero, nothing sold twice"),
+    ("stock-get-decr", "read, work, DECR: the read may no longer be true"),
+    ("stock-decr", "DECR, and INCR if that was one too many: needs no lock"),
+    ("stock-script", "DECR if any are left, in one step: needs no lock"),
+    ("check-then-incr", "read, work, INCR: the count may pass its limit, items"),
+    ("rate-limit", "INCR, then compare with the limit, items, in one step: needs no lock"),
+    ("rate-limit-test-first", "compare, then INCR, in one step: lets one too many pass"),
+    ("rate-limit-three-steps", "GET, INCR, EXPIRE: a counter without an end may be left"),
     ("append-log", "append, work, append: no entry of an earlier grant after a later one's"),
     ("semaphore", "enter, work, leave: no more inside at once than the lock has permits"),
     ("latch", "go on: nobody before all parties of the latch have counted down"),

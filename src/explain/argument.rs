@@ -41,6 +41,8 @@ fn name(op: &Op) -> String {
         OpKind::Read { .. } => "read",
         OpKind::Write { .. } => "write",
         OpKind::Append { .. } => "append",
+        OpKind::Add { .. } => "addition",
+        OpKind::Expire { .. } => "expiry",
     };
     format!("{}'s {what} at {}", op.caller, moment(op.call.at))
 }

@@ -31,8 +31,12 @@ pub fn headline(witness: &Witness<'_>) -> String {
                     false => format!("; the nearest miss was {by}"),
                 }
             });
+            let held = match witness.finding.promise.unguarded {
+                true => "Nothing is locked, and the resource stayed whole",
+                false => "The lock held",
+            };
             format!(
-                "The lock held: {}, {}, {} struck{miss}.",
+                "{held}: {}, {}, {} struck{miss}.",
                 count(counts.grants.into(), "grant"),
                 count(counts.contended.into(), "contended acquire"),
                 count(counts.struck.into(), "fault"),
@@ -216,10 +220,10 @@ fn harm(witness: &Witness<'_>) -> String {
     if witness.primary.is_some_and(|violation| violation.kind == Kind::OwnCheck) {
         return String::new();
     }
-    if witness.of_kind(Kind::Corruption).next().is_none() {
+    let Some(harm) = witness.of_kind(Kind::Corruption).next() else {
         return spared(witness).unwrap_or_default();
-    }
-    format!(", and {}", damage(&witness.finding.plan.workload.kind))
+    };
+    format!(", and {}", damage(&witness.finding.plan.workload.kind, harm))
 }
 
 /// What protected the resource, as the end of a sentence.

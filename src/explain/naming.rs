@@ -1,6 +1,6 @@
 //! Verdicts, classes, kinds and damages as words.
 
-use crate::check::verdict::{Cause, Kind, OwnFinding, Verdict};
+use crate::check::verdict::{Cause, Kind, OwnFinding, Verdict, Violation};
 use crate::explain::finding::Finding;
 use crate::explain::witness::{Witness, kinds};
 use crate::history::ContractBreach;
@@ -55,11 +55,19 @@ pub fn words(kinds: &[Kind]) -> String {
     kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ")
 }
 
-/// The name of a corruption under the plan's workload.
-pub fn damage(workload: &WorkloadKind) -> &'static str {
+/// What a corruption did under the plan's workload.
+pub fn damage(workload: &WorkloadKind, harm: &Violation) -> &'static str {
     match workload {
+        _ if harm.cause == Some(Cause::Endless) => "the counter never ends",
         WorkloadKind::Counter => "an update was lost",
         WorkloadKind::Stock => "an item was sold twice",
+        WorkloadKind::StockGetDecr | WorkloadKind::StockDecr | WorkloadKind::StockScript => {
+            "more was sold than there was"
+        }
+        WorkloadKind::CheckThenIncr => "the count is above its limit",
+        WorkloadKind::RateLimit
+        | WorkloadKind::RateLimitTestFirst
+        | WorkloadKind::RateLimitThreeSteps => "more passed than the limit allows",
         WorkloadKind::AppendLog => "a stale entry was accepted",
         WorkloadKind::Latch => "the latch was open before all had counted down",
         WorkloadKind::Semaphore => "too many were inside at once",
@@ -80,6 +88,8 @@ pub fn cause(cause: Cause) -> &'static str {
         Cause::InFlight => "a write arrived after its hold",
         Cause::Again => "the lock was free again in the same period",
         Cause::Caller => "a caller without a grant",
+        Cause::Test => "what the resource compares lets it through",
+        Cause::Endless => "nobody set the end of the counter",
         Cause::None => "no cause was found",
     }
 }

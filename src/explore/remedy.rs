@@ -18,10 +18,10 @@ use crate::explain::mechanism::how::How;
 use crate::explore::budget::Spending;
 use crate::explore::knob::fault;
 use crate::explore::remedy::changes::{
-    changed, checks_validity, delayed_restart, fence, fenced, keeps_after_failed_extend,
-    kept_longer, knows_its_own, longer_lease, longer_timeout, majority, min_replicas, more_votes,
-    own_token, slewed, token_of_acquire, token_of_try, unchecked, wait_for_replicas, with_lease,
-    with_lock,
+    changed, checks_validity, delayed_restart, fence, fenced, in_one_step,
+    keeps_after_failed_extend, kept_longer, knows_its_own, longer_lease, longer_timeout, majority,
+    min_replicas, more_votes, own_token, slewed, token_of_acquire, token_of_try, unchecked,
+    wait_for_replicas, with_lease, with_lock,
 };
 use crate::explore::remedy::diff::diff;
 use crate::explore::rerun::pinned;
@@ -151,7 +151,7 @@ const FENCED: &[How] = &[
 /// The remedy that itself makes callers extend. Other remedies may add that to their own change.
 const EXTENDS: &str = "extends while the work lasts";
 
-static REMEDIES: [Remedy; 32] = [
+static REMEDIES: [Remedy; 33] = [
     Remedy {
         name: "a fence that the resource checks on every access",
         heals: FENCED,
@@ -344,6 +344,11 @@ static REMEDIES: [Remedy; 32] = [
         name: "a latch that counts names, so that none counts twice",
         heals: &[How::CountedTwice],
         apply: |plan, _| changed(plan, |plan| plan.lock.count = CountShape::Names),
+    },
+    Remedy {
+        name: "one step at the resource, which compares the result",
+        heals: &[How::NothingLocked, How::ComparedTooEarly, How::EndSetApart],
+        apply: |plan, _| in_one_step(plan),
     },
     Remedy {
         name: "a release that compares",

@@ -3,7 +3,7 @@
 use crate::history::{OpId, OpKind, Outcome};
 
 /// The words for requests and results of operations: the events that an anchor may wait for.
-pub const WORDS: [&str; 18] = [
+pub const WORDS: [&str; 22] = [
     "acquire",
     "acquired",
     "refused",
@@ -21,6 +21,10 @@ pub const WORDS: [&str; 18] = [
     "wrote",
     "appending",
     "appended",
+    "adding",
+    "added",
+    "setting-expiry",
+    "set-expiry",
     "refused-access",
 ];
 
@@ -28,11 +32,21 @@ impl OpKind {
     /// The grant under which the operation accesses the resource, if it is an access and has one.
     pub fn access_grant(&self) -> Option<OpId> {
         match self {
-            OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant } => {
-                *grant
-            }
+            OpKind::Read { grant }
+            | OpKind::Write { grant, .. }
+            | OpKind::Append { grant }
+            | OpKind::Add { grant, .. }
+            | OpKind::Expire { grant } => *grant,
             _ => None,
         }
+    }
+
+    /// Whether it accesses the resource.
+    pub fn is_access(&self) -> bool {
+        !matches!(
+            self,
+            OpKind::Acquire | OpKind::Extend { .. } | OpKind::Release { .. } | OpKind::Lost { .. }
+        )
     }
 
     /// The word for the invocation.
@@ -45,6 +59,8 @@ impl OpKind {
             OpKind::Read { .. } => "reading",
             OpKind::Write { .. } => "writing",
             OpKind::Append { .. } => "appending",
+            OpKind::Add { .. } => "adding",
+            OpKind::Expire { .. } => "setting-expiry",
         }
     }
 
@@ -55,6 +71,8 @@ impl OpKind {
             OpKind::Read { .. } => "read",
             OpKind::Write { .. } => "write",
             OpKind::Append { .. } => "append",
+            OpKind::Add { .. } => "addition",
+            OpKind::Expire { .. } => "expiry",
             other => other.invocation_word(),
         }
     }
@@ -76,8 +94,10 @@ impl Outcome {
             (Outcome::Lost, _) => "lost",
             (Outcome::Released, _) => "released",
             (Outcome::NotMine, _) => "not-mine",
+            (Outcome::Value { .. }, OpKind::Add { .. }) => "added",
             (Outcome::Value { .. }, _) => "read",
             (Outcome::Accepted, OpKind::Append { .. }) => "appended",
+            (Outcome::Accepted, OpKind::Expire { .. }) => "set-expiry",
             (Outcome::Accepted, _) => "wrote",
         }
     }
@@ -98,6 +118,8 @@ mod tests {
             OpKind::Read { grant: None },
             OpKind::Write { grant: None, value: 0 },
             OpKind::Append { grant: None },
+            OpKind::Add { grant: None, by: 1 },
+            OpKind::Expire { grant: None },
         ];
         let outcomes = [
             Outcome::Unknown,

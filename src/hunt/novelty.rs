@@ -216,6 +216,8 @@ fn of_op(op: &Op, history: &History, changes: &mut Vec<(u64, u64, u64)>) {
         OpKind::Read { .. } => 5,
         OpKind::Write { .. } => 6,
         OpKind::Append { .. } => 7,
+        OpKind::Add { .. } => 8,
+        OpKind::Expire { .. } => 9,
     };
     changes.push((op.call.seq, waits, kind));
     if let Some(ret) = op.ret {

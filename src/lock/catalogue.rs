@@ -35,8 +35,21 @@ pub const ALGORITHMS: [Algorithm; 24] = [
 ];
 
 /// The built-in workloads, as scenarios name them.
-pub const WORKLOADS: [&str; 6] =
-    ["counter", "stock", "append-log", "semaphore", "latch", "schedule"];
+pub const WORKLOADS: [&str; 13] = [
+    "counter",
+    "stock",
+    "stock-get-decr",
+    "stock-decr",
+    "stock-script",
+    "check-then-incr",
+    "rate-limit",
+    "rate-limit-test-first",
+    "rate-limit-three-steps",
+    "append-log",
+    "semaphore",
+    "latch",
+    "schedule",
+];
 
 /// The lock of the catalogue of this name.
 pub fn find(name: &str) -> Option<&'static Algorithm> {

@@ -139,6 +139,7 @@ fn workload(lock: &Algorithm, config: &LockConfig) -> Workload {
         fence_on: FenceOn::All,
         check_validity: false,
         items: 10,
+        window: 0,
         timeout: SECOND,
         period: if is_scheduled { PERIOD } else { 0 },
         // Parties that come one after the other: a latch that opens early is seen by the last.

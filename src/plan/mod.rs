@@ -10,6 +10,7 @@ pub mod lack;
 pub mod lock_contradiction;
 pub mod shards;
 pub mod validity;
+pub mod workload_kind;
 
 use std::collections::BTreeMap;
 
@@ -24,10 +25,11 @@ use serde::{Deserialize, Serialize};
 use crate::default::{is_default, is_one, one};
 use crate::history::RESOURCE;
 use crate::lock::config::LockConfig;
-use crate::name::Name;
 use crate::plan::extend::Extend;
 use crate::plan::host_name::is_client;
 use crate::plan::shards::{Shards, in_turn};
+
+pub use crate::plan::workload_kind::WorkloadKind;
 
 /// The format that this version writes and reads.
 pub const FORMAT: u32 = 1;
@@ -347,8 +349,11 @@ pub struct Workload {
     /// Whether the client checks its deadline before each guarded access, and stops once it has
     /// passed.
     pub check_validity: bool,
-    /// Items in stock, for `stock`.
+    /// Items in stock, for the forms of `stock`; for others, the limit of what is counted.
     pub items: i64,
+    /// How long the counter of a rate limit lives, ns.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub window: Nanos,
     /// Timeout of one access to the resource, ns.
     pub timeout: Nanos,
     /// The length of a period, for `schedule`, ns.
@@ -374,29 +379,6 @@ impl Workload {
     pub fn last_start(&self) -> Nanos {
         self.stagger.saturating_mul(Nanos::from(self.all_callers().saturating_sub(1)))
     }
-}
-
-/// The kind of the guarded resource.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WorkloadKind {
-    /// Read, wait, write back plus one.
-    Counter,
-    /// Read; if any are left, wait and write back minus one.
-    Stock,
-    /// Append an entry, wait, append another.
-    // Plans of earlier versions have the name that the assumption ledger has now.
-    #[serde(alias = "ledger")]
-    AppendLog,
-    /// Go on as soon as the latch is open, and not before.
-    Latch,
-    /// Enter, wait, leave: as many may be inside at once as the lock has permits.
-    Semaphore,
-    /// Once a period: register the period, wait.
-    Schedule,
-    /// One of the user's own, by its name: a test adds its code.
-    #[serde(untagged)]
-    Own(Name),
 }
 
 /// How the resource checks the fence of an access.

@@ -15,6 +15,10 @@ pub struct Promise {
     /// caller changes what another owns is judged by the members of the lock's key, if it is a
     /// collection in which the token of each grant is a member.
     pub holders: u32,
+    /// Whether nothing keeps its callers apart: how many hold it at once is not judged then, but
+    /// what becomes of the guarded resource is.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unguarded: bool,
     /// Whether it notifies a running caller of the loss of the lock.
     pub reports_loss: bool,
     /// The model that its acquires and releases follow.
@@ -140,7 +144,8 @@ pub struct Work {
 
 /// The promise of a lock for one holder that notifies no caller of its loss.
 pub fn exclusive(model: Model, assumes: Vec<Assumption>) -> Promise {
-    Promise { holders: 1, reports_loss: false, model, assumes, kept: 0, queue: None }
+    let (holders, unguarded, reports_loss) = (1, false, false);
+    Promise { holders, unguarded, reports_loss, model, assumes, kept: 0, queue: None }
 }
 
 /// One assumption.

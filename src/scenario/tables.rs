@@ -207,6 +207,7 @@ const DEFAULT_WORKLOAD: Workload = Workload {
     fence_on: FenceOn::All,
     check_validity: false,
     items: 10,
+    window: 0,
     timeout: SECOND,
     period: 0,
     stagger: 100 * MILLISECOND,
@@ -215,7 +216,7 @@ const DEFAULT_WORKLOAD: Workload = Workload {
 };
 
 /// The rows of `[workload]`.
-pub const WORK: [Field; 16] = [
+pub const WORK: [Field; 17] = [
     Field::new("kind", Takes::Text),
     Field::new("clients", Takes::Count),
     Field::new("callers", Takes::Count),
@@ -227,6 +228,7 @@ pub const WORK: [Field; 16] = [
     Field::new("fence_on", Takes::Word(&["all", "writes"])),
     Field::new("check_validity", Takes::Flag),
     Field::new("items", Takes::Number),
+    Field::new("window", Takes::Length),
     Field::new("timeout", Takes::Length),
     Field::new("period", Takes::Length),
     Field::new("stagger", Takes::Length),

@@ -6,8 +6,8 @@ use crate::plan::Workload;
 use crate::workload::guard::Finished;
 use crate::workload::round::Round;
 
-/// The work of one round, between the grant and the release. `counter`, `stock`, `append-log`,
-/// `semaphore`, `latch` and `schedule` are built in; a test may add its own.
+/// The work of one round, between the grant and the release. `lockstorm list workloads` names the
+/// built-in ones; a test may add its own.
 ///
 /// It has no state of its own: what it must remember is in the resource. All clients of all runs
 /// share one value of it.

@@ -7,9 +7,10 @@
 //! - [`fence`]: which accesses a resource accepts
 //! - [`resource`]: the resource, a process on its own host
 //! - [`round`]: one round under the lock, with its accesses to the resource
-//! - [`critical_section`]: the work of one round; [`counter`], [`stock`], [`append_log`],
-//!   [`semaphore`], [`latch`], [`schedule`] are the built-in ones, and [`sections`] finds them by
-//!   name
+//! - [`addition`]: what changes the resource in one step
+//! - [`critical_section`]: the work of one round; [`counter`], [`stock`], [`check_then_incr`],
+//!   [`rate_limit`], [`append_log`], [`semaphore`], [`latch`], [`schedule`] are the built-in ones,
+//!   and [`sections`] finds them by name
 //! - [`firing`]: when callers ask that follow a clock
 //! - [`client`], [`probe`]: the processes that acquire the lock
 
@@ -31,8 +32,10 @@ use crate::promise::Work;
 use crate::workload::progress::Pulse;
 use crate::workload::recorder::Recorder;
 
+pub mod addition;
 pub mod append_log;
 pub mod caller;
+pub mod check_then_incr;
 pub mod client;
 pub mod counter;
 pub mod critical_section;
@@ -42,6 +45,7 @@ pub mod guard;
 pub mod latch;
 pub mod probe;
 pub mod progress;
+pub mod rate_limit;
 pub mod recorder;
 pub mod resource;
 pub mod round;

@@ -1,13 +1,14 @@
 //! The guarded resource: a value and a log, on its own host, reached over the network.
 //!
-//! It speaks RESP: `READ`, `WRITE` and `APPEND` with the caller and its grant. Its data is durable:
-//! it outlives the process. It knows fences, but no locks.
+//! It speaks RESP: `READ`, `WRITE`, `APPEND`, `ADD` and `EXPIRE` with the caller and its grant. Its
+//! data is durable: it outlives the process. It knows fences, but no locks.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
 use lockstorm_platform::host::{Host, Stream};
+use lockstorm_platform::time::{Instant, Nanos};
 use lockstorm_platform::trace::{Event, Leg, Request};
 use lockstorm_redis::frame::request::RequestReader;
 use lockstorm_redis::frame::{Arguments, Reply};
@@ -15,11 +16,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::history::{Access, AccessKind, OpId};
 use crate::plan::Workload;
+use crate::workload::addition::{Addition, optional};
 use crate::workload::fence::{FenceGuard, RequestedAccess};
 use crate::workload::recorder::Recorder;
 
-/// The word for "none" in a request.
-pub const NONE: &str = "-";
 /// The beginning of every refusal of an access.
 pub const REFUSED: &str = "REFUSED ";
 
@@ -29,6 +29,8 @@ pub struct Resource(Rc<RefCell<Store>>);
 
 struct Store {
     value: i64,
+    /// When the value ends, ns of true time; `None` if it does not.
+    ends: Option<Nanos>,
     guard: FenceGuard,
     recorder: Recorder,
 }
@@ -37,22 +39,42 @@ struct Store {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ResourceOrder {
     command: &'static str,
-    kind: AccessKind,
     op: OpId,
     caller: String,
     grant: Option<OpId>,
     fence: Option<u64>,
-    /// The value to write, for a write.
-    value: i64,
-    /// The value that the caller has read, for a write.
-    read: Option<i64>,
+    deed: Deed,
+}
+
+/// What an access is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Read,
+    /// Writes the value over the one that the caller has read.
+    Write(i64, Option<i64>),
+    Append,
+    Add(Addition),
+    /// Ends the value after so many ns.
+    Expire(Nanos),
+}
+
+impl Deed {
+    fn kind(self) -> AccessKind {
+        match self {
+            Deed::Read => AccessKind::Read,
+            Deed::Write(..) => AccessKind::Write,
+            Deed::Append => AccessKind::Append,
+            Deed::Add(_) => AccessKind::Add,
+            Deed::Expire(_) => AccessKind::Expire,
+        }
+    }
 }
 
 impl Resource {
     /// The resource of a workload before its first access, with this value.
     pub fn new(workload: &Workload, value: i64, recorder: Recorder) -> Resource {
         let guard = FenceGuard::new(workload.fence, workload.fence_on);
-        Resource(Rc::new(RefCell::new(Store { value, guard, recorder })))
+        Resource(Rc::new(RefCell::new(Store { value, ends: None, guard, recorder })))
     }
 
     /// The resource's process: serves every connection until it dies.
@@ -102,65 +124,108 @@ impl Resource {
 }
 
 impl Store {
-    fn decide(&mut self, order: ResourceOrder, at: lockstorm_platform::time::Instant) -> Reply {
-        let ResourceOrder { kind, op, caller, grant, fence, value, read, .. } = order;
-        let admitted = self.guard.admit(RequestedAccess { kind, fence, read }, self.value);
-        let seen = match kind {
-            AccessKind::Read => self.value,
-            AccessKind::Write | AccessKind::Append => value,
-        };
-        if kind == AccessKind::Write && admitted.is_ok() {
-            self.value = value;
+    fn decide(&mut self, order: ResourceOrder, at: Instant) -> Reply {
+        if self.ends.is_some_and(|ends| ends <= at.at) {
+            (self.value, self.ends) = (0, None);
         }
-        let accepted = admitted.is_ok();
-        self.recorder.access(Access { at, op, caller, grant, kind, fence, value: seen, accepted });
-        match (admitted, kind) {
+        let ResourceOrder { op, caller, grant, fence, deed, .. } = order;
+        let kind = deed.kind();
+        let read = if let Deed::Write(_, read) = deed { read } else { None };
+        let admitted = self.guard.admit(RequestedAccess { kind, fence, read }, self.value);
+        let (value, done) = match (admitted, deed) {
+            (Ok(()), _) => self.take(deed, at),
+            (Err(why), Deed::Write(value, _)) => (value, Err(why)),
+            (Err(why), Deed::Read | Deed::Add(_)) => (self.value, Err(why)),
+            (Err(why), Deed::Append | Deed::Expire(_)) => (0, Err(why)),
+        };
+        let accepted = done.is_ok();
+        self.recorder.access(Access { at, op, caller, grant, kind, fence, value, accepted });
+        match (done, kind) {
             (Err(why), _) => Reply::Error(format!("{REFUSED}{why}").into()),
-            (Ok(()), AccessKind::Read) => Reply::Integer(seen),
-            (Ok(()), AccessKind::Write | AccessKind::Append) => Reply::OK,
+            (Ok(()), AccessKind::Read | AccessKind::Add) => Reply::Integer(value),
+            (Ok(()), AccessKind::Write | AccessKind::Append | AccessKind::Expire) => Reply::OK,
+        }
+    }
+
+    /// Does what no fence has refused; returns the value that belongs to the access.
+    fn take(&mut self, deed: Deed, at: Instant) -> (i64, Result<(), &'static str>) {
+        match deed {
+            Deed::Read => (self.value, Ok(())),
+            Deed::Append => (0, Ok(())),
+            Deed::Write(value, _) => {
+                self.value = value;
+                (value, Ok(()))
+            }
+            Deed::Add(addition) => {
+                let (sum, is_within) = addition.to(self.value);
+                if self.value == 0 && sum != 0 {
+                    self.ends = addition.lasts.map(|lasts| at.at.saturating_add(lasts));
+                }
+                self.value = sum;
+                (sum, if is_within { Ok(()) } else { Err("the result is beyond the limit") })
+            }
+            Deed::Expire(lasts) => {
+                // A value that has ended has no end to set.
+                if self.value != 0 {
+                    self.ends = Some(at.at.saturating_add(lasts));
+                }
+                (0, Ok(()))
+            }
         }
     }
 }
 
-/// Parses `READ|WRITE|APPEND op caller grant fence [value read]`.
+/// Parses `READ|WRITE|APPEND|ADD|EXPIRE op caller grant fence ...`: a write has its value and the
+/// one that was read, an addition what [`Addition`] has, an expiry its length.
 fn order(arguments: &Arguments) -> Option<ResourceOrder> {
     let words: Vec<&str> = arguments.iter().map(text).collect::<Option<_>>()?;
-    let (command, kind, op, caller, grant, fence, rest) = match words.as_slice() {
-        ["READ", op, caller, grant, fence] => {
-            ("READ", AccessKind::Read, op, caller, grant, fence, None)
-        }
-        ["APPEND", op, caller, grant, fence] => {
-            ("APPEND", AccessKind::Append, op, caller, grant, fence, None)
-        }
-        ["WRITE", op, caller, grant, fence, value, read] => {
-            ("WRITE", AccessKind::Write, op, caller, grant, fence, Some((value, read)))
-        }
+    let [command, op, caller, grant, fence, rest @ ..] = words.as_slice() else { return None };
+    let (command, deed) = match (*command, rest) {
+        ("READ", []) => ("READ", Deed::Read),
+        ("APPEND", []) => ("APPEND", Deed::Append),
+        ("WRITE", [value, read]) => ("WRITE", Deed::Write(value.parse().ok()?, optional(read)?)),
+        ("ADD", addition) => ("ADD", Deed::Add(Addition::read(addition)?)),
+        ("EXPIRE", [lasts]) => ("EXPIRE", Deed::Expire(lasts.parse().ok()?)),
         _ => return None,
     };
-    let (value, read) =
-        rest.map_or(Some((0, None)), |(value, read)| Some((value.parse().ok()?, optional(read)?)))?;
     let (op, caller) = (op.parse().ok()?, (*caller).to_owned());
     let (grant, fence) = (optional(grant)?, optional(fence)?);
-    Some(ResourceOrder { command, kind, op, caller, grant, fence, value, read })
+    Some(ResourceOrder { command, op, caller, grant, fence, deed })
 }
 
 fn text(word: &Bytes) -> Option<&str> {
     std::str::from_utf8(word).ok()
 }
 
-/// A number or [`NONE`]; `None` if it is neither.
-fn optional<T: std::str::FromStr>(word: &str) -> Option<Option<T>> {
-    if word == NONE { Some(None) } else { word.parse().ok().map(Some) }
-}
-
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use lockstorm_platform::time::{Instant, SECOND};
+    use lockstorm_redis::frame::Reply;
 
-    use super::order;
+    use super::{Deed, ResourceOrder, Store, order};
+    use crate::plan::{FenceMode, FenceOn};
+    use crate::workload::addition::Addition;
+    use crate::workload::fence::FenceGuard;
+    use crate::workload::recorder::Recorder;
 
     fn is_order(line: &'static str) -> bool {
         order(&line.split(' ').map(|word| Bytes::from_static(word.as_bytes())).collect()).is_some()
+    }
+
+    #[test]
+    fn a_counter_lives_for_its_window_and_then_begins_anew() {
+        let guard = FenceGuard::new(FenceMode::None, FenceOn::All);
+        let mut store = Store { value: 0, ends: None, guard, recorder: Recorder::default() };
+        let mut count = |at: u64, lasts: Option<u64>| {
+            let deed = Deed::Add(Addition { lasts, ..Addition::of(1) });
+            let (caller, grant, fence) = ("c1".to_owned(), None, None);
+            let order = ResourceOrder { command: "ADD", op: 0, caller, grant, fence, deed };
+            store.decide(order, Instant { seq: 0, at: at * SECOND })
+        };
+        for (at, counted) in [(0, 1), (4, 2), (9, 3), (10, 1), (19, 2), (20, 1)] {
+            assert_eq!(count(at, Some(10 * SECOND)), Reply::Integer(counted), "at {at} s");
+        }
     }
 
     #[test]
@@ -168,7 +233,16 @@ mod tests {
         assert!(is_order("READ 7 c1 3 -"));
         assert!(is_order("WRITE 8 c1 3 12 -1 0"));
         assert!(is_order("APPEND 9 c1 - -"));
-        for wrong in ["READ 7 c1 3", "READ x c1 3 -", "WRITE 8 c1 3 12 1", "GET 1 c1 3 -"] {
+        assert!(is_order("ADD 9 c1 3 - -1 0 - test-first -"));
+        assert!(is_order("EXPIRE 9 c1 3 - 60"));
+        for wrong in [
+            "READ 7 c1 3",
+            "READ 7 c1 3 - 1",
+            "ADD 9 c1 3 - -1",
+            "READ x c1 3 -",
+            "WRITE 8 c1 3 12 1",
+            "GET 1 c1 3 -",
+        ] {
             assert!(!is_order(wrong), "{wrong}");
         }
     }

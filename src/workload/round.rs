@@ -5,15 +5,16 @@ use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::frame::Reply;
 
-use crate::history::{OpId, OpKind, Outcome, RESOURCE};
+use crate::history::{OpKind, Outcome, RESOURCE};
 use crate::lock::client::Client;
 use crate::lock::client::answer::{self, Answer, Said};
-use crate::lock::{Call, Extended, lease};
+use crate::lock::{Extended, lease};
 use crate::plan::extend::{Extend, Rhythm};
 use crate::plan::{FenceOn, Workload};
+use crate::workload::addition::{Addition, Word};
 use crate::workload::caller::{Caller, Held, Taken, Wish};
 use crate::workload::guard::Finished;
-use crate::workload::resource::{NONE, REFUSED};
+use crate::workload::resource::REFUSED;
 use crate::workload::{Job, reentry};
 
 /// The minimum time between two extends, ns: without a wait, time might not pass.
@@ -58,6 +59,11 @@ impl<'a> Round<'a> {
         self.period
     }
 
+    /// The workload, with its figures.
+    pub fn workload(&self) -> &Workload {
+        &self.job.workload
+    }
+
     /// The machine of the caller: its clocks and draws.
     pub fn host(&self) -> &Host {
         self.caller.host()
@@ -66,10 +72,7 @@ impl<'a> Round<'a> {
     /// Reads the resource; `None` if the read failed.
     pub async fn read(&mut self) -> Option<i64> {
         let kind = OpKind::Read { grant: Some(self.held.acquire) };
-        match self.access("READ", kind, &[]).await? {
-            Outcome::Value { value } => Some(value),
-            _ => None,
-        }
+        value(self.access("READ", kind, "").await?)
     }
 
     /// Writes `value` in place of the value that was `read`, unless the caller holds the lock in
@@ -79,7 +82,7 @@ impl<'a> Round<'a> {
             return;
         }
         let kind = OpKind::Write { grant: Some(self.held.acquire), value };
-        self.access("WRITE", kind, &[value, read]).await;
+        self.access("WRITE", kind, &format!("{value} {read}")).await;
     }
 
     /// Appends an entry to the resource's log, unless the caller holds the lock in shared mode.
@@ -88,7 +91,28 @@ impl<'a> Round<'a> {
             return;
         }
         let kind = OpKind::Append { grant: Some(self.held.acquire) };
-        self.access("APPEND", kind, &[]).await;
+        self.access("APPEND", kind, "").await;
+    }
+
+    /// Adds to the resource's value in one step, unless the caller holds the lock in shared mode.
+    /// Returns the result; `None` if the resource refused, or if the addition failed or its outcome
+    /// is unknown.
+    pub async fn add(&mut self, addition: Addition) -> Option<i64> {
+        if self.held.shared {
+            return None;
+        }
+        let kind = OpKind::Add { grant: Some(self.held.acquire), by: addition.by };
+        value(self.access("ADD", kind, &addition.to_string()).await?)
+    }
+
+    /// Lets the resource's value end after so many ns, unless the caller holds the lock in shared
+    /// mode.
+    pub async fn expire(&mut self, lasts: Nanos) {
+        if self.held.shared {
+            return;
+        }
+        let kind = OpKind::Expire { grant: Some(self.held.acquire) };
+        self.access("EXPIRE", kind, &lasts.to_string()).await;
     }
 
     /// Works for as long as the workload specifies, without accesses to the resource.
@@ -211,12 +235,7 @@ impl<'a> Round<'a> {
     }
 
     /// One recorded access; `None` if the caller skipped it.
-    async fn access(
-        &mut self,
-        command: &'static str,
-        kind: OpKind,
-        numbers: &[i64],
-    ) -> Option<Outcome> {
+    async fn access(&mut self, command: &'static str, kind: OpKind, rest: &str) -> Option<Outcome> {
         // Checked before the call and not after it: a pause that strikes at the call makes the
         // access late, as in a real client.
         if !self.may_go_on() {
@@ -225,8 +244,10 @@ impl<'a> Round<'a> {
         let host = self.caller.host();
         let fence = self.fence_of(&kind);
         let call = self.job.recorder.call(host, self.caller.name(), RESOURCE, kind).await;
-        let words = words(call, self.caller.name(), self.held.acquire, fence, numbers);
-        let args: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+        let (name, grant) = (self.caller.name(), self.held.acquire);
+        // As [`crate::workload::resource`] reads them.
+        let words = format!("{} {name} {grant} {} {rest}", call.op, Word(fence));
+        let args: Vec<&[u8]> = words.split_whitespace().map(str::as_bytes).collect();
         let timeout = self.job.workload.timeout;
         let outcome = outcome(&self.resource.request(call, timeout, command, &args).await);
         self.job.recorder.ret(host, call.op, outcome.clone()).await;
@@ -240,18 +261,8 @@ impl<'a> Round<'a> {
     }
 }
 
-/// The arguments of a request, as [`crate::workload::resource`] reads them.
-fn words(
-    call: Call,
-    caller: &str,
-    grant: OpId,
-    fence: Option<u64>,
-    numbers: &[i64],
-) -> Vec<String> {
-    let fence = fence.map_or_else(|| NONE.to_owned(), |fence| fence.to_string());
-    let mut words = vec![call.op.to_string(), caller.to_owned(), grant.to_string(), fence];
-    words.extend(numbers.iter().map(i64::to_string));
-    words
+fn value(outcome: Outcome) -> Option<i64> {
+    if let Outcome::Value { value } = outcome { Some(value) } else { None }
 }
 
 /// The meaning of the resource's reply. A request that was surely not sent is a refusal.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use crate::plan::WorkloadKind;
 use crate::workload::append_log::AppendLog;
+use crate::workload::check_then_incr::CheckThenIncr;
 use crate::workload::counter::Counter;
 use crate::workload::critical_section::CriticalSection;
 use crate::workload::latch::GoOn;
+use crate::workload::rate_limit::RateLimit;
 use crate::workload::schedule::Schedule;
 use crate::workload::semaphore::EnterAndLeave;
 use crate::workload::stock::Stock;
@@ -34,7 +36,14 @@ impl Sections {
     pub fn find(&self, kind: &WorkloadKind) -> Option<Arc<dyn CriticalSection>> {
         match kind {
             WorkloadKind::Counter => Some(Arc::new(Counter)),
-            WorkloadKind::Stock => Some(Arc::new(Stock)),
+            WorkloadKind::Stock => Some(Arc::new(Stock::Write)),
+            WorkloadKind::StockGetDecr => Some(Arc::new(Stock::ReadThenTake)),
+            WorkloadKind::StockDecr => Some(Arc::new(Stock::TakeAndGiveBack)),
+            WorkloadKind::StockScript => Some(Arc::new(Stock::Script)),
+            WorkloadKind::CheckThenIncr => Some(Arc::new(CheckThenIncr)),
+            WorkloadKind::RateLimit => Some(Arc::new(RateLimit::CountFirst)),
+            WorkloadKind::RateLimitTestFirst => Some(Arc::new(RateLimit::TestFirst)),
+            WorkloadKind::RateLimitThreeSteps => Some(Arc::new(RateLimit::ThreeSteps)),
             WorkloadKind::AppendLog => Some(Arc::new(AppendLog)),
             WorkloadKind::Latch => Some(Arc::new(GoOn)),
             WorkloadKind::Semaphore => Some(Arc::new(EnterAndLeave)),

@@ -181,6 +181,8 @@ fn word(cause: Cause) -> String {
         Cause::InFlight => "in-flight",
         Cause::Caller => "caller",
         Cause::Again => "again",
+        Cause::Test => "test",
+        Cause::Endless => "endless",
         Cause::None => "none",
     }
     .to_owned()

@@ -91,6 +91,7 @@ fn run(algorithm: &str) -> Run {
         fence_on: FenceOn::All,
         check_validity: false,
         items: 5,
+        window: 0,
         timeout: SECOND,
         period: 0,
         stagger: 100 * MILLISECOND,

@@ -172,7 +172,7 @@ fn only_who_knows_the_workload_takes_a_plan_that_names_it() {
                 algorithm = \"token-lua\"\nttl = \"10s\"\n[workload]\nkind = \"mine\"\n";
     assert!(Scenario::parse_with(&lab.locks, "mine.toml", text).is_ok());
     let refused = Scenario::parse("mine.toml", text).expect_err("nobody added it").render(false);
-    assert!(refused.contains("counter, stock, append-log"), "{refused}");
+    assert!(refused.contains("counter, stock, stock-get-decr"), "{refused}");
 }
 
 #[test]

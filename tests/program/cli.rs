@@ -205,10 +205,10 @@ fn saved(said: &str) -> Vec<String> {
 fn a_hunt_saves_what_it_finds_and_replay_runs_it_again() {
     let folder = Folder::new("hunts");
     let hunt = ["hunt", "--lock", "none", "--topology", "single", "--seeds", "1..5"];
-    let said = check(&folder, &hunt, 1, &["found after", "double-grant", "seed "]);
+    let said = check(&folder, &hunt, 1, &["found after", "corruption", "seed "]);
     let [plan, ..] = &saved(&said)[..] else { panic!("no plan is saved:\n{said}") };
     assert!(plan.starts_with("reports/hunt-none-single-"), "{plan}");
-    check(&folder, &["replay", plan], 1, &["the same as that of a second run", "double-grant"]);
+    check(&folder, &["replay", plan], 1, &["the same as that of a second run", "corruption"]);
     let wrong = ["replay", plan, "--trace", "00000000000000000000000000000000"];
     let output = folder.run(&wrong);
     assert_eq!(output.status.code(), Some(1));
@@ -482,14 +482,14 @@ fn a_second_engine_is_chosen_by_its_name() {
     let folder = Folder::new("engines").with("scenarios/race.toml", race).with("other.toml", other);
     let both = |file| ["run", file, "--engine", "both"];
     let race = both("scenarios/race.toml");
-    check(&folder, &race, 0, &["double-grant", " agree ", "1 agree, 0 do not"]);
+    check(&folder, &race, 0, &["corruption", " agree ", "1 agree, 0 do not"]);
     check(&folder, &both("other.toml"), 1, &["agree, NOT as expected", "1 agree"]);
-    check(&folder, &["--engine", "turmoil"], 0, &["1 as expected", "double-grant"]);
+    check(&folder, &["--engine", "turmoil"], 0, &["1 as expected", "corruption"]);
     assert!(!folder.0.join("reports").exists(), "the reports are those of the event engine");
     check(&folder, &["run", "scenarios", "--engine", "clock"], 3, &["'clock'", "both"]);
     let hunt = ["hunt", "--lock", "none", "--topology", "single", "--seeds", "1..1"];
     let hunt = [&hunt[..], &["--engine", "turmoil"]].concat();
-    let said = check(&folder, &hunt, 1, &["double-grant"]);
+    let said = check(&folder, &hunt, 1, &["corruption"]);
     let replay = ["replay", &saved(&said)[0], "--engine", "turmoil"];
     check(&folder, &replay, 1, &["the same as that of a second run"]);
 }

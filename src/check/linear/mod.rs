@@ -27,7 +27,11 @@ pub fn judge(case: &Case<'_>) -> Findings {
     let initial = match case.terms.invariant {
         Invariant::Counter => 0,
         Invariant::Stock { items } => items,
-        Invariant::None
+        // What is added in one step needs no search: the resource has the only order.
+        Invariant::Within { .. }
+        | Invariant::Taken { .. }
+        | Invariant::Passed { .. }
+        | Invariant::None
         | Invariant::AppendLog
         | Invariant::Inside { .. }
         | Invariant::Latch { .. }

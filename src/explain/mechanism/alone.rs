@@ -15,6 +15,7 @@ use crate::explain::mechanism::queue;
 use crate::explain::mechanism::quorum::without_quorum;
 use crate::explain::mechanism::shortened::shortened;
 use crate::explain::mechanism::theft::stolen;
+use crate::explain::mechanism::unguarded;
 use crate::explain::naming::breaker;
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
@@ -40,7 +41,10 @@ pub fn corruption(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
         Cause::InFlight => witness.late_access(violation)?,
         Cause::Caller => *violation.accesses.iter().rev().find(has_no_grant)?,
         Cause::Again => return again(witness, violation),
-        Cause::Overlap | Cause::None => return None,
+        Cause::Overlap | Cause::Test | Cause::Endless => {
+            return unguarded::mechanism(witness, violation);
+        }
+        Cause::None => return None,
     };
     let access = access(index)?;
     let evidence = vec![Evidence::Access(index)];
@@ -55,7 +59,7 @@ pub fn corruption(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
             let text = format!("{who} worked without a grant.");
             Some(Mechanism::new(How::NoGrant, text, evidence))
         }
-        Cause::Again | Cause::Overlap | Cause::None => None,
+        _ => None,
     }
 }
 

@@ -367,9 +367,7 @@ fn late<'a>(
         let grant = op.grant();
         grant.is_some_and(|grant| witness.reading.are_one(grant, hold.grant.id))
     };
-    let accesses = witness.history().ops.iter().filter(|op| {
-        matches!(op.kind, OpKind::Read { .. } | OpKind::Write { .. } | OpKind::Append { .. })
-    });
+    let accesses = witness.history().ops.iter().filter(|op| op.kind.is_access());
     let own = accesses.filter(is_own).filter(|op| from <= op.call.into() && to >= op.call.into());
     let late = own.filter_map(|op| {
         let messages = if witness.reading.connects(op) { 4 } else { 2 };

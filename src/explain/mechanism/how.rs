@@ -186,6 +186,12 @@ pub enum How {
     RanAgain,
     /// A caller worked without a grant: the access belongs to no granted acquire.
     NoGrant,
+    /// What is compared is the count before the request: at the limit one more passes, and no other
+    /// caller came between.
+    ComparedTooEarly,
+    /// The end of a counter is set apart from its beginning: what began it was applied, and no end
+    /// was set after it.
+    EndSetApart,
     /// The lock broke its contract: a breach is in the history.
     ContractBroken,
     /// A check of one's own found it: the check names events that exist.

@@ -18,6 +18,7 @@
 //! - [`left`]: a key of which nobody was the owner
 //! - [`counted`]: entries of a key that counts its holders and names none
 //! - [`alone`]: other violations that involve one caller
+//! - [`unguarded`]: a resource that is changed in steps while nothing keeps its callers apart
 //! - [`stuck`]: nobody gets the lock, and no caller's key is the reason
 //! - [`state`]: who left a state of the lock that lets nobody in
 //! - [`by_kind`]: which of these applies to a kind of violation
@@ -45,3 +46,4 @@ pub(in crate::explain) mod state;
 mod stuck;
 mod takeover;
 mod theft;
+mod unguarded;

@@ -1,12 +1,12 @@
 //! What the grants of the headline violation did to the guarded resource.
 
-use crate::check::verdict::Kind;
+use crate::check::verdict::{Kind, Violation};
 use crate::explain::evidence::Evidence;
+use crate::explain::hold::op;
 use crate::explain::naming::damage;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
-use crate::history::{Access, AccessKind};
-use crate::plan::WorkloadKind;
+use crate::history::{Access, AccessKind, OpKind};
 
 /// The accesses under the grants of the headline violation, and those that a corruption names.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -24,9 +24,9 @@ pub fn first_refused(witness: &Witness<'_>) -> Option<Beat> {
     Some(beat(witness, index, access))
 }
 
-/// Whether a corruption becomes visible in this access: the last one that the violation names.
-pub fn is_corrupt(witness: &Witness<'_>, index: usize) -> bool {
-    witness.of_kind(Kind::Corruption).any(|v| v.accesses.last() == Some(&index))
+/// The corruption that becomes visible in this access: the last one that the violation names.
+pub fn corruption<'a>(witness: &Witness<'a>, index: usize) -> Option<&'a Violation> {
+    witness.of_kind(Kind::Corruption).find(|v| v.accesses.last() == Some(&index))
 }
 
 fn is_named(witness: &Witness<'_>, index: usize) -> bool {
@@ -47,6 +47,18 @@ fn beat(witness: &Witness<'_>, index: usize, access: &Access) -> Beat {
         (AccessKind::Read, false) => format!("The resource refuses {who}'s read{fence}"),
         (AccessKind::Append, true) => format!("{who} appends an entry{fence}"),
         (AccessKind::Append, false) => format!("The resource refuses {who}'s entry{fence}"),
+        (AccessKind::Add, true) => {
+            format!("{who}{} makes {}{fence}", added(witness, access), access.value)
+        }
+        (AccessKind::Add, false) => {
+            format!(
+                "The resource refuses {who}{} at {}{fence}",
+                added(witness, access),
+                access.value
+            )
+        }
+        (AccessKind::Expire, true) => format!("{who} sets the end of the counter{fence}"),
+        (AccessKind::Expire, false) => format!("The resource refuses {who}'s expiry{fence}"),
         (AccessKind::Write, false) => {
             format!("The resource refuses {who}'s write of {}{fence}", access.value)
         }
@@ -56,10 +68,11 @@ fn beat(witness: &Witness<'_>, index: usize, access: &Access) -> Beat {
             format!("{who} writes {} over {before}{fence}", access.value)
         }
     };
-    let corrupt = is_corrupt(witness, index);
-    if corrupt {
+    let corruption = corruption(witness, index);
+    let corrupt = corruption.is_some();
+    if let Some(found) = corruption {
         text.push_str(": ");
-        text.push_str(damage(&witness.finding.plan.workload.kind));
+        text.push_str(damage(&witness.finding.plan.workload.kind, found));
     }
     text.push('.');
     let is_harm = witness.harm().is_some_and(|harm| harm.accesses.last() == Some(&index));
@@ -67,9 +80,19 @@ fn beat(witness: &Witness<'_>, index: usize, access: &Access) -> Beat {
         _ if is_harm || !access.accepted => Weight::Crux,
         _ if corrupt => Weight::Cause,
         AccessKind::Read => Weight::Detail,
-        AccessKind::Write | AccessKind::Append => Weight::Effect,
+        AccessKind::Write | AccessKind::Append | AccessKind::Add | AccessKind::Expire => {
+            Weight::Effect
+        }
     };
     Beat::new(weight, access.at, text, evidence)
+}
+
+/// Whose addition of what.
+fn added(witness: &Witness<'_>, access: &Access) -> String {
+    match op(witness.history(), access.op).map(|op| &op.kind) {
+        Some(OpKind::Add { by, .. }) => format!("'s {by:+}"),
+        _ => "'s addition".to_owned(),
+    }
 }
 
 /// The value of the resource before an access, and the last access that shows it.
@@ -78,7 +101,7 @@ fn value_before(witness: &Witness<'_>, index: usize) -> (i64, Option<usize>) {
     let written = earlier.rfind(|(_, a)| a.kind != AccessKind::Append && a.accepted);
     match written {
         Some((before, access)) => (access.value, Some(before)),
-        None if witness.finding.plan.workload.kind == WorkloadKind::Stock => {
+        None if witness.finding.plan.workload.kind.is_stock() => {
             (witness.finding.plan.workload.items, None)
         }
         None => (0, None),

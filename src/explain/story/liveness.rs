@@ -247,6 +247,8 @@ fn requests(op: &Op) -> &'static str {
         OpKind::Read { .. } => "reads the resource",
         OpKind::Write { .. } => "writes the resource",
         OpKind::Append { .. } => "appends to the resource",
+        OpKind::Add { .. } => "adds to the resource",
+        OpKind::Expire { .. } => "lets the resource's value end",
     }
 }
 

@@ -8,7 +8,7 @@ use crate::lock::algorithm::{Algorithm, Nodes, counted_hash, scheduled};
 use crate::lock::catalogue;
 use crate::lock::config::{AcquireShape, AfterExtend, LockConfig, TokenScope, WaitShape};
 use crate::plan::extend::Extend;
-use crate::plan::{FenceMode, FenceOn, MinReplicas, Plan, TopologyKind};
+use crate::plan::{FenceMode, FenceOn, MinReplicas, Plan, TopologyKind, WorkloadKind};
 use crate::workload::work;
 
 /// The plan with a change; `None` if that changes nothing.
@@ -43,6 +43,18 @@ pub fn with_lock(plan: &Plan, algorithm: &str) -> Option<Plan> {
         // The probe waits for the maximum lease, and the previous lock may have had none.
         plan.until += plan.longest_ttl().saturating_sub(probed);
     })
+}
+
+/// A resource that is changed in one step, where there is such a form of the workload.
+pub fn in_one_step(plan: &Plan) -> Option<Plan> {
+    let kind = match plan.workload.kind {
+        WorkloadKind::Stock | WorkloadKind::StockGetDecr => WorkloadKind::StockScript,
+        WorkloadKind::RateLimitTestFirst | WorkloadKind::RateLimitThreeSteps => {
+            WorkloadKind::RateLimit
+        }
+        _ => return None,
+    };
+    changed(plan, |plan| plan.workload.kind = kind)
 }
 
 /// A guarded resource that decides on every access by what it knows of the holders.

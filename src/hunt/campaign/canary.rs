@@ -14,7 +14,7 @@ use crate::run::Lab;
 /// What must be found, and is not; `None` if all of it is.
 pub fn dead(lab: &Lab) -> Option<String> {
     let planted = [
-        ("clients without a lock", base_plan("none", TopologyKind::Single), Kind::DoubleGrant),
+        ("clients without a lock", base_plan("none", TopologyKind::Single), Kind::Corruption),
         ("a pause that outlasts a lease", paused(), Kind::StaleHolder),
     ];
     planted.into_iter().find_map(|(what, plan, kind)| {

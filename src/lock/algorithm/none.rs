@@ -43,7 +43,8 @@ impl Lock for NoLock {
     }
 }
 
-/// It has no assumptions, so every violation is a bug of the lock.
+/// It keeps nobody out, so the resource is judged alone. It has no assumptions: what damages the
+/// resource is a bug.
 fn promise(_config: &LockConfig, _work: Work) -> Promise {
-    exclusive(Model::None, Vec::new())
+    Promise { unguarded: true, ..exclusive(Model::None, Vec::new()) }
 }

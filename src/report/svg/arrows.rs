@@ -7,7 +7,7 @@ use lockstorm_platform::trace::Leg;
 
 use crate::explain::hold::op;
 use crate::explain::witness::Witness;
-use crate::history::{OpId, OpKind, Request};
+use crate::history::{OpId, Request};
 use crate::report::svg::canvas::{Canvas, Tenths};
 use crate::report::svg::layout::Lane;
 use crate::report::svg::palette::{ALARM, hue_of};
@@ -60,8 +60,7 @@ fn in_view(scale: &Scale, request: &Request) -> bool {
 /// Whether an operation acquires, extends or releases one of these grants.
 fn serves(witness: &Witness<'_>, id: OpId, grants: &BTreeSet<OpId>) -> bool {
     op(witness.history(), id).is_some_and(|op| {
-        let is_access = matches!(op.kind, OpKind::Read { .. } | OpKind::Write { .. });
-        !is_access && op.grant().is_some_and(|grant| grants.contains(&grant))
+        !op.kind.is_access() && op.grant().is_some_and(|grant| grants.contains(&grant))
     })
 }
 

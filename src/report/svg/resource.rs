@@ -1,8 +1,9 @@
 //! The lane of the guarded resource: a dot for each access, filled if it was accepted.
 
+use crate::check::verdict::Violation;
 use crate::explain::hold::op;
 use crate::explain::naming::damage;
-use crate::explain::story::access::{is_corrupt, is_of_actor};
+use crate::explain::story::access::{corruption, is_of_actor};
 use crate::explain::witness::Witness;
 use crate::history::{Access, AccessKind};
 use crate::quantity::moment;
@@ -34,12 +35,12 @@ pub fn paint(
     let shown: Vec<(usize, &Access)> = accesses.filter(|(_, a)| scale.shows(a.at.at)).collect();
     let few = shown.len() <= MANY;
     for (index, access) in shown {
-        let corrupt = is_corrupt(witness, index);
+        let harm = corruption(witness, index);
         way(canvas, witness, scale, (lanes, y), access);
-        if corrupt || few || !access.accepted || is_of_actor(witness, access) {
-            name(canvas, witness, scale, (y, &mut rows), (corrupt, access));
+        if harm.is_some() || few || !access.accepted || is_of_actor(witness, access) {
+            name(canvas, witness, scale, (y, &mut rows), (harm, access));
         }
-        dot(canvas, scale, y, access, corrupt);
+        dot(canvas, scale, y, access, harm.is_some());
     }
 }
 
@@ -79,28 +80,28 @@ fn name(
     witness: &Witness<'_>,
     scale: &Scale,
     (y, rows): (i64, &mut [LabelRow; 3]),
-    (corrupt, access): (bool, &Access),
+    (harm, access): (Option<&Violation>, &Access),
 ) {
     let x = scale.x(access.at.at);
-    let (text, fill) = match corrupt {
-        true => {
-            let harm = damage(&witness.finding.plan.workload.kind);
-            (format!("{}: {harm}", short(access)), ALARM_TEXT)
+    let (text, fill) = match harm {
+        Some(harm) => {
+            let did = damage(&witness.finding.plan.workload.kind, harm);
+            (format!("{}: {did}", short(access)), ALARM_TEXT)
         }
-        false => (short(access), hue_of(&access.caller).text),
+        None => (short(access), hue_of(&access.caller).text),
     };
     let width = width_of(&text);
     let side = if x + width / 2 > PLOT.1 { Side::End } else { Side::Middle };
     let shift = if side == Side::End { 40 } else { 0 };
     // Corruptions are below the other labels, where their longer text covers nothing.
-    let first = usize::from(corrupt);
+    let first = usize::from(harm.is_some());
     for (row, below) in rows.iter_mut().zip(ROWS).skip(first) {
         if row.take(side.span(x + shift, width)) {
             if below > ROWS[0] {
                 let style = format!("stroke=\"{fill}\" stroke-width=\".8\"");
                 canvas.line((x, y + 5), (x, y + below - 9), &style);
             }
-            let class = if corrupt { "a" } else { "s" };
+            let class = if harm.is_some() { "a" } else { "s" };
             canvas.text((x + shift, y + below), side, class, fill, &text);
             return;
         }
@@ -112,6 +113,8 @@ fn short(access: &Access) -> String {
         AccessKind::Read => format!("R {}", access.value),
         AccessKind::Write => format!("W {}", access.value),
         AccessKind::Append => "A".to_owned(),
+        AccessKind::Add => format!("+ {}", access.value),
+        AccessKind::Expire => "E".to_owned(),
     };
     let fence = access.fence.map_or_else(String::new, |fence| format!(" #{fence}"));
     let refused = if access.accepted { "" } else { " refused" };

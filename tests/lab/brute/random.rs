@@ -175,8 +175,15 @@ fn history_of(seed: u64, taste: Taste, again: bool) -> (History, Terms) {
 }
 
 pub fn terms(dice: &mut Dice) -> Terms {
-    let invariants =
-        [Invariant::Counter, Invariant::Stock { items: 2 }, Invariant::AppendLog, Invariant::None];
+    let invariants = [
+        Invariant::Counter,
+        Invariant::Stock { items: 2 },
+        Invariant::AppendLog,
+        Invariant::None,
+        Invariant::Within { least: Some(0), most: None },
+        Invariant::Taken { items: 1 },
+        Invariant::Passed { most: 2, ends: Some(6 * MILLISECOND) },
+    ];
     let quorum = 1 + dice.below(3) as u32;
     Terms {
         lock_key: "lock".to_owned(),
@@ -276,8 +283,7 @@ impl Maker {
         }
         let name = CALLERS[caller];
         let kind = self.kind(name);
-        let guards =
-            matches!(kind, OpKind::Read { .. } | OpKind::Write { .. } | OpKind::Append { .. });
+        let guards = kind.is_access();
         let call = self.stamp();
         let is_loss = matches!(kind, OpKind::Lost { .. });
         let id = self.history.ops.len() as u32;
@@ -313,9 +319,17 @@ impl Maker {
         if guards && !self.dice.one_in(3) {
             let grant = (!self.dice.one_in(5)).then_some(grant);
             let value = self.dice.below(3) as i64;
-            let kinds =
-                [OpKind::Read { grant }, OpKind::Write { grant, value }, OpKind::Append { grant }];
-            return self.dice.pick(&kinds);
+            let by = self.dice.pick(&[-1, 1]);
+            let kinds = [
+                OpKind::Read { grant },
+                OpKind::Write { grant, value },
+                OpKind::Append { grant },
+                OpKind::Add { grant, by },
+                OpKind::Expire { grant },
+            ];
+            // Half of the time what most invariants are about.
+            let most = if self.dice.one_in(2) { kinds.len() } else { 3 };
+            return self.dice.pick(&kinds[..most]);
         }
         match self.dice.below(8) {
             0..=2 => OpKind::Acquire,
@@ -344,7 +358,9 @@ impl Maker {
             OpKind::Release { .. } | OpKind::Lost { .. } => {
                 vec![Outcome::Released, Outcome::NotMine, Outcome::Unknown]
             }
-            OpKind::Read { .. } => vec![value.clone(), value, refused, Outcome::Unknown],
+            OpKind::Read { .. } | OpKind::Add { .. } => {
+                vec![value.clone(), value, refused, Outcome::Unknown]
+            }
             _ => vec![Outcome::Accepted, refused, Outcome::Unknown],
         };
         self.dice.pick(&outcomes)
@@ -520,7 +536,13 @@ impl Maker {
             OpKind::Read { grant } => (AccessKind::Read, grant, 0),
             OpKind::Write { grant, value } => (AccessKind::Write, grant, value),
             OpKind::Append { grant } => (AccessKind::Append, grant, 0),
+            OpKind::Add { grant, .. } => (AccessKind::Add, grant, 0),
+            OpKind::Expire { grant } => (AccessKind::Expire, grant, 0),
             _ => return,
+        };
+        let drawn = match kind {
+            AccessKind::Add => self.dice.below(5) as i64 - 1,
+            _ => drawn,
         };
         let caller = op.caller.clone();
         let last = self

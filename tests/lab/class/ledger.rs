@@ -258,12 +258,7 @@ impl Book<'_> {
     fn late(&self, own: &Own) -> (u64, u64) {
         let (mut took, mut count, mut worst) = (0, 0, 0);
         for op in &self.history.ops {
-            let (OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant }) =
-                op.kind
-            else {
-                continue;
-            };
-            if !grant.is_some_and(|grant| own.acquires.contains(&grant)) {
+            if !op.kind.access_grant().is_some_and(|grant| own.acquires.contains(&grant)) {
                 continue;
             }
             let call = (op.call.at, op.call.seq);
@@ -290,13 +285,8 @@ impl Book<'_> {
         let earlier = self.history.ops.iter().filter(|op| op.id < access.id);
         let mut earlier = earlier.filter(|op| op.process == access.process);
         !earlier.any(|op| {
-            let of_resource = matches!(
-                op.kind,
-                OpKind::Read { grant: Some(_) }
-                    | OpKind::Write { grant: Some(_), .. }
-                    | OpKind::Append { grant: Some(_) }
-            );
-            of_resource && born.is_none_or(|born| (op.call.at, op.call.seq) >= born)
+            op.kind.access_grant().is_some()
+                && born.is_none_or(|born| (op.call.at, op.call.seq) >= born)
         })
     }
 

@@ -198,6 +198,7 @@ impl Story {
             judgement: judge(&history, &terms),
             promise: Promise {
                 holders: terms.holders,
+                unguarded: false,
                 reports_loss: terms.reports_loss,
                 model: terms.model,
                 assumes: terms.site.assumes.clone(),
@@ -302,8 +303,7 @@ impl StoryParser {
         let id = id.parse().ok()?;
         assert_eq!(self.history.ops.len(), id as usize, "operations are numbered from 0 on");
         let kind = kind(what)?;
-        let guards =
-            matches!(kind, OpKind::Read { .. } | OpKind::Write { .. } | OpKind::Append { .. });
+        let guards = kind.is_access();
         let (call, ret) = when.split_once("..").unwrap_or((when, when));
         let call = self.stamp(call)?;
         let ret = if ret.is_empty() { None } else { Some(self.stamp(ret)?) };
@@ -330,6 +330,8 @@ impl StoryParser {
             OpKind::Read { grant } => (AccessKind::Read, grant, 0),
             OpKind::Write { grant, value } => (AccessKind::Write, grant, value),
             OpKind::Append { grant } => (AccessKind::Append, grant, 0),
+            OpKind::Add { grant, .. } => (AccessKind::Add, grant, 0),
+            OpKind::Expire { grant } => (AccessKind::Expire, grant, 0),
             _ => return None,
         };
         let value = value(rest, "value").map_or(Some(written), |value| value.parse().ok())?;
@@ -569,6 +571,8 @@ fn kind(what: &str) -> Option<OpKind> {
         "read" => Some(OpKind::Read { grant }),
         "write" => Some(OpKind::Write { grant, value: arguments.next()?.parse().ok()? }),
         "append" => Some(OpKind::Append { grant }),
+        "add" => Some(OpKind::Add { grant, by: arguments.next()?.parse().ok()? }),
+        "expire" => Some(OpKind::Expire { grant }),
         _ => None,
     }
 }

@@ -30,6 +30,26 @@ pub const TEMPLATES: &[Template] = &[
     ("{who} appends an entry{any}.", |facts, sentence| {
         with(facts, sentence, |a| a.kind == AccessKind::Append && a.accepted, sentence.words[1])
     }),
+    ("{who}'s {number} makes {number}{any}.", |facts, sentence| {
+        let is = |a: &Access| {
+            a.kind == AccessKind::Add && a.accepted && adds(facts, a, sentence.words[1])
+        };
+        let it = |a: &Access| is(a) && says(sentence.words[2], a.value);
+        with(facts, sentence, it, sentence.words[3])
+    }),
+    ("The resource refuses {who}'s {number} at {number}{any}.", |facts, sentence| {
+        let is = |a: &Access| {
+            a.kind == AccessKind::Add && !a.accepted && adds(facts, a, sentence.words[1])
+        };
+        let it = |a: &Access| is(a) && says(sentence.words[2], a.value);
+        with(facts, sentence, it, sentence.words[3])
+    }),
+    ("{who} sets the end of the counter{any}.", |facts, sentence| {
+        with(facts, sentence, |a| a.kind == AccessKind::Expire && a.accepted, sentence.words[1])
+    }),
+    ("The resource refuses {who}'s expiry{any}.", |facts, sentence| {
+        with(facts, sentence, |a| a.kind == AccessKind::Expire && !a.accepted, sentence.words[1])
+    }),
     ("The resource refuses {who}'s read{any}.", |facts, sentence| {
         with(facts, sentence, |a| a.kind == AccessKind::Read && !a.accepted, sentence.words[1])
     }),
@@ -43,6 +63,12 @@ pub const TEMPLATES: &[Template] = &[
         with(facts, sentence, is, sentence.words[2])
     }),
 ];
+
+/// Whether an addition adds what a word says, with its sign.
+fn adds(facts: &Facts, access: &Access, word: &str) -> bool {
+    let kind = facts.op(access.op).map(|op| &op.kind);
+    matches!(kind, Some(OpKind::Add { by, .. }) if word == format!("{by:+}"))
+}
 
 fn says(word: &str, value: i64) -> bool {
     word.parse() == Ok(value)
@@ -72,6 +98,15 @@ fn with(facts: &Facts, sentence: &Sentence, is: impl Fn(&Access) -> bool, tail: 
             access.value != held_before(facts, index) - 1 || access.value < 0,
             "the write is one less than what it replaced",
         ),
+        ": more was sold than there was" => ensure(access.value < 0, "there was one to sell"),
+        ": the count is above its limit" | ": more passed than the limit allows" => ensure(
+            access.value > facts.finding.plan.workload.items,
+            "the count is within its limit",
+        ),
+        ": the counter never ends" => ensure(
+            access.value == 1 && !is_ended(facts, index),
+            "somebody sets the end of the counter",
+        ),
         ": a job ran twice in a period" => ensure(
             facts.history.accesses[..index]
                 .iter()
@@ -89,6 +124,12 @@ fn with(facts: &Facts, sentence: &Sentence, is: impl Fn(&Access) -> bool, tail: 
         }
         other => Err(format!("'{other}' is unknown")),
     }
+}
+
+/// Whether the end of the counter was set after an access.
+fn is_ended(facts: &Facts, index: usize) -> bool {
+    let mut later = facts.history.accesses[index..].iter();
+    later.any(|a| a.kind == AccessKind::Expire && a.accepted)
 }
 
 /// How many other grants had made an entry and made another one later.

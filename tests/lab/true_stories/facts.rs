@@ -146,9 +146,7 @@ impl<'a> Facts<'a> {
             OpKind::Extend { grant, .. } | OpKind::Release { grant } | OpKind::Lost { grant } => {
                 Some(grant)
             }
-            OpKind::Read { grant } | OpKind::Write { grant, .. } | OpKind::Append { grant } => {
-                grant
-            }
+            ref access => access.access_grant(),
         }
     }
 

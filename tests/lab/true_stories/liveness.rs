@@ -72,6 +72,8 @@ pub const TEMPLATES: &[Template] = &[
                 OpKind::Read { .. } => "reads the resource",
                 OpKind::Write { .. } => "writes the resource",
                 OpKind::Append { .. } => "appends to the resource",
+                OpKind::Add { .. } => "adds to the resource",
+                OpKind::Expire { .. } => "lets the resource's value end",
             };
             let is_it = op.caller == sentence.words[0] && op.call.instant() == sentence.at;
             is_it && asks == sentence.words[1] && op.ret.is_none()
