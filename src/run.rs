@@ -307,8 +307,10 @@ pub fn run_on(environment: &mut dyn Environment, lab: &Lab, plan: &Plan, whole_t
     let mut gathering = Gathering::new(plan, (lab.promise(plan).queue, lab.group_keys(plan)));
     let take = &mut |names: &HostNames, entries: &[Entry]| gathering.take(names, entries);
     let Lived { remains, healed, recorder } = live(environment, lab, plan, whole_trace, take);
-    let evidence = gathering.end(&remains);
-    let mut history = History {
+    let mut recorded = History::default();
+    recorder.fill(&mut recorded);
+    let evidence = gathering.end(&remains, &recorded.ops);
+    let history = History {
         keys: evidence.keys,
         fault_intervals: evidence.fault_intervals,
         requests: evidence.requests,

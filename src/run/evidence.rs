@@ -16,7 +16,7 @@ use lockstorm_platform::trace::{
 };
 use lockstorm_world::world::remains::Remains;
 
-use crate::history::{ClockPiece, FaultInterval, Key, OpId, Request, Seen, Sighting};
+use crate::history::{ClockPiece, FaultInterval, Key, Op, OpId, Request, Seen, Sighting};
 use crate::name::Name;
 use crate::plan::Plan;
 use crate::reading::members::{MemberChange, Members};
@@ -119,14 +119,16 @@ impl<'a> Gathering<'a> {
     }
 
     /// All evidence of a world that has ended.
-    pub fn end(mut self, remains: &Remains) -> RunEvidence {
+    ///
+    /// `ops` are the operations of the run: they tell who took a key over.
+    pub fn end(mut self, remains: &Remains, ops: &[Op]) -> RunEvidence {
         self.take(&remains.names, remains.trace.entries());
         for change in self.members.settle() {
             self.note_member(&remains.names, change);
         }
         RunEvidence {
             requests: self.index.requests,
-            keys: self.changes.end(),
+            keys: self.changes.end(ops),
             fault_intervals: fault_intervals(remains, &self.plan.faults),
             clocks: clocks(remains),
             ..self.evidence
@@ -150,13 +152,14 @@ impl<'a> Gathering<'a> {
             (&entry.event, members.iter().all(|member| member.is_moved))
         {
             let (key, node) = (self.name_of(key), self.names.host(names, entry.host));
-            self.changes.forget_rewrite((&key, &node));
+            self.changes.note_same_members((&key, &node));
         }
         for change in members {
             self.note_member(names, change);
         }
+        let is_command = matches!(entry.event, Event::Key { .. });
         for change in changes {
-            self.note_key(names, (entry.host, at), change);
+            self.note_key(names, (entry.host, at), change, is_command);
         }
     }
 
@@ -224,11 +227,12 @@ impl<'a> Gathering<'a> {
         names: &HostNames,
         (host, at): (HostId, Instant),
         change: CausedChange<OpId>,
+        is_command: bool,
     ) {
         let CausedChange { key, change, until_ms, by, unacknowledged } = change;
         let (key, node) = (self.name_of(&key), self.names.host(names, host));
         let key = Key { node, key, of: None, at, change, until_ms, by, unacknowledged };
-        self.changes.push(key);
+        self.changes.push(key, is_command);
     }
 
     /// Notes what a key of the lock holds.
@@ -257,7 +261,8 @@ impl<'a> Gathering<'a> {
         let key = String::from_utf8_lossy(&member).as_ref().into();
         // A member has no expiry, and is not told apart by what a start undid.
         let (of, until_ms, unacknowledged) = (Some(of), None, false);
-        self.changes.push(Key { node, key, of, at, change, until_ms, by, unacknowledged });
+        let key = Key { node, key, of, at, change, until_ms, by, unacknowledged };
+        self.changes.push(key, true);
     }
 
     fn see_itself(&mut self, names: &HostNames, (host, at): (HostId, Instant), what: Seen) {
@@ -342,4 +347,24 @@ fn clocks(remains: &Remains) -> Vec<ClockPiece> {
         line: change.line,
     };
     remains.clocks.iter().map(piece).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use lockstorm_redis::specification;
+    use lockstorm_redis::specification::keys::is_keyless;
+
+    use crate::reading::tries::KEYLESS;
+
+    /// A reading knows no server, so it has the commands without keys as a list.
+    #[test]
+    fn the_commands_that_name_no_key_are_those_of_the_server() {
+        // They may change every key, or those that others have named.
+        let unnamed = ["EXEC", "FLUSHALL", "FLUSHDB", "SWAPDB"];
+        let keyless = specification::all().iter().filter(|command| is_keyless(command));
+        let keyless = keyless.map(|command| command.head).filter(|head| !unnamed.contains(head));
+        assert_eq!(keyless.collect::<BTreeSet<_>>(), KEYLESS.into_iter().collect());
+    }
 }

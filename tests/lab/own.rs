@@ -20,12 +20,15 @@ use lockstorm::lock::client::{Client, answer, milliseconds};
 use lockstorm::lock::config::LockConfig;
 use lockstorm::lock::defaults::LEASE;
 use lockstorm::lock::{Acquired, Extended, Grant, Lock, Released, Setting, token};
+use lockstorm::own::hunt_own;
 use lockstorm::plan::base_plan::{base_plan, base_plan_of};
 use lockstorm::plan::{Plan, TopologyKind};
 use lockstorm::promise::{Bounded, Model, Promise, Work, bound};
 use lockstorm::run::Lab;
 use lockstorm::scenario::Scenario;
 use lockstorm_platform::time::{Clock, MILLISECOND, SECOND};
+
+use crate::found::kinds;
 
 /// token-lua by another name.
 const MINE: Algorithm = Algorithm::lease("mine", |setting| Box::new(TokenLua::new(setting)));
@@ -420,9 +423,9 @@ impl Lock for AtLeast {
         self.0.extend(grant).await
     }
 
-    async fn release(&mut self, grant: &Grant) -> Released {
+    async fn release(&mut self, _grant: &Grant) -> Released {
         let (call, key) = (self.2.call.get(), self.2.config.key.as_bytes());
-        let args: [&[u8]; 4] = [key, grant.token.as_bytes(), b"PX", b"1000"];
+        let args: [&[u8]; 4] = [key, b"kept", b"PX", b"1000"];
         answer::released(&self.1.request(call, SECOND, "SET", &args).await)
     }
 }
@@ -440,4 +443,43 @@ fn a_leak_names_whom_it_kept_out() {
     let (message, how) = why(AT_LEAST, &work(2));
     assert_eq!(message, "A key that nobody owned kept others out.");
     assert!(how.ends_with("and what it set kept others out."), "{how}");
+}
+
+/// A lock whose release sends a command that names no key, and does not know what came of it.
+struct Asks(TokenLua, Client, Setting, &'static str);
+
+impl Asks {
+    fn boxed(setting: Setting, command: &'static str) -> Box<dyn Lock> {
+        let client = Client::new(setting.host.clone(), &setting.nodes[0]);
+        Box::new(Asks(TokenLua::new(setting.clone()), client, setting, command))
+    }
+}
+
+#[async_trait(?Send)]
+impl Lock for Asks {
+    async fn acquire(&mut self) -> Acquired {
+        self.0.acquire().await
+    }
+
+    async fn extend(&mut self, grant: &Grant) -> Extended {
+        self.0.extend(grant).await
+    }
+
+    async fn release(&mut self, _grant: &Grant) -> Released {
+        let _ = self.1.request(self.2.call.get(), SECOND, self.3, &[]).await;
+        Released::Unknown
+    }
+}
+
+#[test]
+fn a_release_that_names_no_key_frees_none() {
+    let locks = [
+        Algorithm::lease("pings", |setting| Asks::boxed(setting, "PING")),
+        Algorithm::lease("asks-the-time", |setting| Asks::boxed(setting, "TIME")),
+        Algorithm::lease("counts-keys", |setting| Asks::boxed(setting, "DBSIZE")),
+    ];
+    for lock in locks {
+        let finding = hunt_own(lock, TopologyKind::Single).within_assumptions().finds();
+        assert!(kinds(&finding).contains(&Kind::Leak), "{}", lock.name);
+    }
 }

@@ -89,6 +89,12 @@ pub(crate) fn specifications(command: &Command) -> impl Iterator<Item = KeySpeci
     })
 }
 
+/// Whether neither a command nor any of its subcommands names a key.
+pub fn is_keyless(command: &Command) -> bool {
+    let mut forms = [command].into_iter().chain(&command.subcommands);
+    forms.all(|form| specifications(form).next().is_none())
+}
+
 /// The numbers after a colon: `range:0,1,0`.
 pub(crate) fn numbers(text: &str) -> Vec<i64> {
     let list = text.split_once(':').map_or("", |(_, list)| list);
