@@ -78,6 +78,9 @@ pub struct LockConfig {
     /// How often the client sends a request again that had no reply.
     #[serde(skip_serializing_if = "is_default")]
     pub resend: u32,
+    /// What an acquire that had no reply leaves its caller.
+    #[serde(skip_serializing_if = "is_default")]
+    pub no_reply: NoReply,
     /// What becomes of the keys of a try that was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_try: Option<AfterTry>,
@@ -256,6 +259,17 @@ pub enum QuorumOf {
     All,
     /// Those that could be reached (a planted bug): two halves of a partition have a quorum each.
     Connected,
+}
+
+/// What an acquire that had no reply leaves its caller, if it may have set the key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoReply {
+    /// The owner value, so that the caller can release what may be left.
+    #[default]
+    Token,
+    /// Nothing: the call throws, and the caller has no lock that it could release.
+    Nothing,
 }
 
 /// What becomes of the keys of a try that was refused.

@@ -123,6 +123,13 @@ const OF_FAMILY: Group = Group {
     instead: "remove it, or use token-lua or redlock",
 };
 
+/// Locks of the token family: an acquire of theirs may end without an answer.
+const ON_ONE_NODE: Group = Group {
+    has: |lock| is_of_family(lock) && lock.nodes == Nodes::First,
+    what: "releases by itself what an acquire without a reply may have left, or has one way to",
+    instead: "remove it, or use token-lua",
+};
+
 /// Locks that renew and report the loss of a grant.
 const REPORTING: Group = Group {
     has: |lock| lock.name == token_lua_renewed::ALGORITHM.name,
@@ -194,7 +201,7 @@ fn has_permits(lock: &Algorithm) -> bool {
 const TOKENS: [&str; 6] = ["try", "acquisition", "thread", "thread-id", "process", "constant"];
 
 /// Every option, in the order of a scenario.
-pub const OPTIONS: [LockOption; 42] = [
+pub const OPTIONS: [LockOption; 43] = [
     of(ALL, "algorithm", Takes::Text, "the lock of the catalogue"),
     of(
         ALL,
@@ -233,6 +240,12 @@ pub const OPTIONS: [LockOption; 42] = [
         "resend",
         Takes::Count,
         "how often the client sends a request again that had no reply",
+    ),
+    of(
+        ON_ONE_NODE,
+        "no_reply",
+        Takes::Word(&["token", "nothing"]),
+        "what an acquire without a reply leaves its caller: the token to release with, or nothing",
     ),
     of(OWNING, "token", Takes::Word(&TOKENS), "which acquires have the same owner value"),
     of(

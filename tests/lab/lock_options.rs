@@ -1,7 +1,8 @@
 //! What each option of the token family and the quorum family does in single calls.
 
 use lockstorm::lock::config::{
-    AcquireShape, AfterExtend, AfterTry, AskOrder, LeaseUnit, LockConfig, QuorumOf, TokenScope,
+    AcquireShape, AfterExtend, AfterTry, AskOrder, LeaseUnit, LockConfig, NoReply, QuorumOf,
+    TokenScope,
 };
 use lockstorm::lock::library::find;
 use lockstorm::lock::{Acquired, Extended, Released};
@@ -107,6 +108,19 @@ fn a_lease_in_seconds_is_as_long_as_one_in_milliseconds() {
             let left = desk.query_all("PTTL lock").await;
             let [Reply::Integer(left)] = left[..] else { panic!("{left:?}") };
             assert!((4_900..=5_000).contains(&left), "{left} ms");
+        });
+    }
+}
+
+#[test]
+fn an_acquire_without_a_reply_leaves_what_the_option_says() {
+    for (no_reply, leaves_token) in [(NoReply::Token, true), (NoReply::Nothing, false)] {
+        play(1, at_first_command(Verb::Pause, "n1", Some(30 * SECOND)), move |desk| async move {
+            let mut lock = desk.lock("token-lua", |config| config.no_reply = no_reply);
+            let acquired = lock.acquire().await;
+            let has_token = matches!(acquired, Acquired::Unknown(_));
+            assert_eq!(has_token, leaves_token, "{acquired:?}");
+            assert!(has_token || matches!(acquired, Acquired::Refused(_)), "{acquired:?}");
         });
     }
 }

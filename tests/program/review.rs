@@ -28,9 +28,9 @@ fn a_review_is_one_report_and_ends_with_what_it_found() {
     );
     check(
         &folder,
-        &review("redis-py", "1..4"),
+        &review("rslock", "1..4"),
         0,
-        &["HELD  review-redis-py-single", "redis-py 8.1.0 held"],
+        &["HELD  review-rslock-independent", "rslock 0.10.0 held"],
     );
 }
 

@@ -12,7 +12,7 @@ use crate::lock::algorithm::Algorithm;
 use crate::lock::algorithm::owned_key::OwnedKey;
 use crate::lock::client::Client;
 use crate::lock::client::answer::{self, Answer};
-use crate::lock::config::{AcquireShape, AfterExtend, AfterTry, TokenScope};
+use crate::lock::config::{AcquireShape, AfterExtend, AfterTry, NoReply, TokenScope};
 use crate::lock::defaults::{Choices, Defaults, LEASE};
 use crate::lock::token::OwnerValues;
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, lease, tries};
@@ -45,6 +45,9 @@ pub const JEDIS_UTIL: Algorithm = Algorithm {
 /// The refusal of a grant that came too late to be of use.
 pub const TOO_LATE: &str = "the lease was over before the caller had it";
 
+/// The refusal of an acquire that had no reply, if that leaves its caller nothing.
+pub const NO_REPLY: &str = "no reply came";
+
 /// The lock of one caller.
 pub struct TokenLua {
     setting: Setting,
@@ -63,6 +66,15 @@ impl TokenLua {
 
     /// One acquire; `numbered` draws a fence in the same step.
     pub async fn take(&mut self, numbered: bool) -> Acquired {
+        match self.try_often(numbered).await {
+            Acquired::Unknown(_) if self.setting.config.no_reply == NoReply::Nothing => {
+                Acquired::Refused(NO_REPLY.to_owned())
+            }
+            acquired => acquired,
+        }
+    }
+
+    async fn try_often(&mut self, numbered: bool) -> Acquired {
         // A try without a reply may take effect after all others.
         let mut unknown = None;
         let (mut refusal, mut token) = (String::new(), String::new());
