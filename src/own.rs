@@ -6,7 +6,7 @@
 
 // What a lock is.
 pub use crate::lock::algorithm::{Algorithm, Nodes};
-pub use crate::lock::config::LockConfig;
+pub use crate::lock::config::{AfterExtend, AfterTry, AskOrder, LockConfig, TokenScope};
 pub use crate::lock::defaults::{Choices, Defaults, LEASE, MUTEX};
 pub use crate::lock::{Acquired, Deadline, Extended, Grant, Lock, Released};
 pub use async_trait::async_trait;
@@ -37,6 +37,7 @@ pub use crate::check::case::Case;
 pub use crate::check::own::{Check, Findings};
 pub use crate::check::verdict::Violation;
 pub use crate::history::{Access, AccessKind, History, Op, OpKind, Outcome};
+pub use crate::workload::addition::Addition;
 pub use crate::workload::critical_section::CriticalSection;
 pub use crate::workload::guard::Finished;
 pub use crate::workload::round::Round;

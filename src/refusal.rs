@@ -66,7 +66,9 @@ impl Refusal {
 
     /// The same for a word that stands in no text.
     pub fn choice(word: &str, kind: &str, words: &[&str]) -> Refusal {
-        Refusal::word(0..0, word, kind, words).on(Place::Whole)
+        // Without lines there is no place for a label beside the help.
+        let instead = one_of(word, words);
+        Refusal::new(format!("there is no {kind} '{word}'"), instead)
     }
 
     /// The same refusal at another place.

@@ -16,6 +16,9 @@ const LOCK: &str = include_str!("../../examples/own_lock.rs");
 /// A question about the lock.
 const SCENARIO: &str = include_str!("../../examples/own-lock-gc-pause.toml");
 
+/// Stands for the name of the guide, which is that of no lock.
+const GUIDE: &str = "\0";
+
 /// The name of that scenario in its new place.
 const SCENARIO_NAME: &str = "gc-pause.toml";
 
@@ -89,7 +92,9 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Refusal {
 fn named(text: &str, name: &str) -> String {
     text.replace("cargo run --example own-lock", "cargo run")
         .replace("examples/own-lock-gc-pause.toml", SCENARIO_NAME)
+        .replace("own-locks.md", GUIDE)
         .replace("own-lock", name)
+        .replace(GUIDE, "own-locks.md")
         .replace("OwnLock", &type_of(name))
 }
 
@@ -148,10 +153,12 @@ mod tests {
     #[test]
     fn the_example_is_left_with_no_trace_of_its_own_name() {
         for text in [named(LOCK, "mine"), named(SCENARIO, "mine"), manifest("mine", "/a \"b\"")] {
+            let own = text.replace("docs/own-locks.md", "");
             for trace in ["own-lock", "own_lock", "OwnLock", "example"] {
-                assert!(!text.contains(trace), "{trace}: {text}");
+                assert!(!own.contains(trace), "{trace}: {text}");
             }
         }
+        assert!(named(LOCK, "mine").contains("docs/own-locks.md"), "the guide has one name");
         assert!(manifest("mine", "/a").parse::<toml::Table>().is_ok());
     }
 

@@ -22,12 +22,13 @@ pub(super) fn healed(LaterHeal { heal_at, until }: LaterHeal) -> String {
 /// The threshold of a figure: `9.974 s holds, 9.975 s breaks`.
 pub fn threshold_words(threshold: &Threshold) -> String {
     let amount = |value| amount(threshold.unit, value);
-    // A crash that lasts no time is still a crash, so zero stands for the absence of a fault.
-    let subject = |value| match value {
-        0 if threshold.of.starts_with("fault:") => "without the fault it".to_owned(),
+    // A crash that lasts no time is still a crash: where zero holds, there was no fault.
+    let of_fault = |value, zero: &str| match value {
+        0 if threshold.of.starts_with("fault:") => zero.to_owned(),
         _ => amount(value),
     };
-    let (holds, breaks) = (subject(threshold.holds), subject(threshold.breaks));
+    let holds = of_fault(threshold.holds, "without the fault it");
+    let breaks = of_fault(threshold.breaks, "however short, it");
     let tests = match threshold.was_open {
         _ if threshold.is_untested => "tests nothing".to_owned(),
         Some(by) => format!("holds though open to another ({})", crate::quantity::rounded(by)),

@@ -181,9 +181,13 @@ fn renewal(plan: &Plan, algorithm: &Algorithm) -> Checked {
     if let Some(ttl) = config.renew_ttl {
         whole_ttl("lock.renew_ttl", ttl, config, algorithm)?;
     }
-    let too_late = config.renew_every.is_some_and(|every| config.ttl.is_some_and(|t| every >= t));
-    let what = "the lease would end before it is renewed";
-    refuse_if(too_late, "lock.renew_every", what, "less than ttl")
+    let (place, what) = ("lock.renew_every", "the lease would end before it is renewed");
+    let every = config.renew_every.unwrap_or(0);
+    let too_late = config.ttl.is_some_and(|ttl| every > 0 && every >= ttl);
+    refuse_if(too_late, place, what, "less than ttl")?;
+    // What a renewal sets has to last until the next one.
+    let too_late = config.renew_ttl.is_some_and(|ttl| every > ttl);
+    refuse_if(too_late, place, what, "at most renew_ttl")
 }
 
 /// Checks the options of a lock that waits for replicas: there must be that many replicas.

@@ -9,8 +9,8 @@ use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 
 use crate::history::PROBE_MARGIN;
 use crate::length;
-use crate::lock::algorithm::Algorithm;
-use crate::lock::catalogue::Locks;
+use crate::lock::algorithm::{Algorithm, latch};
+use crate::lock::catalogue::{Locks, is_own};
 use crate::plan::contradiction::{
     Checked, MAX_LOSS, MAX_ROUNDS, in_reach, known_host, rate, refuse_if,
 };
@@ -246,10 +246,27 @@ fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {
         let instead = format!("at least {}", length::write(least));
         refuse_if(length < least, place, "this is too short", &instead)?;
     }
+    fits(plan, algorithm)?;
     period(work)?;
+    window(work)?;
     let items = (0..=1_000_000_000).contains(&work.items);
     refuse_if(!items, "workload.items", "a stock cannot be that large", "from 0 to 1000000000")?;
     fence(plan, algorithm)
+}
+
+/// Refuses a workload that says nothing about this lock.
+fn fits(plan: &Plan, algorithm: &Algorithm) -> Checked {
+    let (place, kind, name) = ("workload.kind", &plan.workload.kind, algorithm.name);
+    let is_latch = name == latch::NAME;
+    let is_other = *kind == WorkloadKind::Latch && !is_latch && !is_own(name);
+    let what = format!("{name} is no latch");
+    refuse_if(is_other, place, what, "kind = \"counter\", or take the lock 'latch'")?;
+    let what = "a latch keeps nobody out, so nothing would guard this resource";
+    refuse_if(is_latch && kind.needs_one_holder(), place, what, "kind = \"latch\"")?;
+    let holders = algorithm.holders(&plan.lock);
+    let what = format!("{name} lets {holders} in at once, so nothing would guard this resource");
+    let is_shared = holders > 1 && kind.needs_one_holder();
+    refuse_if(is_shared, place, what, "kind = \"semaphore\"")
 }
 
 /// Refuses a schedule without a period, and a period of another workload.
@@ -264,6 +281,17 @@ fn period(work: &Workload) -> Checked {
     refuse_if(!is_scheduled && work.period > 0, place, what, instead)?;
     let instead = format!("at least {}", length::write(MIN_PERIOD));
     refuse_if(is_scheduled && work.period < MIN_PERIOD, place, "this is too short", &instead)
+}
+
+/// Refuses a rate limit without a window, and a window of another workload.
+fn window(work: &Workload) -> Checked {
+    let (place, limits) = ("workload.window", work.kind.is_rate_limit());
+    in_reach(place, work.window)?;
+    let what = "a rate limit needs the length for which its counter lives";
+    refuse_if(limits && work.window == 0, "workload.kind", what, "add window = \"10s\"")?;
+    let what = "only a rate limit has a window";
+    let instead = "remove it, or kind = \"rate-limit\"";
+    refuse_if(!limits && work.window > 0, place, what, instead)
 }
 
 fn fence(plan: &Plan, algorithm: &Algorithm) -> Checked {

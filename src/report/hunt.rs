@@ -9,7 +9,7 @@ use crate::explain::assumption;
 use crate::explain::experiment::Cut;
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
-use crate::explain::naming;
+
 use crate::hunt::catch::{self, Catch};
 use crate::hunt::distinct::Distinct;
 use crate::hunt::search::Until;
@@ -19,7 +19,7 @@ use crate::hunt::wording::Wording;
 use crate::plan::Plan;
 use crate::quantity::{self, count};
 use crate::report::page::{self, Page};
-use crate::report::{mark, text};
+use crate::report::{content, mark, text};
 
 /// Who reads the result: it decides where the files are and how the reader goes on.
 pub struct Audience<'a> {
@@ -307,9 +307,7 @@ fn faults(finding: &Finding) -> String {
     let plan = &finding.plan;
     let each = plan.faults.iter().map(|fault| format!("{} of {}", fault.verb.word(), fault.target));
     let each: Vec<String> = each.collect();
-    let clients = naming::clients(&plan.workload);
-    match each.len() {
-        0 => format!("{clients} and no fault"),
-        _ => format!("{clients} and {}", each.join(", ")),
-    }
+    let faults = if each.is_empty() { "no fault".to_owned() } else { each.join(", ") };
+    // A plan may have another topology and another lease than the hunt began with.
+    format!("{faults} ({})", content::subject(finding))
 }
