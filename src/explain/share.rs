@@ -51,6 +51,24 @@ pub fn key_of<'w>(
     Some(life)
 }
 
+/// The key of another caller by whose owner value an acquire was let in: that key was on the node
+/// that decided, and the acquire changed nothing.
+pub fn read_as_own<'w>(witness: &'w Witness<'_>, acquire: &Op) -> Option<&'w StoryLife> {
+    let (node, at) = decided(witness, acquire).filter(|_| witness.reading.has_owners())?;
+    let is_equal = |owner: &Op| {
+        owner.caller != acquire.caller
+            && owner.owner_value().is_some()
+            && owner.owner_value() == acquire.token()
+    };
+    let is_met = |life: &&StoryLife| {
+        let owner = life.owner.and_then(|owner| op(witness.history(), owner));
+        life.node == node && life.from <= at && at < life.until && owner.is_some_and(is_equal)
+    };
+    let mut keys = witness.history().keys.iter();
+    let has_own = keys.any(|key| key.by == Some(acquire.id) && witness.reading.is_of_lock(key));
+    witness.lives.iter().filter(|_| !has_own).find(is_met)
+}
+
 /// Whether the members of the lock's key are permits that nobody has: an acquire that is granted
 /// takes its own out of the key.
 pub fn takes_permits(witness: &Witness<'_>) -> bool {

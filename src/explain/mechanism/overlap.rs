@@ -17,6 +17,7 @@ use crate::explain::mechanism::quorum::two_quorums;
 use crate::explain::mechanism::renewal::lied;
 use crate::explain::mechanism::several;
 use crate::explain::mechanism::takeover::{became_master, took_over};
+use crate::explain::share;
 use crate::explain::votes::{is_of_earlier_try, votes};
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, Outcome};
@@ -73,8 +74,11 @@ pub fn between(
     second: &StoryHold<'_>,
 ) -> Option<Mechanism> {
     let dead = dead(second).or_else(|| dead(first));
+    let read = || read(witness, first, second).or_else(|| read(witness, second, first));
     // The acquire that returned later may have set its keys earlier.
-    dead.or_else(|| opened(witness, first, second)).or_else(|| opened(witness, second, first))
+    dead.or_else(read)
+        .or_else(|| opened(witness, first, second))
+        .or_else(|| opened(witness, second, first))
 }
 
 /// The tenure with which the overlap began, and the earlier one that it overlapped.
@@ -255,6 +259,17 @@ fn shared(
         vec![Evidence::Op(first.grant.id), Evidence::Op(second.grant.id), Evidence::Key(index)];
     let same_owner = || Mechanism::new(How::SameOwner, text, evidence);
     is_met.then(|| handed_on::mechanism(witness, life).unwrap_or_else(same_owner))
+}
+
+/// The mechanism if the other tenure set no key, and read its own value in the key of this one.
+fn read(witness: &Witness<'_>, holder: &StoryHold<'_>, other: &StoryHold<'_>) -> Option<Mechanism> {
+    let life = share::read_as_own(witness, other.grant)
+        .filter(|life| life.owner.is_some_and(|owner| witness.is_of(holder, owner)))?;
+    let (whose, who, node) = (&holder.grant.caller, &other.grant.caller, &life.node);
+    let text = format!("{who} was let in by {whose}'s key on {node}, as if it were its own.");
+    let ops = [holder.grant.id, other.grant.id].map(Evidence::Op).into_iter();
+    let evidence = ops.chain([Evidence::Key(life.born)]).collect();
+    Some(Mechanism::new(How::SameOwner, text, evidence))
 }
 
 /// The mechanism if neither tenure has a key.

@@ -53,7 +53,9 @@ pub fn granted(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
     let (nodes, mut evidence) = nodes_of(witness, grant.id, hold.from);
     evidence.insert(0, Evidence::Op(grant.id));
     let on = match nodes.is_empty() {
-        true => shared_key(witness, grant, &mut evidence).unwrap_or_default(),
+        true => shared_key(witness, grant, &mut evidence)
+            .or_else(|| read_key(witness, grant, &mut evidence))
+            .unwrap_or_default(),
         false => format!(" on {}", list(&nodes)),
     };
     let beside = witness.holds.iter().find(|other| {
@@ -94,6 +96,14 @@ fn shared_key(witness: &Witness<'_>, grant: &Op, evidence: &mut Vec<Evidence>) -
         false => format!("{}'s key", owner.caller),
     };
     Some(format!(" on {node}, sharing {whose}"))
+}
+
+/// The node that let an acquire in by a key of another with the same owner value.
+fn read_key(witness: &Witness<'_>, grant: &Op, evidence: &mut Vec<Evidence>) -> Option<String> {
+    let life = share::read_as_own(witness, grant)?;
+    evidence.push(Evidence::Key(life.born));
+    let whose = witness.caller(life.owner?)?;
+    Some(format!(" on {}, by {whose}'s key with the same owner value", life.node))
 }
 
 fn violation_key(witness: &Witness<'_>) -> Option<String> {

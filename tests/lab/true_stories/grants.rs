@@ -101,8 +101,16 @@ fn granted(facts: &Facts, hold: &Held, mut rest: &str) -> Truth {
     ensure(in_shared_mode.is_some() == hold.op.shared, "it is a grant in the other mode")?;
     rest = in_shared_mode.unwrap_or(rest);
     if let Some(tail) = rest.strip_prefix(" on ") {
-        let end =
-            [", sharing ", ", while ", ", beside ", " with fence ", "; ", ", without ", ", as "];
+        let end = [
+            ", by ",
+            ", sharing ",
+            ", while ",
+            ", beside ",
+            " with fence ",
+            "; ",
+            ", without ",
+            ", as ",
+        ];
         let end = end.iter().filter_map(|word| tail.find(word)).min().unwrap_or(tail.len());
         named = list(&tail[..end]);
         rest = &tail[end..];
@@ -112,6 +120,16 @@ fn granted(facts: &Facts, hold: &Held, mut rest: &str) -> Truth {
         let (whose, tail) = own.or(tail.split_once("'s key")).ok_or("no such words")?;
         let [node] = &named[..] else { return Err("it is one key".into()) };
         shares(facts, hold, node, whose)?;
+        (named, rest) = (Vec::new(), tail);
+    }
+    if let Some((whose, tail)) = rest.strip_prefix(", by ").and_then(|rest| rest.split_once("'s"))
+        && let Some(tail) = tail.strip_prefix(" key with the same owner value")
+    {
+        let [node] = &named[..] else { return Err("it is one key".into()) };
+        shares(facts, hold, node, whose)?;
+        let is_equal =
+            |other: &Held| other.op.caller == whose && other.op.token() == hold.op.token();
+        ensure(facts.holds.iter().any(is_equal), "its owner value is another")?;
         (named, rest) = (Vec::new(), tail);
     }
     nodes(facts, hold, &named)?;
