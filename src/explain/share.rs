@@ -40,15 +40,26 @@ pub fn key_of<'w>(
     let (_, found) =
         lives.rfind(|(index, life)| is_there(life) && has_part(witness, acquire, *index))?;
     let mut life = found;
-    // A reader that sets the key of readers anew leaves all of them their part.
-    while let Some(next) = witness.lives.iter().find(|next| Some(next.born) == life.end)
+    // What others set anew leaves each holder its part.
+    while let Some(next) = witness.lives.iter().find(|next| goes_on(witness, life, next))
         && next.from < before
-        && is_shared(witness, life)
-        && is_shared(witness, next)
     {
         life = next;
     }
     Some(life)
+}
+
+/// Whether a key goes on as another one: a reader sets the key of readers anew, or a script sets a
+/// number of permits that it had read.
+pub fn goes_on(witness: &Witness<'_>, life: &StoryLife, next: &StoryLife) -> bool {
+    let born = &witness.history().keys[next.born];
+    let counts = || {
+        let requests = born.by.map(|by| witness.reading.requests_of(by)).unwrap_or_default();
+        let is_set = born.change == KeyChange::Set && requests.iter().any(|it| it.is_script());
+        is_set && witness.finding.promise.holders > 1 && !witness.reading.by_member
+    };
+    life.end == Some(next.born)
+        && (counts() || is_shared(witness, life) && is_shared(witness, next))
 }
 
 /// The key of another caller by whose owner value an acquire was let in: that key was on the node
@@ -105,10 +116,7 @@ fn has_part(witness: &Witness<'_>, acquire: &Op, index: usize) -> bool {
 fn origins(witness: &Witness<'_>, life: &StoryLife) -> Vec<usize> {
     let mut owners = BTreeSet::from([life.owner]);
     let mut first = life;
-    while let Some(earlier) = witness.lives.iter().find(|it| it.end == Some(first.born))
-        && is_shared(witness, earlier)
-        && is_shared(witness, first)
-    {
+    while let Some(earlier) = witness.lives.iter().find(|it| goes_on(witness, it, first)) {
         owners.insert(earlier.owner);
         first = earlier;
     }
@@ -130,6 +138,22 @@ fn changes<'w>(witness: &'w Witness<'_>, index: usize) -> impl Iterator<Item = u
     inside.filter(|change| keys[*change].change == KeyChange::Changed)
 }
 
+/// The changes of the number of entries of a key, also those by which it was set anew.
+fn entered(witness: &Witness<'_>, life: &StoryLife) -> Vec<usize> {
+    let place = |life: &StoryLife| witness.lives.iter().position(|it| it.born == life.born);
+    let earlier = |life: &&StoryLife| witness.lives.iter().find(|it| goes_on(witness, it, life));
+    let all = std::iter::successors(Some(life), earlier);
+    let mut found: Vec<usize> = all
+        .flat_map(|life| {
+            let inside = place(life).into_iter().flat_map(|place| changes(witness, place));
+            inside.chain([life.born])
+        })
+        .collect();
+    found.sort_unstable();
+    // The first of them began the key, and changed none.
+    found.split_off(1)
+}
+
 /// The first change of a shared key, before an instant, by a release whose acquire had no part in
 /// that key, or had given it back already: with its index, and whether it was given back before.
 pub fn excess<'a>(
@@ -137,13 +161,12 @@ pub fn excess<'a>(
     life: &StoryLife,
     before: Instant,
 ) -> Option<(usize, &'a Op, bool)> {
-    let place = witness.lives.iter().position(|other| other.born == life.born)?;
     let (keys, origins) = (&witness.history().keys, origins(witness, life));
     let end = life.end.filter(|end| keys[*end].change == KeyChange::Deleted);
     let until = |index: &usize| keys[*index].at <= before;
     let mut done: BTreeSet<(OpId, Nanos)> = BTreeSet::new();
     let mut given: BTreeSet<OpId> = BTreeSet::new();
-    changes(witness, place).chain(end).filter(until).find_map(|index| {
+    entered(witness, life).into_iter().chain(end).filter(until).find_map(|index| {
         let key = &keys[index];
         let by = op(witness.history(), key.by?)?;
         let OpKind::Release { grant } = by.kind else { return None };

@@ -190,6 +190,7 @@ fn ending(witness: &Witness<'_>, life: &StoryLife) -> Option<(OpId, KeyEnd)> {
         return None;
     }
     let is_shared = !witness.reading.has_owners();
+    let goes_on = || witness.lives.iter().any(|next| share::goes_on(witness, life, next));
     let release =
         |by: OpId| op(witness.history(), by).filter(|op| matches!(op.kind, OpKind::Release { .. }));
     match (key.change, foreign) {
@@ -198,6 +199,7 @@ fn ending(witness: &Witness<'_>, life: &StoryLife) -> Option<(OpId, KeyEnd)> {
         (KeyChange::Deleted, Some(_)) if is_purged(witness, life) => {
             is_in_cast.then_some((owner, KeyEnd::Change(KeyChange::Expired)))
         }
+        (KeyChange::Set, _) if goes_on() => None,
         (KeyChange::Set, Some(by)) => Some((owner, KeyEnd::OverwrittenBy(by))),
         (KeyChange::Deleted, Some(by)) => Some((owner, KeyEnd::DeletedBy(by))),
         (KeyChange::Changed, by) => {
