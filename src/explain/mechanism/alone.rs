@@ -6,6 +6,7 @@ use crate::check::verdict::{Cause, Violation};
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
+use crate::explain::mechanism::at_once;
 use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::handed_on;
@@ -271,6 +272,8 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
         let known = known.or_else(|| ops().find_map(|op| denied(witness, op)));
         let known = known.or_else(|| ops().find_map(|op| of_older(witness, op)));
         let mut turns = ops().filter_map(|op| turn(op.grant()?));
+        let known =
+            known.or_else(|| turns.clone().find_map(|hold| at_once::mechanism(witness, hold)));
         return known.or_else(|| turns.find_map(|hold| shortened(witness, hold, to)));
     };
     Some(belief(witness, past, (Moment::default(), past.until.into())))

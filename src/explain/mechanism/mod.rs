@@ -2,6 +2,7 @@
 //!
 //! - [`how`]: the known mechanisms, and what proves each
 //! - [`theft`]: why a command could change another caller's key
+//! - [`at_once`]: a key that was gone as soon as its acquire had set it
 //! - [`ending`]: how a key that blocked others ended
 //! - [`clock`]: the fault behind a clock that went wrong
 //! - [`reclaim`]: a member that was removed by time
@@ -24,6 +25,7 @@
 //! - [`by_kind`]: which of these applies to a kind of violation
 
 mod alone;
+pub(in crate::explain) mod at_once;
 mod belief;
 pub mod by_kind;
 mod clock;

@@ -9,6 +9,7 @@ use crate::check::verdict::{Kind, Violation};
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::StoryHold;
 use crate::explain::life::StoryLife;
+use crate::explain::mechanism::at_once;
 use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::handed_on;
@@ -155,7 +156,7 @@ fn opened(
             lied.or(Some(mechanism))
         }
         Some((gone, _)) => Some(belief(witness, first, (gone, second.from.into()))),
-        None => apart(witness, first, second, &set),
+        None => at_once::mechanism(witness, first).or_else(|| apart(witness, first, second, &set)),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::check::verdict::{Kind, Violation};
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, op};
 use crate::explain::life::StoryLife;
+use crate::explain::mechanism::at_once;
 use crate::explain::mechanism::belief::belief;
 use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
@@ -127,7 +128,10 @@ fn of_members(
     });
     // What an inner entry gave back itself is no loss: an outer one may have lost more before.
     let gone = before.max_by_key(|life| (!witness.is_given_back_inside(life), life.from));
-    let Some(gone) = gone else { return one_permit(witness, held, admission) };
+    let Some(gone) = gone else {
+        let at_once = held.iter().find_map(|hold| at_once::mechanism(witness, hold));
+        return at_once.or_else(|| one_permit(witness, held, admission));
+    };
     let owner = gone.owner?;
     // The member may have ended a moment after what it is a part of was changed.
     let by = admission.at.max(gone.until);

@@ -9,13 +9,14 @@ use crate::check::verdict::Kind;
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, late_by, op, sent_again};
 use crate::explain::life::StoryLife;
+use crate::explain::mechanism::at_once::deleted as deleted_at_once;
 use crate::explain::mechanism::handed_on::{HandOver, too_early};
 use crate::explain::purge::is_purged;
 use crate::explain::share;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::story::{grant, lost, order};
 use crate::explain::witness::Witness;
-use crate::history::{Key, OpId, OpKind, Seen};
+use crate::history::{Key, Op, OpId, OpKind, Seen};
 use crate::quantity::{length, list, moment};
 use crate::reading::moment::Moment;
 
@@ -56,7 +57,18 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats.extend(handed.filter_map(|(_, life)| hands_on(witness, life)));
     beats.extend(put_back(witness));
     beats.extend(witness.lives.iter().filter_map(|life| counted_down(witness, life)));
+    beats.extend(witness.cast().into_iter().filter_map(|grant| at_once(witness, grant)));
     beats
+}
+
+/// The sentence for a key that was gone as soon as its acquire had set it. Other sentences say so
+/// of a key that has a life of its own.
+fn at_once(witness: &Witness<'_>, grant: &Op) -> Option<Beat> {
+    let [set, end] = deleted_at_once(witness, grant).filter(|_| witness.reading.by_member)?;
+    let key = &witness.history().keys[end];
+    let text = format!("{} sets its key on {} and deletes it at once.", grant.caller, key.node);
+    let evidence = vec![Evidence::Op(grant.id), Evidence::Key(set), Evidence::Key(end)];
+    Some(Beat::new(Weight::Cause, key.at, text, evidence))
 }
 
 /// The sentence for a release that handed the lock on while its caller still had it.

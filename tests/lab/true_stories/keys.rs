@@ -61,6 +61,7 @@ pub const TEMPLATES: &[Template] = &[
         removed(f, t, t.words[0], Whose::Own(t.words[1]), t.words[2], KeyChange::Deleted)
     }),
     ("{any} counts down its own newer key on {node}.", counted_down),
+    ("{who} sets its key on {node} and deletes it at once.", at_once),
     ("{any} deletes {who}'s key on {list}.", |f, t| {
         removed(f, t, t.words[0], Whose::Of(t.words[1]), t.words[2], KeyChange::Deleted)
     }),
@@ -357,6 +358,19 @@ pub fn is_sent_again(facts: &Facts, request: &Request, told: Option<&str>) -> bo
         Some(end) => told.is_some_and(|told| is_moment(told, end)),
         None => told.is_none(),
     }
+}
+
+/// An operation of a caller removes the key that it has set at the same time.
+fn at_once(facts: &Facts, sentence: &Sentence) -> Truth {
+    let [who, node] = sentence.words[..] else { return Err("other words".into()) };
+    let now = || facts.keys_on(node).filter(|(_, key)| key.at.at == sentence.at.at);
+    let (end, last) = now().last().ok_or("nothing is changed there then")?;
+    is(last, KeyChange::Deleted)?;
+    ensure(last.by.is_some_and(|by| facts.caller(by) == who), "another did it")?;
+    let sets = |(index, key): (usize, &Key)| {
+        index < end && key.by == last.by && key.change == KeyChange::Set
+    };
+    ensure(now().any(sets), "it did not set the key")
 }
 
 /// A release of an older grant counts down a key of its own caller.
