@@ -75,6 +75,16 @@ pub fn belief(
     })
 }
 
+/// A grant whose lease was over when it arrived.
+pub fn dead(hold: &StoryHold<'_>) -> Option<Mechanism> {
+    let arrived = hold.covered.first().is_some_and(|(from, _)| *from <= hold.from.at);
+    let lease = hold.lease.filter(|_| !arrived)?;
+    let who = &hold.grant.caller;
+    let late = length(hold.from.at.saturating_sub(lease));
+    let text = format!("{who} accepted a grant whose lease had ended {late} before.");
+    Some(Mechanism::new(How::DeadOnArrival, text, vec![Evidence::Op(hold.grant.id)]))
+}
+
 /// Whether the holder's last renewal never reached the promoted node on which its key expired.
 fn unreplicated(witness: &Witness<'_>, hold: &StoryHold<'_>, at: Moment) -> Option<Mechanism> {
     let keys = || witness.history().keys.iter().enumerate();

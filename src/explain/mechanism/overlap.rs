@@ -10,7 +10,7 @@ use crate::explain::evidence::Evidence;
 use crate::explain::hold::StoryHold;
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::at_once;
-use crate::explain::mechanism::belief::belief;
+use crate::explain::mechanism::belief::{belief, dead};
 use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::handed_on;
 use crate::explain::mechanism::how::{How, Mechanism};
@@ -23,7 +23,7 @@ use crate::explain::votes::{is_of_earlier_try, votes};
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, Outcome};
 use crate::plan::TopologyKind;
-use crate::quantity::{length, list, moment};
+use crate::quantity::{list, moment};
 use crate::reading::leaders::Leaders;
 use crate::reading::moment::Moment;
 
@@ -120,15 +120,6 @@ fn covered_pair<'a, 'b>(
         let first = earlier.next_back().filter(|_| covers(second, at))?;
         Some((*first, *second))
     })
-}
-
-fn dead(hold: &StoryHold<'_>) -> Option<Mechanism> {
-    let arrived = hold.covered.first().is_some_and(|(from, _)| *from <= hold.from.at);
-    let lease = hold.lease.filter(|_| !arrived)?;
-    let who = &hold.grant.caller;
-    let late = length(hold.from.at.saturating_sub(lease));
-    let text = format!("{who} accepted a grant whose lease had ended {late} before.");
-    Some(Mechanism::new(How::DeadOnArrival, text, vec![Evidence::Op(hold.grant.id)]))
 }
 
 /// Why the keys of the first did not block the second.

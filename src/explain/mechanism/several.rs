@@ -12,7 +12,7 @@ use crate::explain::evidence::Evidence;
 use crate::explain::hold::{StoryHold, op};
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::at_once;
-use crate::explain::mechanism::belief::belief;
+use crate::explain::mechanism::belief::{belief, dead};
 use crate::explain::mechanism::ending::{KeyEnding, ending};
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::share;
@@ -44,13 +44,19 @@ pub fn mechanism<'a>(
     let is_within = |hold: &&StoryHold<'_>| {
         conflicts(hold) && hold.from <= last.from && covers(witness, hold, at)
     };
-    // It is also called a double grant if a grant was dead on arrival.
-    let is_stale = violation.kind != Kind::DoubleGrant || !named.iter().any(is_within);
+    // It is also called a double grant if a grant was dead on arrival: too few were within theirs.
+    let within = named.iter().filter(|hold| is_within(hold)).count();
+    let most = witness.finding.promise.holders as usize;
+    let is_stale = violation.kind != Kind::DoubleGrant || within < most;
     let is_past = |hold: &&&StoryHold<'_>| {
         let is_one = violation.kind != Kind::DoubleGrant || conflicts(hold);
         is_stale && is_one && hold.from.at <= at.at && !covers(witness, hold, at)
     };
-    if let Some(past) = named.iter().find(is_past) {
+    let mut past = named.iter().filter(is_past);
+    if let Some(found) = past.clone().find_map(|hold| dead(hold)) {
+        return Some(found);
+    }
+    if let Some(past) = past.next() {
         return Some(belief(witness, past, (Moment::default(), at)));
     }
     let admission = Admission::of(witness, last, set(last))?;
