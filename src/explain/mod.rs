@@ -9,6 +9,7 @@ pub mod argument;
 pub mod assumption;
 pub mod cause;
 mod deed;
+mod endless;
 pub mod evidence;
 pub mod experiment;
 pub mod explanation;

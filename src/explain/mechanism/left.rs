@@ -3,6 +3,7 @@
 use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::check::verdict::{Kind, Violation};
+use crate::explain::endless::made_endless;
 use crate::explain::evidence::Evidence;
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::how::{How, Mechanism};
@@ -74,6 +75,13 @@ pub fn left(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
             (How::ReleaseFailed, format!("{who} never gave its key on {node} back."))
         }
     };
+    let Some((taker, change)) = made_endless(witness, life) else {
+        return Some(Mechanism::new(how, text, evidence));
+    };
+    evidence.extend([Evidence::Op(taker.id), Evidence::Key(change)]);
+    let whose = if taker.caller == *who { "its" } else { &format!("{}'s", taker.caller) };
+    let (text, noun, at) = (text.trim_end_matches('.'), taker.kind.noun(), moment(taker.call.at));
+    let text = format!("{text}; {whose} {noun} at {at} had taken the time to live from that key.");
     Some(Mechanism::new(how, text, evidence))
 }
 

@@ -6,6 +6,7 @@ use lockstorm_platform::time::Stamp;
 use lockstorm_platform::trace::Leg;
 
 use crate::check::verdict::Kind;
+use crate::explain::endless::made_endless;
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::op;
 use crate::explain::life::StoryLife;
@@ -50,6 +51,8 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
                 .map(|(_, beat)| beat),
         );
         beats.extend(left_keys(witness));
+        beats
+            .extend(witness.left().filter_map(|(life, owner)| endless_since(witness, life, owner)));
     }
     if shut(&Kind::Stuck) {
         beats.extend(probe_refused(witness));
@@ -193,6 +196,19 @@ fn left_keys(witness: &Witness<'_>) -> Vec<Beat> {
         Beat::new(Weight::Crux, healed, text, evidence)
     });
     left.collect()
+}
+
+/// What took the time to live from a leftover key.
+fn endless_since(witness: &Witness<'_>, life: &StoryLife, owner: &Op) -> Option<Beat> {
+    let (by, change) = made_endless(witness, life)?;
+    let whose = match by.caller == owner.caller {
+        true => "its".to_owned(),
+        false => format!("{}'s", owner.caller),
+    };
+    let (who, noun, node) = (&by.caller, by.kind.noun(), &life.node);
+    let text = format!("{who}'s {noun} takes the time to live from {whose} key on {node}.");
+    let evidence = vec![Evidence::Op(by.id), Evidence::Op(owner.id), Evidence::Key(change)];
+    Some(Beat::new(Weight::Crux, witness.history().keys[change].at, text, evidence))
 }
 
 /// The probe's result, in one sentence.

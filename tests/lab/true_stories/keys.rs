@@ -62,6 +62,7 @@ pub const TEMPLATES: &[Template] = &[
     }),
     ("{any} counts down its own newer key on {node}.", counted_down),
     ("{who} sets its key on {node} and deletes it at once.", at_once),
+    ("{who}'s {word} takes the time to live from {any} key on {node}.", made_endless),
     ("{any} deletes {who}'s key on {list}.", |f, t| {
         removed(f, t, t.words[0], Whose::Of(t.words[1]), t.words[2], KeyChange::Deleted)
     }),
@@ -358,6 +359,18 @@ pub fn is_sent_again(facts: &Facts, request: &Request, told: Option<&str>) -> bo
         Some(end) => told.is_some_and(|told| is_moment(told, end)),
         None => told.is_none(),
     }
+}
+
+/// The key had a time to live before the change, and has none after it.
+fn made_endless(facts: &Facts, sentence: &Sentence) -> Truth {
+    let [who, word, _, node] = sentence.words[..] else { return Err("other words".into()) };
+    let at = facts.keys_on(node).find(|(_, key)| key.at == sentence.at);
+    let (index, key) = at.ok_or("nothing is changed there then")?;
+    let by = key.by.and_then(|by| facts.op(by)).ok_or("nobody did it")?;
+    ensure(by.caller == who && by.kind.noun() == word, "another did it")?;
+    let before = facts.keys_on(node).take_while(|(other, _)| *other < index).last();
+    let had = before.is_some_and(|(_, key)| key.until_ms.is_some() && !is_removal(key.change));
+    ensure(had && key.until_ms.is_none(), "it has as much to live as before")
 }
 
 /// An operation of a caller removes the key that it has set at the same time.
