@@ -71,8 +71,22 @@ pub fn belief(
         // No other mechanism is proven, so halts are named even if trials found no effect of them.
         (false, _) => shortened(witness, hold, at)
             .or_else(|| stood(halts().collect()))
+            .or_else(|| short_lived(witness, hold, gone))
             .unwrap_or_else(Mechanism::unclear),
     })
+}
+
+/// Whether the key was gone before the lease of which its holder knew was over. The holder may have
+/// given up the lock since then, which explains nothing.
+fn short_lived(witness: &Witness<'_>, hold: &StoryHold<'_>, gone: Moment) -> Option<Mechanism> {
+    let lease = Term::of(witness, hold, (gone, gone))?.lease;
+    let is_early = hold.from.at <= gone.at && gone.at < lease;
+    let too_late = || {
+        let who = &hold.grant.caller;
+        let text = format!("{who} counts on its lease for longer than its key lives.");
+        Mechanism::new(How::DeadlineTooLate, text, vec![Evidence::Op(hold.grant.id)])
+    };
+    is_early.then(|| clock(witness, hold, (gone, gone)).unwrap_or_else(too_late))
 }
 
 /// A grant whose lease was over when it arrived.
