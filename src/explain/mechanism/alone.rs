@@ -15,7 +15,7 @@ use crate::explain::mechanism::overlap;
 use crate::explain::mechanism::queue;
 use crate::explain::mechanism::quorum::without_quorum;
 use crate::explain::mechanism::shortened::shortened;
-use crate::explain::mechanism::theft::stolen;
+use crate::explain::mechanism::theft::{kept_by_another, stolen};
 use crate::explain::mechanism::unguarded;
 use crate::explain::naming::breaker;
 use crate::explain::witness::Witness;
@@ -227,6 +227,10 @@ pub fn order(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> 
     let (history, to) = (witness.history(), Moment::from(violation.to));
     let ops = || violation.ops.iter().filter_map(|id| op(history, *id));
     if let Some(found) = ops().find_map(|op| of_newer(witness, op)) {
+        return Some(found);
+    }
+    let lied = ops().find_map(|op| kept_by_another(witness, op));
+    if let Some(found) = lied.and_then(|(index, victim)| stolen(witness, index, victim)) {
         return Some(found);
     }
     // On one node, a release that took effect and denied it leaves no legal order by itself.

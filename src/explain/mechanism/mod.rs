@@ -47,5 +47,5 @@ pub(in crate::explain) mod shortened;
 pub(in crate::explain) mod state;
 mod stuck;
 mod takeover;
-mod theft;
+pub(in crate::explain) mod theft;
 mod unguarded;

@@ -4,10 +4,11 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 
 use crate::explain::evidence::Evidence;
 use crate::explain::hold::{late_by, op};
+use crate::explain::life::StoryLife;
 use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::reclaim::{Reclaim, reclaimed};
 use crate::explain::witness::Witness;
-use crate::history::{Key, Op, OpId, OpKind, Request};
+use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use crate::quantity::length;
 
 /// Commands by which a caller may read the owner of a key.
@@ -43,6 +44,26 @@ pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mecha
         Some(Reclaim::Early(found)) => Some(found),
         _ => unchecked(witness, index, victim),
     }
+}
+
+/// The change by which an extend that returned as kept struck only the key of another caller, and
+/// the acquire of that one.
+pub fn kept_by_another(witness: &Witness<'_>, extend: &Op) -> Option<(usize, OpId)> {
+    let is_kept = matches!(extend.kind, OpKind::Extend { .. })
+        && matches!(extend.outcome, Outcome::Kept { .. });
+    let whose = |key: &Key| {
+        let is_it = |life: &&StoryLife| life.node == key.node && life.from < key.at;
+        let owner = witness.lives.iter().rfind(is_it)?.owner?;
+        (witness.caller(owner) != Some(&extend.caller)).then_some(owner)
+    };
+    let keys = witness.history().keys.iter().enumerate();
+    let by = keys.filter(|(_, key)| key.by == Some(extend.id) && witness.reading.is_of_lock(key));
+    let own: Vec<(usize, Option<OpId>)> = by
+        .filter(|(_, key)| matches!(key.change, KeyChange::Extended | KeyChange::Changed))
+        .map(|(index, key)| (index, whose(key)))
+        .collect();
+    let (index, victim) = own.first().filter(|_| is_kept)?;
+    own.iter().all(|(_, owner)| owner.is_some()).then_some((*index, (*victim)?))
 }
 
 /// Which operation sent a command, if it was no release, and how long the command was on its way: a

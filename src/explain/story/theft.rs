@@ -11,6 +11,7 @@ use crate::explain::hold::{StoryHold, late_by, op, sent_again};
 use crate::explain::life::StoryLife;
 use crate::explain::mechanism::at_once::deleted as deleted_at_once;
 use crate::explain::mechanism::handed_on::{HandOver, too_early};
+use crate::explain::mechanism::theft::kept_by_another;
 use crate::explain::purge::is_purged;
 use crate::explain::share;
 use crate::explain::story::{Beat, Weight};
@@ -52,6 +53,7 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     });
     beats.extend(struck);
     beats.extend(prolonged(witness));
+    beats.extend(kept(witness));
     let handed = witness.lives.iter().filter_map(|life| Some((too_early(witness, life)?.to, life)));
     let handed = handed.filter(|(to, _)| witness.is_actor(to.id));
     beats.extend(handed.filter_map(|(_, life)| hands_on(witness, life)));
@@ -358,6 +360,21 @@ fn hand<'k>(
         }
         None => (who.to_owned(), None),
     }
+}
+
+/// Extends that another caller's key kept, where no order is legal because of them.
+fn kept(witness: &Witness<'_>) -> Vec<Beat> {
+    let named = witness.of_kind(Kind::NotLinearizable).flat_map(|violation| &violation.ops);
+    let extends = named.filter_map(|id| op(witness.history(), *id));
+    let beats = extends.filter_map(|extend| {
+        let (index, victim) = kept_by_another(witness, extend)?;
+        let (key, whose) = (&witness.history().keys[index], witness.caller(victim)?);
+        let (who, noun, node) = (&extend.caller, extend.kind.noun(), &key.node);
+        let text = format!("{who}'s {noun} finds {whose}'s key on {node}, and returns as kept.");
+        let evidence = vec![Evidence::Op(extend.id), Evidence::Op(victim), Evidence::Key(index)];
+        Some(Beat::new(Weight::Crux, key.at, text, evidence))
+    });
+    beats.collect()
 }
 
 /// Extends and releases that extended another caller's key, or changed it in place, as named by the

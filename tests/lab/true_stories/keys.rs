@@ -80,6 +80,7 @@ pub const TEMPLATES: &[Template] = &[
     }),
     ("{who} prolongs {who}'s key on {node}.", |f, t| touched(f, t, KeyChange::Extended)),
     ("{who} changes {who}'s key on {node}.", |f, t| touched(f, t, KeyChange::Changed)),
+    ("{who}'s {word} finds {who}'s key on {node}, and returns as kept.", kept),
     ("The time to live of {who}'s key on {node} is over, though {any}.", |f, t| {
         let over = is_over_now(f, t.at, t.words[1], t.words[0]);
         ensure(over, "no such key runs out now")?;
@@ -371,6 +372,18 @@ fn made_endless(facts: &Facts, sentence: &Sentence) -> Truth {
     let before = facts.keys_on(node).take_while(|(other, _)| *other < index).last();
     let had = before.is_some_and(|(_, key)| key.until_ms.is_some() && !is_removal(key.change));
     ensure(had && key.until_ms.is_none(), "it has as much to live as before")
+}
+
+/// An extend touches the key that another caller's acquire has, and returns as kept.
+fn kept(facts: &Facts, sentence: &Sentence) -> Truth {
+    let [who, _, whose, node] = sentence.words[..] else { return Err("other words".into()) };
+    let at = facts.keys_on(node).find(|(_, key)| key.at == sentence.at);
+    let (index, key) = at.ok_or("nothing is changed there then")?;
+    let by = key.by.and_then(|by| facts.op(by)).ok_or("nobody did it")?;
+    let is_extend = matches!(by.kind, OpKind::Extend { .. }) && by.caller == who;
+    ensure(is_extend && matches!(by.outcome, Outcome::Kept { .. }), "no such extend was kept")?;
+    let owner = facts.standing(node, index).and_then(|(_, owner)| owner);
+    ensure(owner.is_some_and(|owner| facts.caller(owner) == whose), "it is the key of another")
 }
 
 /// An operation of a caller removes the key that it has set at the same time.
