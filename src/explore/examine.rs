@@ -8,8 +8,7 @@ use crate::check::idle;
 use crate::check::judge::Judgement;
 use crate::check::signature::Signature;
 use crate::check::verdict::{Kind, Verdict};
-use crate::explain::experiment::{Cut, Experiments, Threshold};
-use crate::explain::explanation::explain;
+use crate::explain::experiment::{Causes, Cut, Experiments, Threshold};
 use crate::explain::finding::{BrokenAssumption, Class, Expected, Finding};
 use crate::explain::mechanism::by_kind::mechanism;
 use crate::explain::mechanism::how::{How, Mechanism};
@@ -31,7 +30,6 @@ use crate::reading::hold;
 use crate::run::Lab;
 use crate::scenario::Scenario;
 use crate::scenario::expectation::{self, Fulfilled};
-use crate::scenario::written::{self, Question, WrittenViolation};
 
 /// The maximum number of violations of one kind of which the mechanism is looked for.
 const MAX_WAYS: usize = 16;
@@ -110,20 +108,12 @@ pub fn explained(
     named: &[Plan],
     mut finding: Finding,
 ) -> Finding {
-    let Some(first) = violations(&finding.judgement.verdict).first() else { return finding };
-    let breaches = &finding.history.breaches;
-    if breaches.iter().any(|breach| breach.clause == Clause::Repeatable) {
-        // Nothing can be learned from a plan whose runs differ each time.
-        return finding;
-    }
-    let (kind, plan) = (first.kind, &finding.plan);
-    let lab = &for_experiments(lab, &finding);
+    let Some(kind) = repeatable(&finding) else { return finding };
+    let (plan, lab) = (&finding.plan, &for_experiments(lab, &finding));
     let spending = Spending::of(budget);
     spending.begin("what made the difference");
     let mut reruns = Reruns::new(lab);
-    let shown = finding.class.as_ref().filter(|class| class.in_model.contains(&kind));
-    let spared = shown.map_or(&[][..], |class| &class.without);
-    let causes = causes(&mut reruns, plan, &finding.history, (kind, spared));
+    let causes = causes_of(&mut reruns, &finding, kind);
     let struck = strikes(&finding.history);
     let own = finding.signature.as_ref().filter(|_| !causes.idle.is_empty());
     let other_effects = own.and_then(|own| {
@@ -183,6 +173,34 @@ pub fn explained(
         ..experiments
     });
     finding
+}
+
+/// Adds only the reruns on which its mechanism rests, for a finding of which no more is told.
+pub fn caused(lab: &Lab, mut finding: Finding) -> Finding {
+    let Some(kind) = repeatable(&finding) else { return finding };
+    let lab = &for_experiments(lab, &finding);
+    let mut reruns = Reruns::new(lab);
+    let causes = causes_of(&mut reruns, &finding, kind);
+    let experiments = Experiments { causes, ..Experiments::default() };
+    finding.experiments = Some(experiments.clone());
+    let idle = &experiments.causes.idle;
+    let (headline, without_idle) = typical(&mut reruns, &finding, kind, idle);
+    finding.experiments = Some(Experiments { headline, without_idle, ..experiments });
+    finding
+}
+
+/// The kind of the first violation, unless the plan's runs differ each time.
+fn repeatable(finding: &Finding) -> Option<Kind> {
+    let mut breaches = finding.history.breaches.iter();
+    let differs = breaches.any(|breach| breach.clause == Clause::Repeatable);
+    violations(&finding.judgement.verdict).first().filter(|_| !differs).map(|first| first.kind)
+}
+
+/// What made the difference to the violations of a kind.
+fn causes_of(reruns: &mut Reruns, finding: &Finding, kind: Kind) -> Causes {
+    let shown = finding.class.as_ref().filter(|class| class.in_model.contains(&kind));
+    let spared = shown.map_or(&[][..], |class| &class.without);
+    causes(reruns, &finding.plan, &finding.history, (kind, spared))
 }
 
 /// The first violation of this kind that comes about as without these parts, which make no
@@ -479,22 +497,4 @@ pub fn word(finding: &Finding) -> Option<expectation::ExpectedClass> {
         true => expectation::ExpectedClass::InModel,
         false => expectation::ExpectedClass::OutOfModel,
     })
-}
-
-/// The scenario file that describes the found plan as a person would write it. `None` if no
-/// scenario describes it, or if the scenario's run has another result.
-pub fn as_scenario(lab: &Lab, finding: &Finding) -> Option<String> {
-    let lock = &finding.plan.lock.algorithm;
-    let kinds = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);
-    let class = word(finding)?.word();
-    let ask = format!("Does {lock} hold if this happens?");
-    let note = explain(finding).verdict;
-    let kinds = kinds.iter().map(|kind| kind.word()).collect();
-    let violated = Some(WrittenViolation { kinds, class });
-    let question = Question { ask: &ask, note: &note, violated };
-    let named = Plan { name: finding.scenario.clone(), ..finding.plan.clone() };
-    let text = written::text(&lab.locks, &named, &question)?;
-    let scenario = Scenario::parse_with(&lab.locks, "scenario", &text).ok()?;
-    let again = judged(lab, &scenario, finding.seed);
-    (met(&scenario, &again) == Fulfilled::Yes).then_some(text)
 }

@@ -13,9 +13,11 @@
 //! - [`remedy`]: what removes the violation
 //! - [`budget`]: how long an explanation may take
 //! - [`examine`]: all that a report needs about one plan
+//! - [`as_scenario`]: a found plan as the scenario that a person would write
 //! - [`agree`]: whether two engines agree
 
 pub mod agree;
+pub mod as_scenario;
 pub mod budget;
 pub mod cause;
 pub mod class;

@@ -3,9 +3,10 @@
 
 use std::ops::RangeInclusive;
 
+use crate::explore::as_scenario::as_scenario;
 use crate::explore::budget::{Budget, Spending};
 use crate::explore::examine;
-use crate::hunt::distinct::{Distinct, distinct};
+use crate::hunt::distinct::{Distinct, distinct, told_once};
 use crate::hunt::left_out::{assumed, left_out};
 use crate::hunt::search::{HuntProgress, Scouted, Until};
 use crate::hunt::seeded::Hunt;
@@ -23,7 +24,8 @@ pub struct Catch {
     pub within: bool,
     /// What the plans showed.
     pub scouted: Scouted,
-    /// The distinct findings, the most important one first. Only that one is explained.
+    /// The distinct findings, the most important one first. Only that one is explained; of the
+    /// others trials show the mechanism.
     pub findings: Vec<Distinct>,
     /// The faults that no plan has, because the lock assumes that they do not happen; empty if
     /// something was found.
@@ -84,8 +86,9 @@ pub fn catch(
         let finding = examine::explained(lab, limits.explaining, &[], first.finding);
         findings.insert(0, Distinct { finding, ..first });
     }
+    let findings = told_once(lab, findings, &Spending::of(limits.explaining));
     let first = findings.first();
-    let scenario = first.and_then(|first| examine::as_scenario(lab, &first.finding));
+    let scenario = first.and_then(|first| as_scenario(lab, &first.finding));
     let (seeds, within) = (hunt.seeds.clone(), hunt.alphabet.within);
     let left_out = if findings.is_empty() { left_out(hunt) } else { Vec::new() };
     let assumed = if findings.is_empty() { assumed(hunt) } else { Vec::new() };

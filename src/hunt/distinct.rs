@@ -8,14 +8,19 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use rayon::iter::{IntoParallelRefIterator, ParallelExtend, ParallelIterator};
+use rayon::iter::{
+    IntoParallelIterator, IntoParallelRefIterator, ParallelExtend, ParallelIterator,
+};
 
 use crate::check::signature::Signature;
 use crate::check::verdict::Kind;
 use crate::explain::experiment::Cut;
 use crate::explain::finding::{Class, Finding};
+use crate::explain::mechanism::by_kind::mechanism;
+use crate::explain::witness::Witness;
 use crate::explore::budget::Spending;
 use crate::explore::class::classify;
+use crate::explore::examine::caused;
 use crate::explore::trial::attempt;
 use crate::hunt::group::{Example, GroupKey, Groups, Sightings, leading};
 use crate::hunt::pursuit::{HuntFound, pursue};
@@ -23,6 +28,7 @@ use crate::hunt::seeded::{Hunt, draw};
 use crate::hunt::shrink::Shrunk;
 use crate::hunt::sound::{self, Sound, beside};
 use crate::hunt::strategy::Strategy;
+use crate::run::Lab;
 
 /// A group with what names it.
 type NamedGroup<'a> = (&'a GroupKey, &'a Sightings);
@@ -54,6 +60,13 @@ impl Distinct {
     pub fn identity(&self) -> Option<Identity> {
         let Finding { signature, class, .. } = &self.finding;
         Some(Identity::of(signature.as_ref()?, class.as_ref()?))
+    }
+
+    /// The same by the mechanism that its trials leave; `None` without trials.
+    fn told(&self) -> Option<Identity> {
+        self.finding.experiments.as_ref()?;
+        let mechanism = mechanism(&Witness::of(&self.finding)).map(|found| found.how.word());
+        Some(Identity { mechanism, ..self.identity()? })
     }
 
     /// What comes first: smaller plans, among findings of one place.
@@ -118,6 +131,25 @@ pub fn distinct(
     let mut all: Vec<Distinct> = joined.into_values().map(finish).collect();
     all.sort_by_cached_key(|one| (one.rank(), Reverse(one.count)));
     all
+}
+
+/// The findings, each with the mechanism that its trials leave, while there is time for them. Those
+/// that are then the same are joined: the first of them is kept.
+pub fn told_once(lab: &Lab, findings: Vec<Distinct>, spending: &Spending) -> Vec<Distinct> {
+    let tried = |one: Distinct| match one.finding.experiments.is_some() || spending.is_used_up() {
+        true => one,
+        false => Distinct { finding: caused(lab, one.finding), ..one },
+    };
+    let all: Vec<Distinct> = findings.into_par_iter().map(tried).collect();
+    let mut kept: Vec<(Option<Identity>, Distinct)> = Vec::new();
+    for one in all {
+        let told = one.told();
+        match kept.iter_mut().find(|(known, _)| told.is_some() && *known == told) {
+            Some((_, same)) => same.count += one.count,
+            None => kept.push((told, one)),
+        }
+    }
+    kept.into_iter().map(|(_, one)| one).collect()
 }
 
 /// The groups within the lock's assumptions, and the others.

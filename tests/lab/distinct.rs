@@ -9,10 +9,14 @@ use std::time::Duration;
 use lockstorm::check::signature::Signature;
 use lockstorm::check::verdict::{Kind, Violation};
 use lockstorm::explain::experiment::Cut;
+use lockstorm::explain::finding::Finding;
+use lockstorm::explain::mechanism::by_kind::mechanism;
 use lockstorm::explain::mechanism::how::How;
+use lockstorm::explain::witness::Witness;
 use lockstorm::explore::budget::{Budget, Spending};
+use lockstorm::explore::examine;
 use lockstorm::explore::trial::attempt;
-use lockstorm::hunt::distinct::{Distinct, distinct};
+use lockstorm::hunt::distinct::{Distinct, distinct, told_once};
 use lockstorm::hunt::drawing::Alphabet;
 use lockstorm::hunt::group::leading;
 use lockstorm::hunt::search::{Scouted, Until, scout};
@@ -171,6 +175,24 @@ fn what_there_is_no_time_to_shrink_is_still_classified() {
         assert!(one.shrunk.runs > 0);
         assert_eq!(state(&one), "shrunk");
     }
+}
+
+#[test]
+fn the_list_of_a_hunt_names_the_mechanisms_that_replays_name() {
+    let hunt = hunt("jedis-util", false, 1..=60);
+    let how = |finding: &Finding| mechanism(&Witness::of(finding)).map(|how| how.sentence);
+    let (_, found) = all(&hunt);
+    let plans = |found: &[Distinct]| found.iter().map(|one| one.count).sum::<u64>();
+    let (groups, violated) = (found.len(), plans(&found));
+    let told = told_once(&hunt.lab, found, &Spending::of(None));
+    for one in &told {
+        let again = examine::classified(&hunt.lab, &one.finding.plan);
+        let replayed = examine::explained(&hunt.lab, Some(NO_TIME), &[], again);
+        assert_eq!(how(&one.finding), how(&replayed), "seed {}", one.finding.seed);
+    }
+    // By its trials one of them is what another one is, and they are one group.
+    assert!(told.len() < groups);
+    assert_eq!(plans(&told), violated);
 }
 
 /// What a report says of how its plan was made from its seed.
