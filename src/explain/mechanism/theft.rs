@@ -80,6 +80,15 @@ fn way(thief: &Op, key: &Key, last: &Request) -> String {
     if aside.is_empty() { String::new() } else { format!(", {},", aside.join(", ")) }
 }
 
+/// What a script that changed another's key knew of the owner: one that puts the key back knew it.
+fn passed(thief: &Op) -> &'static str {
+    match thief.outcome {
+        Outcome::NotMine => ", and reported that nothing was its own",
+        Outcome::Refused { .. } => ", and its caller was refused",
+        _ => ": if it checks the owner, the check passed",
+    }
+}
+
 /// The same where no clock explains it: how the command checks the owner.
 fn unchecked(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mechanism> {
     let history = witness.history();
@@ -133,10 +142,7 @@ fn unchecked(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mechan
         ),
         true => (
             How::BlindCommand,
-            format!(
-                "{who}'s {command}{way} changed {whose}'s key on {node}: if it checks the owner, \
-                 the check passed."
-            ),
+            format!("{who}'s {command}{way} changed {whose}'s key on {node}{}.", passed(thief)),
         ),
         false if has_looked => (
             How::CheckedTooEarly,
