@@ -390,7 +390,7 @@ fn kept(facts: &Facts, sentence: &Sentence) -> Truth {
 fn at_once(facts: &Facts, sentence: &Sentence) -> Truth {
     let [who, node] = sentence.words[..] else { return Err("other words".into()) };
     let now = || facts.keys_on(node).filter(|(_, key)| key.at.at == sentence.at.at);
-    let (end, last) = now().last().ok_or("nothing is changed there then")?;
+    let (end, last) = now().next_back().ok_or("nothing is changed there then")?;
     is(last, KeyChange::Deleted)?;
     ensure(last.by.is_some_and(|by| facts.caller(by) == who), "another did it")?;
     let sets = |(index, key): (usize, &Key)| {
