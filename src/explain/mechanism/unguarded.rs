@@ -29,8 +29,7 @@ fn came_between(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanis
         access.kind == AccessKind::Read && access.grant == own.grant
     };
     let read = (0..*last).rev().find(is_read)?;
-    let others = undone.iter().filter(|index| read < **index);
-    let other = others.copied().find(|index| accesses[*index].caller != own.caller)?;
+    let other = undone.iter().copied().find(|index| accesses[*index].caller != own.caller)?;
     let (seen, between) = (&accesses[read], &accesses[other]);
     let text = format!(
         "Nothing is locked: {} read {} at {}, {} {} at {}, and {} {} at {} on what it had read.",

@@ -327,8 +327,8 @@ impl Maker {
                 OpKind::Add { grant, by },
                 OpKind::Expire { grant },
             ];
-            // Half of the time what most invariants are about.
-            let most = if self.dice.one_in(2) { kinds.len() } else { 3 };
+            // Most of the time what most invariants are about.
+            let most = if self.dice.one_in(3) { kinds.len() } else { 3 };
             return self.dice.pick(&kinds[..most]);
         }
         match self.dice.below(8) {
