@@ -9,7 +9,6 @@ use crate::explain::assumption;
 use crate::explain::experiment::Cut;
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
-
 use crate::hunt::catch::{self, Catch};
 use crate::hunt::distinct::Distinct;
 use crate::hunt::search::Until;
