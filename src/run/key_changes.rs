@@ -131,7 +131,8 @@ fn constants(
     for places in of_keys.values() {
         let mut is_there = false;
         for change in places.iter().filter_map(|place| changes[*place].as_ref()) {
-            let is_new = !is_there && change.key.change == KeyChange::Set;
+            // What a node loads is no caller's write: the last one may have put it back.
+            let is_new = !is_there && change.is_command && change.key.change == KeyChange::Set;
             let op = change.key.by.and_then(|by| ops.get(by as usize));
             if let (true, Some(content), Some(op)) = (is_new, change.content, op) {
                 callers.entry(content).or_default().insert(&op.caller);
@@ -363,6 +364,23 @@ mod tests {
         kept.push(change(1, Set, 50), false);
         let found: Vec<_> = kept.end(&ops()).into_iter().map(|key| (key.change, key.by)).collect();
         assert_eq!(found, [(Set, Some(0)), (LostAtRestart, Some(3)), (Set, Some(0))]);
+    }
+
+    #[test]
+    fn what_a_node_loads_is_no_value_of_everybody() {
+        let (mut kept, key, node) = (KeyChanges::default(), "lock".into(), "n1".into());
+        let swapped = [(change(5, Set, 60), 9), (change(5, Set, 50), 7)];
+        for (change, content) in [&[(change(0, Set, 50), 7)][..], &swapped].concat() {
+            kept.push(change, true);
+            kept.note_content((&key, &node), content);
+        }
+        kept.push(Key { by: None, ..change(5, LostAtRestart, 0) }, true);
+        kept.push(change(5, Set, 50), false);
+        kept.note_content((&key, &node), 7);
+        let mut ops = ops();
+        ops[5].caller = "c2".to_owned();
+        let found: Vec<_> = kept.end(&ops).into_iter().map(|key| (key.change, key.by)).collect();
+        assert_eq!(found, [(Set, Some(0)), (LostAtRestart, None), (Set, Some(0))]);
     }
 
     #[test]
