@@ -189,10 +189,15 @@ fn a_fault_that_lost_an_update_is_in_the_story() {
         &[
             ("evict", "n1", "c1', nth = 1, plus = '1s'", "key = 'lock'"),
             ("crash", "c1", "c1', nth = 1, plus = '2s'", "for = '1s'"),
-            ("evict", "n1", "c2', nth = 2, plus = '1500ms'", "key = 'lock'"),
+            (
+                "delay",
+                "c2 -> resource",
+                "c2', nth = 2, plus = '2500ms'",
+                "extra = '2s'\nfor = '1s'",
+            ),
         ],
     );
-    assert!(text.contains("n1 evicts c2's key"), "{text}");
+    assert!(text.contains("Messages from c2 to resource take 2 s longer"), "{text}");
 }
 
 /// A fence that the story tells to be too small has its fault, and the grant before it.
