@@ -184,7 +184,8 @@ impl LockBuilder {
     /// Opens the lock for one caller. It connects with its first request.
     ///
     /// # Errors
-    /// If the options or the nodes make no sense, or an address is not found.
+    /// If the options or the nodes make no sense, an address is not found, or two independent nodes have
+    /// the same.
     ///
     /// # Panics
     /// Outside of a `LocalSet` of tokio: a lock that renews could not start its task.
@@ -313,9 +314,22 @@ impl LockBuilder {
         }
     }
 
+    /// The address of each name.
+    ///
+    /// # Errors
+    /// If one has none, or if two independent nodes are the same: that one would grant twice.
     fn resolved(&self) -> Result<BTreeMap<String, SocketAddrV4>, Refusal> {
-        let resolve = |name: &String| Ok((name.clone(), resolve(name)?));
-        self.addresses.iter().map(resolve).collect()
+        let (mut all, mut seen) = (BTreeMap::new(), BTreeMap::new());
+        for name in &self.addresses {
+            let address = resolve(name)?;
+            let other = seen.insert(address, name);
+            if let Some(other) = other.filter(|_| self.kind.is_none()) {
+                let what = format!("the nodes '{other}' and '{name}' are the same, {address}");
+                return Err(Refusal::new(what, "independent nodes, each once"));
+            }
+            all.insert(name.clone(), address);
+        }
+        Ok(all)
     }
 }
 
@@ -393,6 +407,8 @@ mod tests {
             assert!(builder.settled().is_ok());
             assert_eq!(builder.resolved().unwrap()[NODE], NODE.parse().unwrap());
         }
+        let thrice = plain("redlock").node("127.0.0.1:6380").node("localhost:6379");
+        refused(&thrice, "the nodes '127.0.0.1:6379' and 'localhost:6379' are the same");
         let two = LockBuilder::of_scenario(SCENARIO).node(NODE).node("127.0.0.1:6380");
         refused(&two, "token-lua needs the address of its node");
     }

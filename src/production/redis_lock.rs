@@ -36,7 +36,7 @@ pub struct RedisLock {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotAcquired {
     /// The caller does not have the lock, and nothing is left of its tries: another one has it, or
-    /// no node received the request.
+    /// no node received the request. Says which node could not be connected to, and why.
     Refused(String),
     /// No reply came in time. The lock has sent a release; if that was lost too, the key stays
     /// until its time to live is over.
@@ -97,7 +97,7 @@ impl RedisLock {
         };
         let grant = match acquired {
             Acquired::Granted(grant) => grant,
-            Acquired::Refused(why) => return Err(NotAcquired::Refused(why)),
+            Acquired::Refused(why) => return Err(NotAcquired::Refused(self.host.refusal(why))),
             Acquired::Unknown(grant) => {
                 self.notices.begin();
                 self.lock.release(&grant).await;

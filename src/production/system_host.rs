@@ -34,6 +34,8 @@ pub(crate) struct SystemHost {
     login: Option<Rc<Login>>,
     /// The tasks that the acquire under way has started; `None` between acquires.
     gathered: RefCell<Option<Vec<AbortHandle>>>,
+    /// Which node could not be connected to since that acquire began, and why: the last one.
+    unconnected: Rc<RefCell<Option<String>>>,
 }
 
 /// What a node requires before the first request of a connection.
@@ -59,13 +61,23 @@ impl SystemHost {
             addresses,
             login: login.map(Rc::new),
             gathered: RefCell::new(None),
+            unconnected: Rc::default(),
         }
     }
 
-    /// Begins to gather the tasks that are started.
+    /// Begins to gather the tasks that are started, and forgets connections that failed earlier.
     pub(crate) fn gather(self: &Rc<Self>) -> AcquireTasks {
         *self.gathered.borrow_mut() = Some(Vec::new());
+        self.unconnected.take();
         AcquireTasks(Rc::clone(self))
+    }
+
+    /// Why a lock was refused, with the connection that failed meanwhile, if any did.
+    pub(crate) fn refusal(&self, why: String) -> String {
+        match &*self.unconnected.borrow() {
+            Some(failed) => format!("{why} ({failed})"),
+            None => why,
+        }
     }
 }
 
@@ -132,12 +144,13 @@ impl Platform for SystemHost {
 
     fn connect(&self, to: SocketAddrV4) -> LocalFuture<'static, io::Result<Stream>> {
         let login = self.login.clone().filter(|login| !login.except.contains(&to));
+        let unconnected = Rc::clone(&self.unconnected);
         Box::pin(async move {
-            let stream = socket::connect(to).await?;
-            match login {
-                None => Ok(stream),
-                Some(login) => log_in(stream, &login).await,
+            let connected = connected(to, login).await;
+            if let Err(why) = &connected {
+                *unconnected.borrow_mut() = Some(format!("{to}: {why}"));
             }
+            connected
         })
     }
 
@@ -170,6 +183,15 @@ impl Platform for SystemHost {
 
     fn mutex(&self, name: &str) -> HostMutex {
         MUTEXES.with_borrow_mut(|mutexes| mutexes.entry(name.to_owned()).or_default().clone())
+    }
+}
+
+/// A connection to a node that accepts commands.
+async fn connected(to: SocketAddrV4, login: Option<Rc<Login>>) -> io::Result<Stream> {
+    let stream = socket::connect(to).await?;
+    match login {
+        None => Ok(stream),
+        Some(login) => log_in(stream, &login).await,
     }
 }
 
