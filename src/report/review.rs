@@ -11,6 +11,7 @@ use crate::explain::{assumption, promise};
 use crate::hunt::matrix::{Cell, FAMILIES, Family};
 use crate::hunt::parameter::Parameter;
 use crate::hunt::review::{Judged, Review, Searched, Weakness};
+use crate::lock::catalogue;
 use crate::lock::options::OPTIONS;
 use crate::promise::Bounded;
 use crate::quantity::{count, list, signed};
@@ -288,10 +289,13 @@ fn configured(review: &Review) -> Vec<String> {
     let options = OPTIONS.iter().filter(|option| (option.of.has)(&review.lock));
     let options = options.map(|option| option.field.key).filter(|key| !drawn.contains(key));
     let options: Vec<String> = options.map(str::to_owned).collect();
+    let options = match catalogue::is_own(review.lock.name) {
+        true => Some("other values of the options that it reads: only its code says which".into()),
+        false if options.is_empty() => None,
+        false => Some(format!("other values of these options of the lock: {}", list(&options))),
+    };
     let fixed: Vec<String> = review.fixed.iter().map(spelt::<Parameter>).collect();
     let kind = spelt(&review.quiet.plan.workload.kind);
-    let options = (!options.is_empty())
-        .then(|| format!("other values of these options of the lock: {}", list(&options)));
     let fixed = (!fixed.is_empty())
         .then(|| format!("other values of what is the same in every plan: {}", list(&fixed)));
     let work = format!("other work than that of the workload '{kind}'");

@@ -193,6 +193,7 @@ fn a_lock_of_ones_own_is_reviewed_as_one_of_the_catalogue() {
         "broke: none is needed",
         "lockstorm::test::replay(\"target/lockstorm/hunt-foreign-single-",
         "Its row of the matrix",
+        "other values of the options that it reads: only its code says which",
         "report: target/lockstorm/review-foreign-single.md",
     ] {
         assert!(review.contains(text), "no '{text}' in:\n{review}");
