@@ -184,8 +184,8 @@ impl LockBuilder {
     /// Opens the lock for one caller. It connects with its first request.
     ///
     /// # Errors
-    /// If the options or the nodes make no sense, an address is not found, or two independent nodes have
-    /// the same.
+    /// If the options or the nodes make no sense, an address is not found, or two independent nodes
+    /// have the same.
     ///
     /// # Panics
     /// Outside of a `LocalSet` of tokio: a lock that renews could not start its task.

@@ -39,6 +39,24 @@ fn the_number_of_planted_bugs_is_that_of_the_tables() {
     assert!(said < planted && planted <= said + 100, "there are {planted}");
 }
 
+#[test]
+fn the_readme_counts_the_scenarios_and_the_page_of_libraries_names_some() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let names = fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path());
+    let names = names.filter(|path| path.extension().is_some_and(|end| end == "toml"));
+    let names: Vec<String> =
+        names.map(|path| path.file_stem().unwrap().display().to_string()).collect();
+    let said = format!("That is one of {} scenarios.", names.len());
+    assert!(text("README.md").contains(&said), "the README does not say: {said}");
+    let page = text("docs/libraries.md");
+    let (_, table) = page.split_once("| report | what happened | scenario |").expect("a table");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    for row in rows {
+        let name = row.rsplit('|').nth(1).expect("a cell").trim().trim_matches('`');
+        assert!(names.iter().any(|known| known == name), "there is no scenario '{name}'");
+    }
+}
+
 /// A library is said to behave as it does where the page of libraries says that it was seen or read.
 #[test]
 fn each_library_stands_in_the_page_with_what_it_is_known_from() {
