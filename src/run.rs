@@ -12,13 +12,14 @@ pub mod nodes;
 pub mod sentinels;
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use lockstorm_platform::fault::HostNames;
 use lockstorm_platform::host::HostMutex;
 use lockstorm_platform::time::{Instant, Nanos, SECOND};
+use lockstorm_platform::trace::exchange::Exchange;
 use lockstorm_platform::trace::{Digest, Entry, Trace};
 use lockstorm_world::engine::kind::EngineKind;
 use lockstorm_world::world::World;
@@ -56,6 +57,8 @@ pub struct Run {
     pub steps: Vec<Step>,
     /// Every record as a line, if the trace was kept whole.
     pub lines: Vec<String>,
+    /// The words and the reply of requests, by their index in the history, if nodes recorded them.
+    pub exchanges: BTreeMap<usize, Exchange>,
 }
 
 /// What plans are run with: the engine, and the locks that plans may name.
@@ -168,6 +171,12 @@ impl Lab {
         run_on(&mut self.simulated(plan), self, plan, true)
     }
 
+    /// Like [`Lab::run`], and nodes record every request with its reply.
+    pub fn run_with_exchanges(&self, plan: &Plan) -> Run {
+        let mut aloud = Simulated { reports_exchanges: true, ..self.simulated(plan) };
+        run_on(&mut aloud, self, plan, false)
+    }
+
     /// The trace of a run of a plan: its length and its hash. Panics as [`Lab::run`] does.
     pub fn trace(&self, plan: &Plan) -> Digest {
         live(&mut self.simulated(plan), self, plan, false, &mut |_, _| {}).remains.trace.digest()
@@ -176,7 +185,8 @@ impl Lab {
     fn simulated(&self, plan: &Plan) -> Simulated {
         let promise = self.promise(plan);
         let has_members = promise.holders > 1 || promise.queue.is_some();
-        Simulated { reports_members: has_members || self.algorithm(plan).shares }
+        let reports_members = has_members || self.algorithm(plan).shares;
+        Simulated { reports_members, reports_exchanges: false }
     }
 
     /// The promise of a plan's lock.
@@ -323,7 +333,7 @@ pub fn run_on(environment: &mut dyn Environment, lab: &Lab, plan: &Plan, whole_t
         ..recorded
     };
     let (trace, lines) = (remains.trace.digest(), lines(&remains.trace));
-    Run { history, trace, steps: evidence.steps, lines }
+    Run { history, trace, steps: evidence.steps, lines, exchanges: evidence.exchanges }
 }
 
 /// A world that has run to its end.

@@ -84,9 +84,15 @@ pub enum Command {
     List {
         /// What to list
         what: Listed,
-        /// For locks: what each sends, promises and assumes, and what breaks it
+        /// For locks: what each sends, promises and assumes, and the scenarios about it
         #[arg(long)]
         details: bool,
+        /// For details: these locks and client libraries, instead of all
+        #[arg(value_name = "NAME", requires = "details", value_parser = locks())]
+        names: Vec<String>,
+        /// For details: folder for a page of each, with what breaks it and its row of the matrix
+        #[arg(long, value_name = "DIR", requires = "details")]
+        report: Option<PathBuf>,
     },
 }
 

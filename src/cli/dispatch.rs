@@ -12,8 +12,8 @@ use crate::cli::args::{Arguments, Command, Listed, New, RunArguments};
 use crate::cli::comparing;
 #[cfg(feature = "live")]
 use crate::cli::{confirming, serving};
-use crate::cli::{creating, explaining, hunting, listing, matrixing, merging, replaying};
-use crate::cli::{reviewing, running};
+use crate::cli::{creating, explaining, hunting, listing, matrixing, merging, profiling};
+use crate::cli::{replaying, reviewing, running};
 use crate::edge::ending::Exit;
 use crate::edge::terminal::{self, complain};
 use crate::refusal::Refusal;
@@ -55,8 +55,10 @@ fn obey(arguments: &Arguments) -> Result<Exit, Refusal> {
         #[cfg(feature = "live")]
         Some(Command::Confirm(confirm)) => confirming::confirm(confirm),
         Some(Command::New { what: New::Lock(lock) }) => creating::lock(lock),
-        Some(Command::List { what: Listed::Locks, details: true }) => listing::details(),
-        Some(Command::List { details: true, .. }) => Err(listing::no_details()),
+        Some(Command::List { what: Listed::Locks, details: true, names, report }) => {
+            profiling::details(names, report.as_deref())
+        }
+        Some(Command::List { details: true, .. }) => Err(profiling::no_details()),
         Some(Command::List { what, .. }) => listing::list(*what),
     }
 }

@@ -1,28 +1,20 @@
 //! `list`: the words that scenarios may use, each with its meaning.
 
-use std::path::Path;
-
 use comfy_table::{ContentArrangement, Table, presets};
 use lockstorm_platform::fault::verbs::{ROWS, Row};
 use lockstorm_redis::compat::{Compat, DIVERGENCES, Divergence, Evidence};
 
 use crate::check::verdict::Kind;
-use crate::cli::act;
 use crate::cli::args::Listed;
 use crate::cli::args::SCENARIOS;
 use crate::edge::ending::Exit;
 use crate::edge::input;
 use crate::edge::terminal::say;
-use crate::explore::quiet::calls;
 use crate::field::Takes;
 use crate::lock::catalogue::ALGORITHMS;
 use crate::lock::library::{KnownFrom, LIBRARIES, Library};
 use crate::lock::options::{LockOption, OPTIONS};
-use crate::plan::base_plan::{base_plan_of, home};
 use crate::refusal::Refusal;
-use crate::report::detail::Detail;
-use crate::run::Lab;
-use crate::scenario::Scenario;
 
 /// The workloads.
 const WORKLOADS: [(&str, &str); 13] = [
@@ -82,33 +74,6 @@ pub fn list(what: Listed) -> Result<Exit, Refusal> {
     }
     say(&table.trim_fmt());
     Ok(Exit::Held)
-}
-
-/// Prints each lock with its details. Scenarios are those of the current folder, if it has some.
-pub fn details() -> Result<Exit, Refusal> {
-    let has_some = Path::new(SCENARIOS).is_dir();
-    let scenarios = match has_some {
-        true => input::scenarios(&[SCENARIOS.into()])?,
-        false => Vec::new(),
-    };
-    let lab = act::watched(Lab::default());
-    for (nth, lock) in ALGORITHMS.iter().enumerate() {
-        let is_own = |one: &&Scenario| one.plan(one.seeds()[0]).lock.algorithm == lock.name;
-        let detail = Detail {
-            lock,
-            promise: lab.promise(&base_plan_of(lock, home(lock))),
-            calls: calls(&lab, lock),
-            scenarios: scenarios.iter().filter(is_own).collect(),
-        };
-        let gap = if nth == 0 { "" } else { "\n" };
-        say(&format!("{gap}{}", detail.text().trim_end()));
-    }
-    Ok(Exit::Held)
-}
-
-/// The refusal of details of what has none.
-pub fn no_details() -> Refusal {
-    Refusal::new("only locks have details", "lockstorm list locks --details")
 }
 
 /// An option with its values, and its meaning.

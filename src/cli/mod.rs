@@ -16,6 +16,7 @@ pub mod kept;
 pub mod listing;
 pub mod matrixing;
 pub mod merging;
+pub mod profiling;
 pub mod replaying;
 pub mod reviewing;
 pub mod running;

@@ -26,7 +26,8 @@ use crate::hunt::seeded::{Hunt, draw};
 use crate::hunt::strategy::{Strategies, Strategy};
 use crate::ledger::part::strikes;
 use crate::lock::algorithm::Algorithm;
-use crate::lock::library::Library;
+use crate::lock::catalogue::ALGORITHMS;
+use crate::lock::library::{LIBRARIES, Library};
 use crate::lock::{catalogue, library};
 use crate::plan::base_plan::{base_plan_of, base_plan_of_library, home};
 use crate::plan::{Plan, TopologyKind};
@@ -126,8 +127,27 @@ impl Contender {
         lock.or_else(library)
     }
 
-    fn name(&self) -> String {
+    /// Every lock of the catalogue, then every library.
+    pub fn all() -> Vec<Contender> {
+        let locks = ALGORITHMS.iter().map(|lock| Contender { lock, library: None });
+        let libraries = LIBRARIES.iter().map(|library| Contender {
+            lock: catalogue::find(library.lock).expect("a lock of the catalogue"),
+            library: Some(library),
+        });
+        locks.chain(libraries).collect()
+    }
+
+    /// The name of the lock, or that of the library with its version.
+    pub fn name(&self) -> String {
         self.library.map_or_else(|| self.lock.name.to_owned(), Library::title)
+    }
+
+    /// The plan without faults on a topology.
+    pub fn base_plan(&self, topology: TopologyKind) -> Plan {
+        match self.library {
+            Some(library) => base_plan_of_library(library, topology),
+            None => base_plan_of(self.lock, topology),
+        }
     }
 }
 
@@ -139,10 +159,7 @@ fn base(contender: &Contender, family: &Family) -> Plan {
         TopologyKind::Single if needs_replicas => TopologyKind::Replicated,
         kind => kind,
     };
-    let mut plan = match contender.library {
-        Some(library) => base_plan_of_library(library, kind),
-        None => base_plan_of(lock, kind),
-    };
+    let mut plan = contender.base_plan(kind);
     if kind == TopologyKind::Independent && needs_replicas {
         plan.topology.replicas_each = 1;
         plan.topology.nodes *= 2;

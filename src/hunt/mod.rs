@@ -19,6 +19,7 @@
 //! - [`catch`]: the result of a hunt, its first finding explained
 //! - [`campaign`]: a hunt in parts, on many machines
 //! - [`matrix`]: every lock against every family of faults
+//! - [`profile`]: what is known of one lock of the catalogue or of one library
 //! - [`review`]: all of this for one lock as it is configured
 
 pub mod campaign;
@@ -32,6 +33,7 @@ pub mod left_out;
 pub mod matrix;
 pub mod novelty;
 pub mod parameter;
+pub mod profile;
 pub mod pursuit;
 pub mod quarry;
 pub mod review;

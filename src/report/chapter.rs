@@ -24,6 +24,8 @@ pub enum Block {
     Items(Vec<String>),
     /// What happened, each with its time.
     Story(Vec<(Nanos, String)>),
+    /// Lines as they are: what went over the wire, or a script.
+    Code(String),
     /// A table; without rows it is left out.
     Table(Table),
 }

@@ -82,6 +82,7 @@ fn part(out: &mut String, block: &Block) {
                 line(out, &format!("{nth}. `{}` {}", moment(*at), escaped(text)));
             }
         }
+        Block::Code(lines) => line(out, &format!("```\n{}\n```", lines.trim_end())),
         Block::Table(rows) if rows.rows.is_empty() => {}
         Block::Table(rows) => table(out, rows),
     }
@@ -231,7 +232,7 @@ fn bracketed(text: &str) -> String {
 }
 
 /// A sentence with an initial capital, unless it begins with a name such as `c1`.
-fn capitalised(sentence: &str) -> String {
+pub(super) fn capitalised(sentence: &str) -> String {
     let mut letters = sentence.chars();
     match letters.next() {
         Some(first) => first.to_uppercase().chain(letters).collect(),

@@ -6,7 +6,6 @@
 mod causes;
 pub mod chapter;
 pub(crate) mod content;
-pub mod detail;
 pub mod hunt;
 pub(crate) mod index;
 pub(crate) mod json;
@@ -14,6 +13,7 @@ pub(crate) mod mark;
 pub(crate) mod markdown;
 pub mod matrix;
 pub mod page;
+pub mod profile;
 pub mod review;
 mod service;
 mod settings;

@@ -7,10 +7,12 @@ use lockstorm_platform::fault::verbs;
 use serde::Serialize;
 
 use crate::explain::explanation::explain;
+use crate::explain::finding::Finding;
 use crate::explain::{assumption, promise};
 use crate::hunt::matrix::{Cell, FAMILIES, Family};
 use crate::hunt::parameter::Parameter;
 use crate::hunt::review::{Judged, Review, Searched, Weakness};
+use crate::lock::algorithm::Algorithm;
 use crate::lock::catalogue;
 use crate::lock::options::OPTIONS;
 use crate::promise::Bounded;
@@ -100,31 +102,35 @@ fn verdict(review: &Review) -> String {
 /// All that a review says, in order.
 pub fn chapters(review: &Review, audience: &Audience<'_>) -> Vec<Chapter> {
     vec![
-        promised(review),
-        assumed(review),
+        promised(&review.lock, &review.quiet),
+        assumed(&review.quiet, has_replicas(&review.quiet)),
         settled(review),
         searched(review, audience),
         weaknesses(review, audience),
-        row(review),
+        row(&review.row, review.plans),
         Chapter { title: "Availability without faults", blocks: vec![served(review)] },
         Chapter { title: "Not tested", blocks: vec![Block::Items(untested(review))] },
     ]
 }
 
-fn promised(review: &Review) -> Chapter {
-    let mut items = promise::sentences(&review.quiet.promise);
+/// What a lock promises, by the run of its plan without faults.
+pub(super) fn promised(lock: &Algorithm, quiet: &Finding) -> Chapter {
+    let mut items = promise::sentences(&quiet.promise);
     let shares = "Holders in shared mode may be several, beside no exclusive one.".to_owned();
     let fences = "Each grant has a fence, a number by which a resource can reject an older holder.";
-    items.extend(review.lock.shares.then_some(shares));
-    items.extend(review.lock.fences.then(|| fences.to_owned()));
+    items.extend(lock.shares.then_some(shares));
+    items.extend(lock.fences.then(|| fences.to_owned()));
     Chapter { title: "What it promises", blocks: vec![Block::Items(items)] }
 }
 
-/// The assumptions with their bounds. Without replicas there is no failover to assume away.
-fn assumed(review: &Review) -> Chapter {
-    let topology = &review.quiet.plan.topology;
-    let has_replicas = topology.nodes > topology.masters();
-    let assumes = review.quiet.promise.assumes.iter();
+fn has_replicas(quiet: &Finding) -> bool {
+    quiet.plan.topology.nodes > quiet.plan.topology.masters()
+}
+
+/// The assumptions with their bounds, and why. Without replicas there is no failover to assume
+/// away.
+pub(super) fn assumed(quiet: &Finding, has_replicas: bool) -> Chapter {
+    let assumes = quiet.promise.assumes.iter();
     let assumes = assumes.filter(|it| has_replicas || it.what != Bounded::Failover);
     let items = assumes.map(|it| {
         let (bound, reason) = (assumption::bound(it.what, it.bound), promise::reason(it.what));
@@ -210,7 +216,7 @@ fn weakness(one: &Weakness, (nth, groups): (usize, usize), audience: &Audience<'
 }
 
 /// Its row of the matrix: a line for each family of faults.
-fn row(review: &Review) -> Chapter {
+pub(super) fn row(cells: &[Cell], plans: u64) -> Chapter {
     let line = |(family, cell): (&Family, &Cell)| {
         let bad = cell.in_model + cell.out_of_model;
         let (low, high) = matrix::wilson(bad, cell.runs);
@@ -228,14 +234,11 @@ fn row(review: &Review) -> Chapter {
         [family.name.to_owned(), matrix::mark(cell)].into_iter().chain(cells).collect()
     };
     let head = ["faults", "result", "violated", "95 % interval", "grants/min", "margin", "what"];
-    let rows = FAMILIES.iter().zip(&review.row).map(line).collect();
-    let about = format!("{} for each family of faults. {}", plans(review), matrix::LEGEND);
+    let rows = FAMILIES.iter().zip(cells).map(line).collect();
+    let plans = count(plans, "plan");
+    let about = format!("{plans} for each family of faults. {}", matrix::LEGEND);
     let blocks = vec![Block::Table(Table { head: head.to_vec(), rows }), Block::Text(about)];
     Chapter { title: "Its row of the matrix", blocks }
-}
-
-fn plans(review: &Review) -> String {
-    count(review.plans, "plan")
 }
 
 fn served(review: &Review) -> Block {

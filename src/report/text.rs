@@ -105,6 +105,7 @@ fn part(out: &mut String, block: &Block) {
                 wrapped(out, &format!("{:>12}  ", moment(*at)), text);
             }
         }
+        Block::Code(lines) => lines.lines().for_each(|row| line(out, &format!("    {row}"))),
         Block::Table(table) if table.rows.is_empty() => {}
         Block::Table(table) => columns(out, table),
     }

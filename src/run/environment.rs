@@ -49,6 +49,8 @@ pub struct Simulated {
     /// Whether nodes record the members of collections: each holder of a semaphore may have one,
     /// and each waiter in a queue.
     pub reports_members: bool,
+    /// Whether nodes record each request with its reply.
+    pub reports_exchanges: bool,
 }
 
 impl Environment for Simulated {
@@ -57,8 +59,14 @@ impl Environment for Simulated {
     }
 
     fn node(&self, plan: &Plan, n: u32) -> Process {
-        let reports_members = self.reports_members;
-        let config = NodeConfig { reports_members, reports_contents: true, ..node_config(plan, n) };
+        let Simulated { reports_members, reports_exchanges } = *self;
+        let reports_contents = true;
+        let config = NodeConfig {
+            reports_members,
+            reports_contents,
+            reports_exchanges,
+            ..node_config(plan, n)
+        };
         process(move |host| serve(host, config.clone()))
     }
 

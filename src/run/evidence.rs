@@ -11,6 +11,7 @@ use std::net::SocketAddrV4;
 use bytes::Bytes;
 use lockstorm_platform::fault::{Fault, HostNames};
 use lockstorm_platform::time::Instant;
+use lockstorm_platform::trace::exchange::Exchange;
 use lockstorm_platform::trace::{
     Connection, Entry, Event, HostId, KeyName, Leg, Request as RequestId,
 };
@@ -30,6 +31,8 @@ pub struct RunEvidence {
     pub requests: Vec<Request>,
     /// The keys that requests name, by the index of the request, if the lock takes groups.
     pub named: BTreeMap<usize, Vec<String>>,
+    /// The words and the reply of requests, by the index of the request, if nodes recorded them.
+    pub exchanges: BTreeMap<usize, Exchange>,
     /// Changes of keys, in order.
     pub keys: Vec<Key>,
     /// The fault intervals, in order.
@@ -180,6 +183,11 @@ impl<'a> Gathering<'a> {
             Event::Declined { request, word } => {
                 if let Some(request) = self.index.get_mut(*request) {
                     (request.declined, request.answer) = (true, Some(word.as_str().into()));
+                }
+            }
+            Event::Exchanged(request, exchange) => {
+                if let Some(place) = self.index.place(*request) {
+                    self.evidence.exchanges.insert(place, exchange.clone());
                 }
             }
             Event::Role { master: Some(master) } => {

@@ -39,6 +39,7 @@ mod met;
 mod own;
 mod own_report;
 mod own_work;
+mod pages;
 mod permits;
 mod provenance;
 mod queue;

@@ -27,11 +27,11 @@ use crate::amount::{is_whole, sample};
 /// The file with the trace hashes, verdicts and signatures of all scenarios.
 const GOLDEN: &str = "tests/golden/scenarios.txt";
 
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn scenarios() -> Vec<Scenario> {
+pub(crate) fn scenarios() -> Vec<Scenario> {
     let folder = fs::read_dir(root().join("scenarios")).expect("the scenarios are there");
     let mut files: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
     files.sort();

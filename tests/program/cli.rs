@@ -178,12 +178,19 @@ fn lists_name_every_word() {
     check(&folder, &["list", "locks"], 0, &["token-lua-renewed", "SETNX k 1, then EXPIRE"]);
     let parts = [
         "setnx-expire: SETNX k 1, then EXPIRE",
-        "acquire: SETNX to n1, EXPIRE to n1",
+        "Acquire:\n    n1  SETNX lock 1 -> 1\n    n1  EXPIRE lock 3 -> 1\n",
         "no key is evicted or flushed: the key is the lock",
-        "What breaks it\n  - whole: Is every word of a scenario read?\n",
-        "What it withstands\n  - held: Is every word of a scenario read?\n",
+        "Violated:\n  - whole: Is every word of a scenario read?",
+        "Held:\n  - held: Is every word of a scenario read?",
+        "redis-py 8.1.0: SET k token NX PX ttl",
     ];
     check(&folder, &["list", "locks", "--details"], 0, &parts);
+    let parts = ["aioredlock 0.7.3: ", "failed_try     release-at-end  whether", "on the page of"];
+    let said = check(&folder, &["list", "locks", "--details", "aioredlock"], 0, &parts);
+    assert!(!said.contains("setnx"), "{said}");
+    check(&folder, &["list", "locks", "redlock"], 3, &["--details"]);
+    let redlok = ["list", "locks", "--details", "redlok"];
+    check(&folder, &redlok, 3, &["'redlock'"]);
     check(&folder, &["list", "faults", "--details"], 3, &["only locks have details"]);
     check(&folder, &["list", "faults"], 0, &["power-loss", "the wall clock jumps (with by)"]);
     check(&folder, &["list", "workloads"], 0, &["counter", "stock", "append-log"]);

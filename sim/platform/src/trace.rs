@@ -4,6 +4,7 @@
 //! timers, draws, task runs) only feed the hash. *Events* feed the hash and are kept: they are the
 //! evidence for histories, anchors and reports.
 
+pub mod exchange;
 mod fields;
 mod text;
 
@@ -14,6 +15,7 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::time::{Instant, Nanos, Readings, Stamp};
+use crate::trace::exchange::Exchange;
 
 /// A machine, by its number in the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -277,6 +279,8 @@ pub enum Event {
         /// The same for equal values.
         digest: u64,
     },
+    /// A node executed a request; this went over the connection. A remark, where it is wanted.
+    Exchanged(Request, Exchange),
     /// A client sends a request that names these keys; left out if its lock's is one. A remark.
     Names {
         /// The request.

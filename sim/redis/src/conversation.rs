@@ -7,6 +7,7 @@ use std::rc::Rc;
 use bytes::BytesMut;
 use lockstorm_platform::host::Stream;
 use lockstorm_platform::time::Clock;
+use lockstorm_platform::trace::exchange::Exchange;
 use lockstorm_platform::trace::{Event, Leg, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -194,6 +195,7 @@ impl Conversation {
                 command,
             )
         });
+        self.report(request, args, before);
         if let Answer::Error { word, is_noreplicas } = &answer {
             self.server.host.record(Event::Declined { request, word: word.clone() });
             if *is_noreplicas {
@@ -227,6 +229,16 @@ impl Conversation {
             self.unanswered.push((request, command));
         }
         Ok(Next::Go)
+    }
+
+    /// Records a request and what has been written in reply to it, if the node is configured to.
+    fn report(&mut self, request: Request, args: &Arguments, before: usize) {
+        if !self.server.node.borrow().config.reports_exchanges {
+            return;
+        }
+        let reply = self.session(|session| session.replies.buffer[before..].to_vec().into());
+        let exchange = Exchange { words: args.clone(), reply };
+        self.server.host.record(Event::Exchanged(request, exchange));
     }
 
     /// Carries out what a command requires of the server; returns whether its reply is sent next.

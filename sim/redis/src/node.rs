@@ -97,6 +97,8 @@ pub struct NodeConfig {
     pub reports_members: bool,
     /// Whether it records a digest of each other value that changes, for evidence.
     pub reports_contents: bool,
+    /// Whether it records each request with its reply, for who reads what a lock sends.
+    pub reports_exchanges: bool,
 }
 
 impl Default for NodeConfig {
@@ -121,6 +123,7 @@ impl Default for NodeConfig {
             cluster: None,
             reports_members: false,
             reports_contents: false,
+            reports_exchanges: false,
         }
     }
 }

@@ -10,10 +10,11 @@ impl Event {
     pub(crate) fn is_remark(&self) -> bool {
         let observed = matches!(self, Event::Saw { .. } | Event::Declined { .. });
         let meant = matches!(self, Event::Names { .. } | Event::Ordered { .. });
+        let said = matches!(self, Event::Exchanged(..));
         let became = matches!(self, Event::Unreplicated | Event::Exited | Event::Tilted);
         let kept = matches!(self, Event::Dumped { .. } | Event::Continued { .. });
         let held = matches!(self, Event::Members { .. } | Event::Content { .. });
-        observed || meant || became || kept || held
+        observed || meant || said || became || kept || held
     }
 }
 
@@ -77,6 +78,7 @@ impl Trace {
             Event::Saw { .. }
             | Event::Declined { .. }
             | Event::Names { .. }
+            | Event::Exchanged(..)
             | Event::Members { .. }
             | Event::Content { .. }
             | Event::Ordered { .. }

@@ -7,6 +7,7 @@ use super::{
     Trace,
 };
 use crate::time::Readings;
+use crate::trace::exchange::Exchange;
 
 fn digest(at: u64, host: u16, event: Event) -> u128 {
     let mut trace = Trace::new(false);
@@ -108,6 +109,7 @@ fn a_remark_is_kept_and_moves_neither_the_hash_nor_the_count() {
         Event::Saw { sight: Sight::Down, master },
         Event::Declined { request: request(1, 2, 3), word: "READONLY".to_owned() },
         Event::Names { request: request(1, 2, 3), keys: Vec::new() },
+        Event::Exchanged(request(1, 2, 3), Exchange::default()),
         Event::Content { key: KeyName::new(0, b"k"[..].into()), digest: 1 },
         Event::Ordered { fault: 1, connection: request(1, 2, 3).connection },
         Event::Dumped { appends: Some(1) },
