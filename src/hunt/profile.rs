@@ -62,7 +62,7 @@ impl Profile<'_> {
     pub fn damage(&self, lab: &Lab) -> Damage {
         let broken: Vec<&&Scenario> = self.scenarios.iter().filter(|one| breaks(one)).collect();
         let explain = |one: &&Scenario| examine::scenario(lab, one, one.seeds()[0]);
-        let findings = broken.into_par_iter().map(|one| explain(one)).collect();
+        let findings = broken.into_par_iter().map(explain).collect();
         let of_lock = self.of_lock.par_iter().filter_map(|one| self.with_options(lab, one));
         let of_lock = of_lock.collect();
         let mut rows = matrix(lab, &[self.contender], &FAMILIES, &(1..=PLANS), &|| {});
