@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::cli::act;
 use crate::cli::args::matrix::{MatrixArguments, MatrixFormat};
 use crate::edge::ending::Exit;
-use crate::edge::progress;
-use crate::edge::terminal::say;
+use crate::edge::terminal::{complain, say};
+use crate::edge::{progress, stop};
 use crate::hunt::matrix::{Contender, FAMILIES, Family, matrix as tried};
 use crate::lock::catalogue::ALGORITHMS;
 use crate::refusal::Refusal;
@@ -34,10 +34,12 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<Exit, Refusal> {
         arguments.faults.is_empty() || arguments.faults.iter().any(|name| name == family.name)
     };
     let families: Vec<Family> = FAMILIES.into_iter().filter(is_asked).collect();
+    stop::listen();
     let bar = progress::bar((contenders.len() * families.len()) as u64, "trying");
     let rows = act::side_by_side(arguments.jobs, || {
         let lab = act::watched(Lab::default());
-        tried(&lab, &contenders, &families, &arguments.seeds, &|| bar.inc(1))
+        let progress = || bar.inc(1);
+        tried(&lab, &contenders, &families, &arguments.seeds, &progress, stop::is_requested)
     });
     progress::clear();
     let sheet = Sheet { families: &families, rows: &rows, plans };
@@ -48,5 +50,10 @@ pub fn matrix(arguments: &MatrixArguments) -> Result<Exit, Refusal> {
         MatrixFormat::Json => sheet.json(),
     };
     say(text.trim_end());
+    let (done, asked) = (rows.len(), contenders.len());
+    if done < asked {
+        complain(&format!("stopped: {done} of {asked} locks were tried against all families\n"));
+        return Ok(Exit::Unknown);
+    }
     Ok(Exit::Held)
 }

@@ -8,7 +8,10 @@ const MAX_HOLDERS: u32 = 1_000_000;
 
 /// What a lock promises, one sentence each.
 pub fn sentences(promise: &Promise) -> Vec<String> {
-    let Promise { holders, reports_loss, model, kept, queue, .. } = promise;
+    let Promise { holders, unguarded, reports_loss, model, kept, queue, .. } = promise;
+    if *unguarded {
+        return vec!["It lets everybody in, and promises nothing.".to_owned()];
+    }
     let holders = match holders {
         1 => "One caller holds it at a time.".to_owned(),
         some if *some > MAX_HOLDERS => "Any number of callers may hold it at once.".to_owned(),
@@ -81,6 +84,8 @@ mod tests {
         for part in ["One caller", "its lease is over", "watch its deadline", "no order among"] {
             assert!(text.contains(part), "'{part}' is not in '{text}'");
         }
+        let none = said(Promise { unguarded: true, ..lease.clone() });
+        assert_eq!(none, "It lets everybody in, and promises nothing.");
         let queue = Some("line".to_owned());
         let other = Promise { holders: 4, reports_loss: true, queue, kept: 5_000_000_000, ..lease };
         let text = said(Promise { model: Model::Mutex, ..other.clone() });

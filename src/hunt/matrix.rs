@@ -325,23 +325,24 @@ pub fn row(
     (hunts.into_iter().zip(all).map(cell).collect(), plans)
 }
 
-/// The rows of these locks: a cell for each of these families, from the plans of these seeds.
-/// `progress` is called after each cell. The plans of all cells share the cores: those of a cell
-/// alone would leave cores idle at its end.
+/// The rows of these locks: a cell for each of these families, from the plans of these seeds. A row
+/// that `is_stopped` cuts short is left out. `progress` is called after each cell. The plans of all
+/// cells share the cores: those of a cell alone would leave cores idle at its end.
 pub fn matrix(
     lab: &Lab,
     contenders: &[Contender],
     families: &[Family],
     seeds: &RangeInclusive<u64>,
     progress: &(dyn Fn() + Sync),
+    is_stopped: fn() -> bool,
 ) -> Vec<MatrixRow> {
     let row = |contender: &Contender| {
         let cells = families.par_iter().map(|family| {
-            let cell = cell(lab, contender, family, seeds.clone());
+            let cell = (!is_stopped()).then(|| cell(lab, contender, family, seeds.clone()));
             progress();
             cell
         });
-        MatrixRow { lock: contender.name(), cells: cells.collect() }
+        Some(MatrixRow { lock: contender.name(), cells: cells.collect::<Option<_>>()? })
     };
-    contenders.par_iter().map(row).collect()
+    contenders.par_iter().filter_map(row).collect()
 }

@@ -65,7 +65,7 @@ impl Profile<'_> {
         let findings = broken.into_par_iter().map(explain).collect();
         let of_lock = self.of_lock.par_iter().filter_map(|one| self.with_options(lab, one));
         let of_lock = of_lock.collect();
-        let mut rows = matrix(lab, &[self.contender], &FAMILIES, &(1..=PLANS), &|| {});
+        let mut rows = matrix(lab, &[self.contender], &FAMILIES, &(1..=PLANS), &|| {}, || false);
         Damage { findings, of_lock, row: rows.remove(0) }
     }
 

@@ -136,8 +136,12 @@ pub(super) fn assumed(quiet: &Finding, has_replicas: bool) -> Chapter {
         let (bound, reason) = (assumption::bound(it.what, it.bound), promise::reason(it.what));
         format!("{bound}: {reason}.")
     });
+    let items: Vec<String> = items.collect();
     let figures = "With the figures of the plan without faults, all of this has to be so:";
-    let blocks = vec![Block::Text(figures.to_owned()), Block::Items(items.collect())];
+    let blocks = match items.is_empty() {
+        true => vec![Block::Text("Nothing.".to_owned())],
+        false => vec![Block::Text(figures.to_owned()), Block::Items(items)],
+    };
     Chapter { title: "What it assumes, and why", blocks }
 }
 

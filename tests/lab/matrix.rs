@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::SeqCst;
 
 use lockstorm::hunt::matrix::{Cell, Contender, FAMILIES, matrix};
 use lockstorm::lock::catalogue::ALGORITHMS;
@@ -34,7 +36,7 @@ fn outcome(cell: &Cell) -> String {
 fn every_cell_is_as_it_is_written_down() {
     let contenders = ALGORITHMS.iter().map(|lock| Contender::find(lock.name).expect("a lock"));
     let contenders: Vec<Contender> = sample(contenders);
-    let rows = matrix(&Lab::default(), &contenders, &FAMILIES, &(1..=PLANS), &|| {});
+    let rows = matrix(&Lab::default(), &contenders, &FAMILIES, &(1..=PLANS), &|| {}, || false);
     let mut lines = String::new();
     for row in &rows {
         for (family, cell) in FAMILIES.iter().zip(&row.cells) {
@@ -51,4 +53,17 @@ fn every_cell_is_as_it_is_written_down() {
     let new: Vec<&str> = lines.lines().filter(|line| !known.contains(line)).collect();
     assert!(new.is_empty(), "other than in {GOLDEN}:\n{}", new.join("\n"));
     assert_eq!(golden.lines().count(), ALGORITHMS.len() * FAMILIES.len(), "lines too many");
+}
+
+/// A row that is cut short would look like one whose last families all held.
+#[test]
+fn a_row_that_is_stopped_is_left_out() {
+    static CELLS: AtomicU32 = AtomicU32::new(0);
+    let contender = [Contender::find("none").expect("a lock")];
+    let (count, is_stopped) = (|| drop(CELLS.fetch_add(1, SeqCst)), || CELLS.load(SeqCst) > 0);
+    let rows = |is_stopped| {
+        matrix(&Lab::default(), &contender, &FAMILIES[..4], &(1..=1), &count, is_stopped)
+    };
+    assert_eq!(rows(|| false).len(), 1);
+    assert!(rows(is_stopped).is_empty());
 }

@@ -68,7 +68,7 @@ fn without_time_a_review_says_what_it_left_out() {
 fn the_row_of_a_review_is_that_of_the_matrix() {
     let lab = Lab::default();
     let contender = Contender::find("token-lua").expect("a lock");
-    let rows = matrix(&lab, &[contender], &FAMILIES, &(1..=12), &|| {});
+    let rows = matrix(&lab, &[contender], &FAMILIES, &(1..=12), &|| {}, || false);
     let base = base_plan("token-lua", TopologyKind::Single);
     let (cells, plans) = row(&lab, &base, 1..=12, &Spending::of(None));
     assert_eq!(plans, 12);
