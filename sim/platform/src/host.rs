@@ -84,10 +84,14 @@ impl Host {
     }
 
     /// Records an event in the trace and lets the faults that are anchored to it strike first.
-    pub async fn mark(&self, event: Event) -> Stamp {
+    ///
+    /// Recorded at the call: the future of each request would have room for the event otherwise.
+    pub fn mark(&self, event: Event) -> impl Future<Output = Stamp> {
         let stamp = self.record(event);
-        self.struck().await;
-        stamp
+        async move {
+            self.struck().await;
+            stamp
+        }
     }
 
     /// Lets the faults strike that are anchored to what this task has just recorded.
