@@ -113,9 +113,18 @@ pub struct Chance {
 /// The draws of one (purpose, entity), by ordinal.
 #[derive(Clone, Debug)]
 pub struct Draws {
+    place: StreamPlace,
+    /// The place of the draws before the last jump: the messages of an operation draw near two
+    /// ordinals in turn.
+    other: Option<Box<StreamPlace>>,
+    fixed: BTreeMap<u64, u64>,
+}
+
+/// A position in a stream, as the ordinal of the next draw.
+#[derive(Clone, Debug)]
+struct StreamPlace {
     stream: ChaCha8Rng,
     next: u64,
-    fixed: BTreeMap<u64, u64>,
 }
 
 impl Chance {
@@ -135,7 +144,7 @@ impl Chance {
         let here = |key: &DrawKey| key.purpose == purpose && key.entity == entity;
         let fixed =
             self.fixed.iter().filter(|(key, _)| here(key)).map(|(k, v)| (k.ordinal, *v)).collect();
-        Draws { stream, next: 0, fixed }
+        Draws { place: StreamPlace { stream, next: 0 }, other: None, fixed }
     }
 }
 
@@ -146,23 +155,31 @@ impl Draws {
             // The stream does not move, and `next` still names its position.
             return *value;
         }
-        self.turn_to(ordinal);
-        self.next = ordinal.wrapping_add(1);
-        self.stream.next_u64()
+        if !self.place.is_near(ordinal) {
+            let other = self.other.get_or_insert_with(|| Box::new(self.place.clone()));
+            std::mem::swap(&mut self.place, other);
+        }
+        self.place.draw(ordinal)
+    }
+}
+
+impl StreamPlace {
+    fn is_near(&self, ordinal: u64) -> bool {
+        ordinal.wrapping_sub(self.next) <= NEAR
     }
 
-    /// Moves the stream to a draw. A jump computes four blocks of the cipher, 32 draws: what is
-    /// near is reached by drawing.
-    fn turn_to(&mut self, ordinal: u64) {
-        let ahead = ordinal.wrapping_sub(self.next);
-        if ahead > NEAR {
+    /// A jump computes four blocks of the cipher, 32 draws: what is near is reached by drawing.
+    fn draw(&mut self, ordinal: u64) -> u64 {
+        if self.is_near(ordinal) {
+            for _ in 0..ordinal.wrapping_sub(self.next) {
+                self.stream.next_u64();
+            }
+        } else {
             // A draw takes two words of 32 bits.
             self.stream.set_word_pos(u128::from(ordinal) * 2);
-            return;
         }
-        for _ in 0..ahead {
-            self.stream.next_u64();
-        }
+        self.next = ordinal.wrapping_add(1);
+        self.stream.next_u64()
     }
 }
 
@@ -192,6 +209,12 @@ mod tests {
             let mut leaps = chance.draws(Purpose::Latency, "c1>n1");
             for n in (0..100_u64).step_by(step) {
                 assert_eq!(leaps.at(n), values[usize::try_from(n).unwrap()], "by {step}");
+            }
+        }
+        let mut in_turn = chance.draws(Purpose::Latency, "c1>n1");
+        for n in 0..30_u64 {
+            for ordinal in [n, n + 70, n + 35].into_iter().take(2 + usize::from(n % 7 == 0)) {
+                assert_eq!(in_turn.at(ordinal), values[usize::try_from(ordinal).unwrap()]);
             }
         }
         let other = chance.draws(Purpose::Latency, "c1>n2").at(0);
