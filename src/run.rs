@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use lockstorm_platform::fault::HostNames;
 use lockstorm_platform::host::HostMutex;
-use lockstorm_platform::time::{Instant, Nanos, SECOND};
+use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
 use lockstorm_platform::trace::exchange::Exchange;
 use lockstorm_platform::trace::{Digest, Entry, Trace};
 use lockstorm_world::engine::kind::EngineKind;
@@ -379,17 +379,22 @@ fn live(
     Lived { remains: world.finish(), healed, recorder }
 }
 
-/// Runs the world until true time `limit`, a second at a time.
+/// How long a world runs before its records are taken: so few that they are still in the cache of
+/// the processor.
+const STRETCH: Nanos = 100 * MILLISECOND;
+
+/// Runs the world until true time `limit`, a stretch at a time.
 fn pass(
     environment: &mut dyn Environment,
     world: &mut World,
     take: &mut dyn FnMut(&HostNames, &[Entry]),
     limit: Nanos,
 ) {
+    let mut entries = Vec::new();
     while world.now() < limit {
-        let next = limit.min(world.now().saturating_add(SECOND));
+        let next = limit.min(world.now().saturating_add(STRETCH));
         environment.pass(world, next);
-        let entries = world.drain();
+        world.drain(&mut entries);
         take(world.names(), &entries);
         // The environment was interrupted.
         if world.now() < next {

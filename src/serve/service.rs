@@ -88,7 +88,9 @@ impl Service {
 
     /// Processes the new records of the nodes.
     fn hear(&mut self) {
-        for entry in self.world.drain() {
+        let mut entries = Vec::new();
+        self.world.drain(&mut entries);
+        for entry in entries {
             self.custody.take(entry);
         }
         for life in self.custody.drain() {

@@ -410,11 +410,11 @@ impl Trace {
         Trace { hashes: false, ..Trace::new(false) }
     }
 
-    /// Takes the kept events out, in order. An endless world must do this from time to time.
-    pub fn drain(&mut self) -> Vec<Entry> {
-        // About as many will follow.
-        let room = Vec::with_capacity(self.entries.len());
-        std::mem::replace(&mut self.entries, room)
+    /// Takes the kept events out, in order; they replace the content of `into`, whose room serves
+    /// the next ones. An endless world must do this from time to time.
+    pub fn drain(&mut self, into: &mut Vec<Entry>) {
+        into.clear();
+        std::mem::swap(&mut self.entries, into);
     }
 
     /// Records a happening of the machinery at true time `at`.

@@ -75,11 +75,10 @@ impl World {
         }
     }
 
-    /// Takes the events recorded since the previous call.
-    pub fn drain(&mut self) -> Vec<Entry> {
-        let entries = self.machines.engine.state().trace.drain();
-        self.faults.observe(&entries);
-        entries
+    /// Takes the events recorded since the previous call; they replace the content of `into`.
+    pub fn drain(&mut self, into: &mut Vec<Entry>) {
+        self.machines.engine.state().trace.drain(into);
+        self.faults.observe(into);
     }
 
     /// The names and addresses of the machines.
