@@ -96,8 +96,10 @@ impl Executor {
 
     /// Makes woken tasks ready, or parks them if their host is halted.
     pub fn collect(&mut self, kernel: &mut Kernel) {
+        if !swap_woken(&mut self.taken) {
+            return;
+        }
         let mut taken = std::mem::take(&mut self.taken);
-        swap_woken(&mut taken);
         for (world, id) in taken.drain(..) {
             if world == self.world {
                 self.make_ready(kernel, id);

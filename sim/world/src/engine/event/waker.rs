@@ -50,8 +50,17 @@ impl Wake for TaskWaker {
 }
 
 /// Swaps the list of tasks that were woken on this thread, with their worlds, for an empty list.
-pub fn swap_woken(empty: &mut Vec<(u64, TaskId)>) {
-    WOKEN.with(|woken| std::mem::swap(empty, &mut woken.borrow_mut()));
+/// Returns whether there is any.
+pub fn swap_woken(empty: &mut Vec<(u64, TaskId)>) -> bool {
+    WOKEN.with(|woken| {
+        let mut woken = woken.borrow_mut();
+        // So before most events.
+        if woken.is_empty() {
+            return false;
+        }
+        std::mem::swap(empty, &mut woken);
+        true
+    })
 }
 
 /// Discards the wake-ups that other worlds left on this thread.
