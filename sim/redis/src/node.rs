@@ -128,11 +128,12 @@ impl Default for NodeConfig {
     }
 }
 
-/// The state of a node.
+/// The state of a node. Its largest parts are boxed, because each script moves the node into the
+/// machine and back.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
     /// Its current configuration.
-    pub(crate) config: NodeConfig,
+    pub(crate) config: Box<NodeConfig>,
     /// The parameters of CONFIG SET that have no field of their own.
     pub(crate) settings: Settings,
     /// Maximum sizes of small encodings, according to those settings.
@@ -152,15 +153,15 @@ pub struct Node {
     /// The replication history of its data.
     pub history: History,
     /// Its master and its replicas.
-    pub peers: Peers,
+    pub peers: Box<Peers>,
     /// Its scripts.
-    pub scripts: ScriptState,
+    pub scripts: Box<ScriptState>,
     /// Its connected clients.
-    pub clients: Clients,
+    pub clients: Box<Clients>,
     /// Its ACL users.
     pub users: Users,
     /// When all keys are saved, and the outcome.
-    pub(crate) saving: Saving,
+    pub(crate) saving: Box<Saving>,
     /// What INFO counts.
     pub(crate) figures: Figures,
     /// The memory that its keys take.
@@ -208,17 +209,20 @@ impl Node {
         let settings = settings_of(&config);
         let clients = Clients::new(config.compat.has(Difference::PushesStandBehind));
         Node {
-            peers: Peers { master: config.replica_of, ..Peers::default() },
-            config,
+            peers: Box::new(Peers { master: config.replica_of, ..Peers::default() }),
+            config: Box::new(config),
             clock: NodeClock::starting_at(now_ms),
             run_id,
-            saving: Saving { saved_s: now_ms / 1_000, ..Saving::default() },
+            saving: Box::new(Saving { saved_s: now_ms / 1_000, ..Saving::default() }),
             history: History::new(history_id),
             users,
             settings,
-            clients,
+            clients: Box::new(clients),
             dice: Dice::new(id),
-            scripts: ScriptState { dice: ScriptDice::of_process(), ..ScriptState::default() },
+            scripts: Box::new(ScriptState {
+                dice: ScriptDice::of_process(),
+                ..ScriptState::default()
+            }),
             ..Node::default()
         }
     }

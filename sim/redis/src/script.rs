@@ -121,7 +121,7 @@ pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply
         keeps_to_slot,
         slot: words.0.first().filter(|_| keeps_to_slot).map(|key| of_key(key)),
     };
-    let mut inner = Session {
+    let inner = Session {
         id: session.id,
         db: session.db,
         client: ClientIdentity { addresses: session.client.addresses, ..ClientIdentity::default() },
@@ -136,20 +136,17 @@ pub fn run(call: &mut Call, program: &Program, execute: Execute) -> Result<Reply
     };
     // During the run the node is inside the machine: until it is back, `call.node` is an empty one.
     let ran = MACHINE.with(|machine| {
-        machine.swap(node, &mut inner, Some(execute));
+        machine.enter(node, inner, execute);
         let result = machine.call(program.kind, &program.function, words);
-        machine.swap(node, &mut inner, None);
-        let ended = machine.ended();
+        let wrote = machine.leave(node);
+        let ended = machine.ended().map(|line| (line, wrote));
         ended.map_or_else(|| Ok(machine.reply(&program.name, &program.function, result)), Err)
     });
     // Push messages of a script to its own connection precede its reply.
     for push in call.node.clients.take_said() {
         call.session.replies.push(&push);
     }
-    Ok(ran.unwrap_or_else(|line| {
-        let wrote = inner.script.is_some_and(|script| script.wrote);
-        hold(call, program, line, wrote)
-    }))
+    Ok(ran.unwrap_or_else(|(line, wrote)| hold(call, program, line, wrote)))
 }
 
 /// The remaining checks of a script's flags: `scriptPrepareForRun`. Admission has checked them

@@ -163,7 +163,7 @@ impl Server {
         keys: impl IntoIterator<Item = KeyName>,
         is_loaded: bool,
     ) {
-        let NodeConfig { reports_members, reports_contents, .. } = node.config;
+        let NodeConfig { reports_members, reports_contents, .. } = *node.config;
         for key in keys.into_iter().filter(|_| reports_members || reports_contents) {
             let entry = node.keyspace.db(usize::from(key.db)).get(&key.name);
             let Some(Entry { value, .. }) = entry else { continue };

@@ -178,12 +178,21 @@ impl Machine {
         })
     }
 
-    /// Moves a node into the machine, with the function that executes commands, or back.
-    pub fn swap(&self, node: &mut Node, session: &mut Session, execute: Option<Execute>) {
+    /// Moves a node into the machine, with the session of the script's commands and the function
+    /// that executes them.
+    pub fn enter(&self, node: &mut Node, session: Session, execute: Execute) {
         let mut running = self.door.borrow_mut();
         std::mem::swap(&mut running.node, node);
-        std::mem::swap(&mut running.session, session);
-        running.execute = execute;
+        running.session = session;
+        running.execute = Some(execute);
+    }
+
+    /// Moves the node back. Returns whether the script wrote.
+    pub fn leave(&self, node: &mut Node) -> bool {
+        let mut running = self.door.borrow_mut();
+        std::mem::swap(&mut running.node, node);
+        running.execute = None;
+        running.session.script.is_some_and(|script| script.wrote)
     }
 
     /// Calls a script's function, or one of a library.
