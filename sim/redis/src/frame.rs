@@ -71,12 +71,20 @@ pub(crate) fn integer(text: &[u8]) -> Option<i64> {
 /// Appends a request as clients send it: an array of bulk strings.
 pub fn encode_request(out: &mut BytesMut, arguments: &[impl AsRef<[u8]>]) {
     head(out, b'*', arguments.len());
-    for argument in arguments {
-        let argument = argument.as_ref();
-        head(out, b'$', argument.len());
-        out.extend_from_slice(argument);
-        out.extend_from_slice(b"\r\n");
-    }
+    arguments.iter().for_each(|argument| bulk(out, argument.as_ref()));
+}
+
+/// Appends a command with its arguments, as [`encode_request`] does.
+pub(crate) fn encode_command(out: &mut BytesMut, command: &[u8], arguments: &[&[u8]]) {
+    head(out, b'*', 1 + arguments.len());
+    bulk(out, command);
+    arguments.iter().for_each(|argument| bulk(out, argument));
+}
+
+fn bulk(out: &mut BytesMut, word: &[u8]) {
+    head(out, b'$', word.len());
+    out.extend_from_slice(word);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// The protocol of a connection's replies; HELLO selects it.
@@ -258,6 +266,11 @@ fn encode_error(out: &mut BytesMut, text: &[u8]) {
 
 /// Appends the line that announces how many items or bytes follow.
 fn head(out: &mut BytesMut, kind: u8, count: usize) {
+    // So for most words. Of a known length, the line is written without a call.
+    if count < 10 {
+        let digit = b'0' + count.to_le_bytes()[0];
+        return out.extend_from_slice(&[kind, digit, b'\r', b'\n']);
+    }
     let mut line = [0_u8; 24];
     let mut at = line.len() - 2;
     line[at..].copy_from_slice(b"\r\n");

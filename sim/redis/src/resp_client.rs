@@ -8,7 +8,7 @@ use lockstorm_platform::host::Stream;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::frame::decode::ReplyReader;
-use crate::frame::{Reply, encode_request};
+use crate::frame::{Reply, encode_command, encode_request};
 
 /// A connection to a node. It has no timeout and retries nothing.
 pub struct RespClient {
@@ -43,6 +43,16 @@ impl RespClient {
     pub async fn send(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<()> {
         self.outbox.clear();
         encode_request(&mut self.outbox, words);
+        self.stream.write_all(&self.outbox).await
+    }
+
+    /// Sends a command with its arguments.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub async fn send_command(&mut self, command: &str, arguments: &[&[u8]]) -> io::Result<()> {
+        self.outbox.clear();
+        encode_command(&mut self.outbox, command.as_bytes(), arguments);
         self.stream.write_all(&self.outbox).await
     }
 

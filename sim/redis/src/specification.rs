@@ -190,8 +190,9 @@ fn order(name: &[u8]) -> Option<u128> {
         return None;
     }
     let mut upper = [0; MAX_NAME_LEN];
-    upper.get_mut(..name.len())?.copy_from_slice(name);
-    upper.make_ascii_uppercase();
+    let own = upper.get_mut(..name.len())?;
+    own.copy_from_slice(name);
+    own.make_ascii_uppercase();
     Some(u128::from_be_bytes(upper))
 }
 

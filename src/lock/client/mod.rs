@@ -305,8 +305,7 @@ impl Client {
         sent: &mut bool,
     ) -> io::Result<Reply> {
         let host = self.host.clone();
-        let words: Vec<&[u8]> = [command.as_bytes()].iter().chain(args).copied().collect();
-        let keys = op.map_or(Vec::new(), |_| other_keys(self.lock_key.as_deref(), &words));
+        let keys = op.map_or(Vec::new(), |_| other_keys(self.lock_key.as_deref(), command, args));
         let line = self.line(tag, command, args).await?;
         let request = Request { connection: line.node.stream.connection(), nth: line.requests };
         let message = |leg| Event::Message { request, leg, command, op };
@@ -314,7 +313,7 @@ impl Client {
         line.node.stream.tag(tag);
         // Set before the write: once a byte may have left, the outcome of the request is unknown.
         *sent = true;
-        line.node.send(&words).await?;
+        line.node.send_command(command, args).await?;
         host.mark(message(Leg::Sent)).await;
         if !keys.is_empty() {
             host.record(Event::Names { request, keys });

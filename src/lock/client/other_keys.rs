@@ -7,14 +7,15 @@ use lockstorm_redis::specification::keys::keys_of;
 /// The keys that a request names, given its command and its arguments; none if one of them is known
 /// to be the lock's. A script uses only the keys that it names, as the documentation of EVAL
 /// requires. A script that names none may use any.
-pub(super) fn other_keys(lock_key: Option<&str>, words: &[&[u8]]) -> Vec<Bytes> {
-    let is_own = |key: &str| words.iter().skip(1).any(|word| *word == key.as_bytes());
+pub(super) fn other_keys(lock_key: Option<&str>, command: &str, args: &[&[u8]]) -> Vec<Bytes> {
+    let is_own = |key: &str| args.contains(&key.as_bytes());
     // Nearly every request does this, and the table of commands and keys is slow to read.
     if lock_key.is_some_and(is_own) {
         return Vec::new();
     }
-    let Some(command) = words.first().and_then(|name| find(name)) else { return Vec::new() };
-    let words: Vec<Bytes> = words.iter().map(|word| Bytes::copy_from_slice(word)).collect();
+    let words = [command.as_bytes()].into_iter().chain(args.iter().copied());
+    let words: Vec<Bytes> = words.map(Bytes::copy_from_slice).collect();
+    let Some(command) = find(command.as_bytes()) else { return Vec::new() };
     keys_of(command, &words).into_iter().map(|key| words[key.at].clone()).collect()
 }
 
@@ -25,8 +26,10 @@ mod tests {
     #[test]
     fn a_request_names_the_lock_or_other_keys_or_none() {
         let names = |text: &str, key: Option<&str>| {
-            let words: Vec<&[u8]> = text.split(' ').map(str::as_bytes).collect();
-            let keys = other_keys(key, &words);
+            let mut words = text.split(' ');
+            let command = words.next().expect("a text has a word");
+            let args: Vec<&[u8]> = words.map(str::as_bytes).collect();
+            let keys = other_keys(key, command, &args);
             keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect::<Vec<_>>()
         };
         assert_eq!(names("INCR unlocks", Some("lock")), ["unlocks"]);

@@ -172,9 +172,9 @@ impl Proxy {
             self.awaited.push_back(Awaited { request, command, op });
             let host = &self.setting.host;
             host.mark(Event::Message { request, leg: Leg::Sent, command, op }).await;
-            let words: Vec<&[u8]> = words.iter().map(AsRef::as_ref).collect();
+            let args: Vec<&[u8]> = words.iter().skip(1).map(AsRef::as_ref).collect();
             let lock_key = Some(self.setting.config.key.as_str());
-            let keys = op.map_or(Vec::new(), |_| other_keys(lock_key, &words));
+            let keys = op.map_or(Vec::new(), |_| other_keys(lock_key, command, &args));
             if !keys.is_empty() {
                 host.record(Event::Names { request, keys });
             }
