@@ -19,6 +19,11 @@ impl Name {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether the two share their text: then they are equal. Much faster than a comparison.
+    pub fn shares(&self, other: &Name) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 impl Deref for Name {

@@ -10,6 +10,7 @@ use lockstorm_platform::trace::{KeyChange, Leg};
 use crate::history::{
     ClockPiece, FaultInterval, History, Key, Op, OpId, OpKind, Outcome, Request, Seen, Sighting,
 };
+use crate::name::Name;
 use crate::reading::clocks::Clocks;
 use crate::reading::key_life::{KeyLife, Lives};
 use crate::reading::moment::Moment;
@@ -129,14 +130,15 @@ impl<'a> HistoryIndex<'a> {
 
     /// The nodes that received a request which `counts`.
     pub fn nodes_of(&self, counts: impl Fn(&Request) -> bool) -> BTreeSet<&'a str> {
-        let mut nodes = BTreeSet::new();
+        let mut nodes: Vec<&Name> = Vec::new();
         for request in &self.history.requests {
             // Few nodes receive many requests: only the first that counts is looked at closely.
-            if !nodes.contains(request.to.as_str()) && counts(request) {
-                nodes.insert(request.to.as_str());
+            let is_known = nodes.iter().any(|node| node.shares(&request.to));
+            if !is_known && !nodes.contains(&&request.to) && counts(request) {
+                nodes.push(&request.to);
             }
         }
-        nodes
+        nodes.into_iter().map(Name::as_str).collect()
     }
 
     /// When a node executed the commands of an operation, except those that it declined.

@@ -6,7 +6,7 @@
 //! replication or from a file are joined in `reading::provenance`.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use bytes::Bytes;
 use lockstorm_platform::fault::{Fault, HostNames};
@@ -74,14 +74,17 @@ pub struct Gathering<'a> {
 #[derive(Default)]
 struct Names {
     hosts: BTreeMap<HostId, Name>,
-    commands: BTreeMap<&'static str, Name>,
+    addresses: BTreeMap<Ipv4Addr, Name>,
+    /// A lock uses few commands, and each request looks one up.
+    commands: Vec<(&'static str, Name)>,
 }
 
 /// Requests, with an index.
 #[derive(Default)]
 struct RequestIndex {
     requests: Vec<Request>,
-    lines: BTreeMap<Connection, Line>,
+    /// By the number of their connection.
+    lines: BTreeMap<u128, Line>,
 }
 
 /// A connection: its ends, and the index of its nth request in `requests`.
@@ -96,8 +99,18 @@ impl Names {
         self.hosts.entry(host).or_insert_with(|| names.name(host).into()).clone()
     }
 
+    fn at(&mut self, names: &HostNames, end: SocketAddrV4) -> Name {
+        let ip = *end.ip();
+        self.addresses.entry(ip).or_insert_with(|| names.name_at(ip).into()).clone()
+    }
+
     fn command(&mut self, command: &'static str) -> Name {
-        self.commands.entry(command).or_insert_with(|| command.into()).clone()
+        if let Some((_, name)) = self.commands.iter().find(|(known, _)| *known == command) {
+            return name.clone();
+        }
+        let name = Name::from(command);
+        self.commands.push((command, name.clone()));
+        name
     }
 }
 
@@ -171,7 +184,8 @@ impl<'a> Gathering<'a> {
         match &entry.event {
             Event::Message { request, leg: Leg::Sent, command, op } => {
                 let command = self.names.command(command);
-                self.index.send(names, *request, at, (command, *op));
+                let host = |end| self.names.at(names, end);
+                self.index.send(host, *request, at, (command, *op));
             }
             Event::Message { request, leg, .. } => self.index.advance(*request, *leg, at),
             Event::Unreached { to, command, op } => {
@@ -289,18 +303,24 @@ fn request(op: OpId, (from, to): (Name, Name), command: Name, leg: (Leg, Instant
     Request { op, from, to, command, legs, declined: false, answer: None, other_keys: false }
 }
 
+/// The addresses of a connection as one number: every record of a request is found by it, and
+/// numbers are compared faster than addresses.
+fn number(connection: Connection) -> u128 {
+    let end = |end: SocketAddrV4| u128::from(end.ip().to_bits()) << 16 | u128::from(end.port());
+    end(connection.client) << 48 | end(connection.server)
+}
+
 impl RequestIndex {
     fn send(
         &mut self,
-        names: &HostNames,
+        mut host: impl FnMut(SocketAddrV4) -> Name,
         id: RequestId,
         at: Instant,
         (command, op): (Name, Option<OpId>),
     ) {
-        let name = |end: SocketAddrV4| Name::from(names.name_at(*end.ip()));
         let Connection { client, server } = id.connection;
-        let new = || Line { from: name(client), to: name(server), places: Vec::new() };
-        let line = self.lines.entry(id.connection).or_insert_with(new);
+        let new = || Line { from: host(client), to: host(server), places: Vec::new() };
+        let line = self.lines.entry(number(id.connection)).or_insert_with(new);
         let nth = id.nth as usize;
         line.places.resize(line.places.len().max(nth + 1), None);
         let Some(op) = op else { return };
@@ -317,7 +337,7 @@ impl RequestIndex {
     }
 
     fn place(&self, id: RequestId) -> Option<usize> {
-        let place = self.lines.get(&id.connection)?.places.get(id.nth as usize).copied()?;
+        let place = self.lines.get(&number(id.connection))?.places.get(id.nth as usize).copied()?;
         place.map(|place| place as usize)
     }
 
