@@ -300,9 +300,12 @@ fn cause(case: &Case, harmed: &[usize], access: &Access) -> Cause {
     involved.iter().find(met_any).map_or(Cause::None, |_| Cause::Overlap)
 }
 
-/// Whether an access was sent without a grant, or arrived after its tenure had ended.
+/// Whether an access was sent without a grant or after its tenure, or arrived after its tenure.
 fn own_fault(case: &Case, access: &Access) -> Cause {
     let Some(hold) = access.grant.and_then(|grant| held(case, grant)) else { return Cause::Caller };
+    if case.is_sent_outside_a_hold(access) {
+        return Cause::Caller;
+    }
     let over = hold.ended != HoldEnd::Open && hold.end <= access.at.into();
     if over { Cause::InFlight } else { Cause::None }
 }

@@ -222,6 +222,7 @@ fn ends_keys(what: Bounded) -> bool {
         | Bounded::Work
         | Bounded::Leaderless
         | Bounded::Unreplicated
+        | Bounded::Misuse
         | Bounded::AccessDelay => false,
     }
 }

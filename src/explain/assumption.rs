@@ -244,6 +244,11 @@ pub fn bound(what: Bounded, bound: u64) -> String {
         (Bounded::Unreplicated, _) => {
             format!("replicas have what is written to their master {most} after the heal")
         }
+        (Bounded::Misuse, _) => {
+            "every caller heeds the lock's answers: it works only while it has a grant, and \
+             releases only what it was granted"
+                .to_owned()
+        }
         (Bounded::AccessDelay, 0) => "no access reaches the resource late".to_owned(),
         (Bounded::AccessDelay, _) => {
             format!("the accesses of one hold are at most {most} late in all")

@@ -15,6 +15,7 @@ use crate::explain::threshold::healed;
 use crate::explain::witness::violations;
 use crate::ledger::overwork::{fit, works};
 use crate::ledger::part::{Part, clock_at, lasting, link_at, strikes};
+use crate::plan::buggy_caller::BuggyCaller;
 use crate::plan::extend::Extend;
 use crate::plan::{Persistence, Plan};
 use crate::quantity::{figure, length, list, row, signed};
@@ -240,6 +241,7 @@ pub fn subject(plan: &Plan, part: Part) -> String {
         Part::Latency => format!("links that take {}", length(links.latency.median())),
         Part::Persistence => format!("persistence {}", persistence(plan.topology.persistence)),
         Part::Compat => "another server than Redis 7.0".to_owned(),
+        Part::Misuse => misuse(plan.workload.buggy_caller).to_owned(),
     }
 }
 
@@ -315,6 +317,16 @@ fn latency(latency: Latency) -> String {
         Latency::Uniform { min, max } => format!("{} to {}", length(min), length(max)),
         Latency::Exponential { mean } => format!("{} on average", length(mean)),
         Latency::LongTail { median } => format!("{} as a median", length(median)),
+    }
+}
+
+/// Callers that do something wrong, in words.
+fn misuse(buggy: BuggyCaller) -> &'static str {
+    match buggy {
+        BuggyCaller::None => "callers that heed the lock's answers",
+        BuggyCaller::ReleasesRefused => "callers that release what they were refused",
+        BuggyCaller::IgnoresRefusal => "callers that work although they were refused",
+        BuggyCaller::IgnoresLoss => "callers that work on after they were notified of the loss",
     }
 }
 

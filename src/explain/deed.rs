@@ -236,7 +236,9 @@ fn deed(
             format!("{word} struck {who}, which then had no key")
         }
         Bounded::KeyRemoval => format!("{word} struck {who}"),
-        Bounded::Work | Bounded::AccessDelay | Bounded::Skew => format!("{word} on {who}"),
+        Bounded::Work | Bounded::Misuse | Bounded::AccessDelay | Bounded::Skew => {
+            format!("{word} on {who}")
+        }
     }
 }
 
@@ -257,6 +259,7 @@ pub fn amount(what: Bounded, amount: u64) -> String {
         Bounded::ClientCrash => count(amount, "death"),
         Bounded::Failover => count(amount, "failover"),
         Bounded::KeyRemoval => count(amount, "removal"),
+        Bounded::Misuse => count(amount, "misuse"),
     }
 }
 

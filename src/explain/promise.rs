@@ -65,6 +65,7 @@ pub fn reason(what: Bounded) -> &'static str {
         Bounded::Work => "a lease ends whether or not the work under it has ended",
         Bounded::Leaderless => "without a master nobody can acquire a lock",
         Bounded::Unreplicated => "a master that counts too few replicas refuses to write",
+        Bounded::Misuse => "a lock only answers: it stops no caller that does not heed it",
         Bounded::AccessDelay => {
             "an access that is on its way when the lease ends reaches the resource after it"
         }

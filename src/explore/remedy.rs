@@ -31,6 +31,7 @@ use crate::lock::algorithm::Algorithm;
 use crate::lock::config::{
     CountShape, DeadlineFrom, DiscoveryShape, QuorumOf, ReclaimShape, ReleaseShape, ScriptShape,
 };
+use crate::plan::buggy_caller::BuggyCaller;
 use crate::plan::extend::Extend;
 use crate::plan::{FenceMode, Persistence, Plan, TopologyKind};
 use crate::run::Lab;
@@ -151,7 +152,12 @@ const FENCED: &[How] = &[
 /// The remedy that itself makes callers extend. Other remedies may add that to their own change.
 const EXTENDS: &str = "extends while the work lasts";
 
-static REMEDIES: [Remedy; 33] = [
+static REMEDIES: [Remedy; 34] = [
+    Remedy {
+        name: "callers that heed the lock's answers",
+        heals: &[How::NoGrant, How::WorkedOn, How::ReleasedRefused],
+        apply: |plan, _| changed(plan, |plan| plan.workload.buggy_caller = BuggyCaller::None),
+    },
     Remedy {
         name: "a fence that the resource checks on every access",
         heals: FENCED,

@@ -1,5 +1,5 @@
-//! Clients that died while they held, acquired or released the lock, and clients whose work
-//! outlasts their lease.
+//! Clients that died while they held, acquired or released the lock, clients whose work outlasts
+//! their lease, and callers that do not heed the lock's answers.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::reading::moment::Moment;
 
 /// The breaches of assumptions about callers.
 pub fn breaches(ledger: &Ledger) -> Vec<Breach> {
-    deaths(ledger).into_iter().chain(overwork(ledger)).collect()
+    deaths(ledger).into_iter().chain(overwork(ledger)).chain(misuse(ledger)).collect()
 }
 
 /// Work that no fault lengthens: the plan itself sets it.
@@ -24,6 +24,17 @@ fn overwork(ledger: &Ledger) -> Option<Breach> {
     let bound = bound_of(&ledger.site.assumes, Bounded::Work)?;
     let (what, parts, actual) = (Bounded::Work, vec![Part::Work(bound)], ledger.site.works);
     outlasts(actual, bound).then_some(Breach { what, parts, bound, actual })
+}
+
+/// What callers did that no grant of theirs covers. No fault makes a caller do that.
+fn misuse(ledger: &Ledger) -> Option<Breach> {
+    let (reading, bound) = (ledger.reading, 0);
+    let accesses = reading.history.accesses.iter();
+    let worked = accesses.filter(|access| reading.is_sent_outside_a_hold(access));
+    let released = reading.history.ops.iter().filter(|op| reading.releases_refused(op));
+    let actual = u64::try_from(worked.count() + released.count()).unwrap_or(u64::MAX);
+    let (what, parts) = (Bounded::Misuse, vec![Part::Misuse]);
+    (actual > bound).then_some(Breach { what, parts, bound, actual })
 }
 
 /// One breach for all such deaths, because the bound counts them together.

@@ -10,7 +10,7 @@
 //! - [`site`]: the environment against which a history is compared
 //! - [`part`]: what can be removed from a plan
 //! - [`stretch`]: pauses and late accesses, added up for each stretch under the lock
-//! - [`caller`]: clients that died, or worked for longer than allowed
+//! - [`caller`]: clients that died, worked for longer than allowed, or misused the lock
 //! - [`clock`]: clocks that stepped, stopped or drifted apart
 //! - [`node`]: keys and masters that were lost
 //! - [`strike`]: what a fault interval did to which host

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::History;
 use crate::ledger::overwork::{fit, overworked, works};
+use crate::plan::buggy_caller::BuggyCaller;
 use crate::plan::{Files, Persistence, Plan};
 use crate::promise::Promise;
 use crate::workload::{finds_node, first_request, work};
@@ -48,6 +49,8 @@ pub enum Part {
     Persistence,
     /// Nodes that reply like another server than the default one.
     Compat,
+    /// Callers that do not heed the answers of their lock.
+    Misuse,
 }
 
 impl Part {
@@ -128,6 +131,9 @@ pub fn parts_of(plan: &Plan, promise: &Promise) -> Vec<Part> {
         parts.push(Part::Loss);
     }
     parts.extend(overworked(plan, promise).map(|overwork| Part::Work(overwork.bound)));
+    if plan.workload.buggy_caller != BuggyCaller::None {
+        parts.push(Part::Misuse);
+    }
     parts.sort_unstable();
     parts
 }
@@ -342,6 +348,7 @@ fn take_out(whole: &Plan, plan: &mut Plan, part: Part) {
             plan.topology.files = Files::default();
         }
         Part::Compat => plan.topology.compat = Default::default(),
+        Part::Misuse => plan.workload.buggy_caller = BuggyCaller::None,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::lock::algorithm::{Algorithm, Nodes, latch, scheduled};
 use crate::lock::catalogue::{self, ALGORITHMS};
 use crate::lock::config::LockConfig;
 use crate::lock::library::Library;
+use crate::plan::buggy_caller::BuggyCaller;
 use crate::plan::extend::Extend;
 use crate::plan::shards::Shards;
 use crate::plan::{
@@ -146,6 +147,7 @@ fn workload(lock: &Algorithm, config: &LockConfig) -> Workload {
         stagger: if lock.name == latch::NAME { SECOND } else { 20 * MILLISECOND },
         extend: Extend::Never,
         reenter: false,
+        buggy_caller: BuggyCaller::None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! A plan: a scenario with every choice made. It is a value; once saved, it is the reproduction.
 
 pub mod base_plan;
+pub mod buggy_caller;
 pub mod contradiction;
 pub mod extend;
 pub mod fault_contradiction;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::default::{is_default, is_one, one};
 use crate::history::RESOURCE;
 use crate::lock::config::LockConfig;
+use crate::plan::buggy_caller::BuggyCaller;
 use crate::plan::extend::Extend;
 use crate::plan::host_name::is_client;
 use crate::plan::shards::{Shards, in_turn};
@@ -367,6 +369,9 @@ pub struct Workload {
     /// Whether a client re-enters the lock while it works, and releases that grant half-way.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reenter: bool,
+    /// What every caller does wrong with the lock's answers.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub buggy_caller: BuggyCaller,
 }
 
 impl Workload {

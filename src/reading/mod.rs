@@ -13,6 +13,7 @@
 //! - [`presence`]: when a key keeps others out
 //! - [`tries`]: the requests of an operation, by its tries
 //! - [`deadlock`]: callers of groups that wait for each other
+//! - [`misuse`]: what a caller does that its lock cannot answer for
 //! - [`leaders`]: when no master could have served the lock
 //!
 //! A history is derived from a trace, which is also read here:
@@ -29,6 +30,7 @@ pub(crate) mod index;
 pub(crate) mod key_life;
 pub(crate) mod leaders;
 pub(crate) mod members;
+mod misuse;
 pub(crate) mod moment;
 mod presence;
 pub(crate) mod provenance;

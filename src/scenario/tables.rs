@@ -13,6 +13,7 @@ use crate::field::{Field, Takes};
 use crate::lock::catalogue::Locks;
 use crate::lock::config::LockConfig;
 use crate::lock::{library, options};
+use crate::plan::buggy_caller::BuggyCaller;
 use crate::plan::extend::Extend;
 use crate::plan::shards::Shards;
 use crate::plan::{
@@ -213,10 +214,11 @@ const DEFAULT_WORKLOAD: Workload = Workload {
     stagger: 100 * MILLISECOND,
     extend: Extend::Never,
     reenter: false,
+    buggy_caller: BuggyCaller::None,
 };
 
 /// The rows of `[workload]`.
-pub const WORK: [Field; 17] = [
+pub const WORK: [Field; 18] = [
     Field::new("kind", Takes::Text),
     Field::new("clients", Takes::Count),
     Field::new("callers", Takes::Count),
@@ -234,6 +236,7 @@ pub const WORK: [Field; 17] = [
     Field::new("stagger", Takes::Length),
     Field::new("extend", Takes::Text),
     Field::new("reenter", Takes::Flag),
+    Field::new("buggy_caller", Takes::Word(&BuggyCaller::WORDS)),
 ];
 
 /// `[workload]`.

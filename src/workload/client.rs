@@ -1,7 +1,8 @@
 //! A client: acquires the lock, works at the resource, releases the lock, rests, and repeats.
 //!
-//! A client is a well-behaved caller: it releases what an unknown acquire may have left, and stops
-//! all accesses once it is notified that its grant is lost.
+//! Unless the workload says otherwise, a client is a well-behaved caller: it releases what an
+//! unknown acquire may have left, and stops all accesses once it is notified that its grant is
+//! lost.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use lockstorm_platform::rng::{Purpose, below};
 use lockstorm_platform::time::{MILLISECOND, Nanos};
 
 use crate::history::RESOURCE;
-use crate::lock::{client, lease, token};
+use crate::lock::{Grant, client, lease, token};
+use crate::plan::buggy_caller::BuggyCaller;
 use crate::plan::host_name::caller_name;
 use crate::workload::Job;
 use crate::workload::caller::{Caller, Held, Taken, Wish};
@@ -111,9 +113,32 @@ async fn attempt(caller: &mut Caller, job: &Job, wish: &Wish) -> Result<Option<H
         }
         Taken::Granted(held) => return Ok(Some(held)),
         Taken::Unknown(held) => drop(caller.release(&held).await?),
-        Taken::Refused | Taken::GivenUp => {}
+        Taken::Refused => return after_refusal(caller, job, wish).await,
+        Taken::GivenUp => {}
     }
     Ok(None)
+}
+
+/// What a refused caller goes on with: nothing, unless it does not heed the answer.
+async fn after_refusal(
+    caller: &mut Caller,
+    job: &Job,
+    wish: &Wish,
+) -> Result<Option<Held>, Finished> {
+    match job.workload.buggy_caller {
+        BuggyCaller::None | BuggyCaller::IgnoresLoss => {}
+        BuggyCaller::ReleasesRefused => drop(caller.release(&refused(caller, wish)).await?),
+        BuggyCaller::IgnoresRefusal => return Ok(Some(refused(caller, wish))),
+    }
+    Ok(None)
+}
+
+/// The grant that a refused caller takes itself to have: with an owner value that no lock gave.
+fn refused(caller: &Caller, wish: &Wish) -> Held {
+    let acquire = caller.last_call().op;
+    let token = format!("{}-was-refused-{acquire}", caller.name());
+    let grant = Grant { keys: wish.keys.clone(), ..Grant::new(token, None) };
+    Held { grant, acquire, shared: wish.shared }
 }
 
 /// Whether a caller only reads in its next round: every other time, as drawn for its last

@@ -9,6 +9,7 @@ use crate::history::{OpKind, Outcome, RESOURCE};
 use crate::lock::client::Client;
 use crate::lock::client::answer::{self, Answer, Said};
 use crate::lock::{Extended, lease};
+use crate::plan::buggy_caller::BuggyCaller;
 use crate::plan::extend::{Extend, Rhythm};
 use crate::plan::{FenceOn, Workload};
 use crate::workload::addition::{Addition, Word};
@@ -223,7 +224,8 @@ impl<'a> Round<'a> {
 
     /// Whether the caller no longer knows of a grant under which it could work.
     fn has_ended(&self) -> bool {
-        self.is_over || self.caller.has_lost(self.held) || self.caller.has_ended()
+        let heeds = self.job.workload.buggy_caller != BuggyCaller::IgnoresLoss;
+        self.is_over || heeds && self.caller.has_lost(self.held) || self.caller.has_ended()
     }
 
     /// Whether the caller still believes that it may touch the resource.

@@ -107,6 +107,7 @@ fn broken(story: &Story) -> Vec<String> {
             Part::Clocks => "clocks".to_owned(),
             Part::Loss => "loss".to_owned(),
             Part::Work(_) => "work".to_owned(),
+            Part::Misuse => "misuse".to_owned(),
             _ => unreachable!("no assumption speaks of {part:?}"),
         });
         let figures = [word, (breach.actual / unit(breach.what)).to_string()];

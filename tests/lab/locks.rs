@@ -10,6 +10,7 @@ use lockstorm::history::{Access, AccessKind, History, Op, OpKind, Outcome, PROBE
 use lockstorm::lock::algorithm::{Algorithm, Nodes, wait_replicas};
 use lockstorm::lock::catalogue::{ALGORITHMS, find};
 use lockstorm::lock::config::LockConfig;
+use lockstorm::plan::buggy_caller::BuggyCaller;
 use lockstorm::plan::extend::Extend;
 use lockstorm::plan::{FenceMode, FenceOn, Workload, WorkloadKind};
 use lockstorm::workload::recorder::Recorder;
@@ -97,6 +98,7 @@ fn run(algorithm: &str) -> Run {
         stagger: 100 * MILLISECOND,
         extend: Extend::Never,
         reenter: false,
+        buggy_caller: BuggyCaller::None,
     };
     let config = LockConfig {
         algorithm: algorithm.to_owned(),

@@ -19,8 +19,9 @@ use crate::explain::mechanism::theft::{kept_by_another, stolen};
 use crate::explain::mechanism::unguarded;
 use crate::explain::naming::breaker;
 use crate::explain::witness::Witness;
-use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
+use crate::history::{Access, Key, Op, OpId, OpKind, Outcome, Request};
 use crate::quantity::{length, moment};
+use crate::reading::hold::HoldEnd;
 use crate::reading::moment::Moment;
 
 /// The first breach of the contract.
@@ -34,13 +35,12 @@ pub fn contract(witness: &Witness<'_>) -> Option<Mechanism> {
 /// A resource that was corrupted without two simultaneous holders.
 pub fn corruption(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
     let access = |index: usize| witness.history().accesses.get(index);
-    let has_no_grant = |index: &&usize| {
-        let grant = access(**index).and_then(|access| access.grant);
-        grant.and_then(|grant| witness.reading.tenure(grant)).is_none()
+    let is_misuse = |index: &&usize| {
+        access(**index).is_some_and(|access| witness.reading.is_sent_outside_a_hold(access))
     };
     let index = match violation.cause? {
         Cause::InFlight => witness.late_access(violation)?,
-        Cause::Caller => *violation.accesses.iter().rev().find(has_no_grant)?,
+        Cause::Caller => *violation.accesses.iter().rev().find(is_misuse)?,
         Cause::Again => return again(witness, violation),
         Cause::Overlap | Cause::Test | Cause::Endless => {
             return unguarded::mechanism(witness, violation);
@@ -56,12 +56,28 @@ pub fn corruption(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
             let text = format!("A write of {who}'s arrived at {at}, after its hold had ended.");
             Some(Mechanism::new(How::WriteInFlight, text, evidence))
         }
-        Cause::Caller => {
-            let text = format!("{who} worked without a grant.");
-            Some(Mechanism::new(How::NoGrant, text, evidence))
-        }
+        Cause::Caller => Some(without_grant(witness, access, evidence)),
         _ => None,
     }
+}
+
+/// A caller that worked although it was refused, or after its hold had ended.
+fn without_grant(witness: &Witness<'_>, access: &Access, own: Vec<Evidence>) -> Mechanism {
+    let (who, at) = (&access.caller, moment(access.at.at));
+    let acquire = access.grant.and_then(|grant| op(witness.history(), grant));
+    let evidence = own.into_iter().chain(acquire.map(|op| Evidence::Op(op.id))).collect();
+    let grant = access.grant.filter(|grant| witness.reading.is_granted(*grant));
+    let Some(tenure) = grant.and_then(|grant| witness.reading.tenure(grant)) else {
+        let text = format!("{who} worked at {at} without a grant: the caller is wrong here.");
+        return Mechanism::new(How::NoGrant, text, evidence);
+    };
+    let over = moment(tenure.whole.end.at);
+    let why = match tenure.whole.ended {
+        HoldEnd::Lost(_) => format!("it had been notified of the loss at {over}"),
+        _ => format!("its hold had ended at {over}"),
+    };
+    let text = format!("{who} worked on at {at}, though {why}: the caller is wrong here.");
+    Mechanism::new(How::WorkedOn, text, evidence)
 }
 
 /// A second run of a period: something had taken the key of the first run away, or it had ended as

@@ -186,6 +186,10 @@ pub enum How {
     RanAgain,
     /// A caller worked without a grant: the access belongs to no granted acquire.
     NoGrant,
+    /// A caller worked on after its hold: the access was sent after the hold had ended.
+    WorkedOn,
+    /// A caller released what it was refused: the release names an acquire that was refused.
+    ReleasedRefused,
     /// What is compared is the count before the request: at the limit one more passes, and no other
     /// caller came between.
     ComparedTooEarly,
@@ -232,6 +236,7 @@ impl How {
             How::LeftInQueue => &[Bounded::ClientCrash, Bounded::Failover],
             How::NoLeader => &[Bounded::Leaderless],
             How::NoReplica => &[Bounded::Unreplicated],
+            How::NoGrant | How::WorkedOn | How::ReleasedRefused => &[Bounded::Misuse],
             _ => &[],
         }
     }

@@ -9,7 +9,7 @@ use crate::explain::mechanism::how::{How, Mechanism};
 use crate::explain::mechanism::reclaim::{Reclaim, reclaimed};
 use crate::explain::witness::Witness;
 use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
-use crate::quantity::length;
+use crate::quantity::{length, moment};
 
 /// Commands by which a caller may read the owner of a key.
 const LOOKS: [&str; 20] = [
@@ -42,8 +42,27 @@ const COMPARES: [&str; 2] = ["DELEX", "DELIFEQ"];
 pub fn stolen(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mechanism> {
     match reclaimed(witness, index, victim) {
         Some(Reclaim::Early(found)) => Some(found),
-        _ => unchecked(witness, index, victim),
+        _ => released_refused(witness, index, victim).or_else(|| unchecked(witness, index, victim)),
     }
+}
+
+/// A release of what its caller was refused, which struck the key of another.
+fn released_refused(witness: &Witness<'_>, index: usize, victim: OpId) -> Option<Mechanism> {
+    let key = witness.history().keys.get(index)?;
+    let thief = op(witness.history(), key.by?)?;
+    let OpKind::Release { grant } = thief.kind else { return None };
+    let text = format!(
+        "{} released at {} what it had been refused, and struck {}'s key on {}: the caller is \
+         wrong here.",
+        thief.caller,
+        moment(thief.call.at),
+        witness.caller(victim)?,
+        key.node
+    );
+    let ops = [thief.id, grant, victim].map(Evidence::Op);
+    let evidence = ops.into_iter().chain([Evidence::Key(index)]).collect();
+    let is_refused = witness.reading.releases_refused(thief);
+    is_refused.then(|| Mechanism::new(How::ReleasedRefused, text, evidence))
 }
 
 /// The change by which an extend that returned as kept struck only the key of another caller, and

@@ -166,7 +166,9 @@ fn cause(table: &Table, harmed: &[usize], access: &Access) -> Cause {
         Some(op) if matches!(op.outcome, Outcome::Granted { .. }) => {
             let grants = table.tenure(table.began(op.id));
             let over = grants.iter().all(|op| table.over(op, point(access.at)));
-            over.then_some(Cause::InFlight)
+            let sent = stamp(table.op(access.op).call);
+            let sent_after = grants.iter().all(|op| table.over(op, sent));
+            over.then_some(if sent_after { Cause::Caller } else { Cause::InFlight })
         }
         _ => Some(Cause::Caller),
     };

@@ -102,7 +102,9 @@ impl Book<'_> {
             // The plans draw only faults: their work fits.
             Bounded::Work => 0,
             Bounded::AmnesiacRestart => unreachable!("its figure is a least one"),
-            Bounded::Leaderless | Bounded::Unreplicated => unreachable!("no promise says it"),
+            Bounded::Leaderless | Bounded::Unreplicated | Bounded::Misuse => {
+                unreachable!("no promise says it")
+            }
         }
     }
 
