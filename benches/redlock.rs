@@ -13,6 +13,7 @@ use std::time::Instant;
 use lockstorm::check::verdict::Verdict;
 use lockstorm::explore::trial::{Trial, attempt};
 use lockstorm::lock::config::LockConfig;
+use lockstorm::plan::buggy_caller::BuggyCaller;
 use lockstorm::plan::extend::Extend;
 use lockstorm::plan::{
     FORMAT, FenceMode, FenceOn, Links, Plan, Topology, TopologyKind, Workload, WorkloadKind,
@@ -115,5 +116,6 @@ fn workload() -> Workload {
         stagger: 0,
         extend: Extend::Never,
         reenter: false,
+        buggy_caller: BuggyCaller::None,
     }
 }

@@ -11,9 +11,11 @@ use crate::history::PROBE_MARGIN;
 use crate::length;
 use crate::lock::algorithm::{Algorithm, latch};
 use crate::lock::catalogue::{Locks, is_own};
+use crate::plan::buggy_caller::BuggyCaller;
 use crate::plan::contradiction::{
     Checked, MAX_LOSS, MAX_ROUNDS, in_reach, known_host, rate, refuse_if,
 };
+use crate::plan::extend::Extend;
 use crate::plan::fault_contradiction::faults;
 use crate::plan::lock_contradiction::lock;
 use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind, Workload, WorkloadKind};
@@ -266,7 +268,13 @@ fn fits(plan: &Plan, algorithm: &Algorithm) -> Checked {
     let holders = algorithm.holders(&plan.lock);
     let what = format!("{name} lets {holders} in at once, so nothing would guard this resource");
     let is_shared = holders > 1 && kind.needs_one_holder();
-    refuse_if(is_shared, place, what, "kind = \"semaphore\"")
+    refuse_if(is_shared, place, what, "kind = \"semaphore\"")?;
+    let may_tell = algorithm.renews || is_own(name);
+    let is_untold = !may_tell && plan.workload.extend == Extend::Never;
+    let what = format!("{name} does not renew, and nobody extends: no loss would be noticed");
+    let ignores = plan.workload.buggy_caller == BuggyCaller::IgnoresLoss;
+    let instead = "extend = \"1/2\", or take token-lua-renewed";
+    refuse_if(ignores && is_untold, "workload.buggy_caller", what, instead)
 }
 
 /// Refuses a schedule without a period, and a period of another workload.

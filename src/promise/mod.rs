@@ -106,9 +106,9 @@ pub enum Bounded {
     /// or as a sender waits between two tries. Every lock assumes this implicitly: the bound is the
     /// time that the probe has in any case.
     Unreplicated,
-    /// How often callers release what they were refused, or access the resource without a grant, or
-    /// after the hold that it gave had ended for them. Every lock assumes this implicitly: the bound
-    /// is zero, because no lock can keep out a caller that does not heed its answers.
+    /// How often callers release what they were refused, or access the resource without a grant,
+    /// or after the hold that it gave had ended for them. Every lock assumes this implicitly: the
+    /// bound is zero, because no lock can keep out a caller that does not heed its answers.
     Misuse,
     /// The total delay of the accesses of one hold on their way to the resource, compared with a
     /// run without faults, ns.

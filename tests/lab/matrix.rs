@@ -60,7 +60,10 @@ fn every_cell_is_as_it_is_written_down() {
 fn a_row_that_is_stopped_is_left_out() {
     static CELLS: AtomicU32 = AtomicU32::new(0);
     let contender = [Contender::find("none").expect("a lock")];
-    let (count, is_stopped) = (|| drop(CELLS.fetch_add(1, SeqCst)), || CELLS.load(SeqCst) > 0);
+    let count = || {
+        CELLS.fetch_add(1, SeqCst);
+    };
+    let is_stopped = || CELLS.load(SeqCst) > 0;
     let rows = |is_stopped| {
         matrix(&Lab::default(), &contender, &FAMILIES[..4], &(1..=1), &count, is_stopped)
     };
