@@ -35,6 +35,7 @@ use crate::lock::algorithm::Algorithm;
 use crate::lock::algorithm::latch::parties;
 use crate::lock::catalogue::Locks;
 use crate::lock::config::LockConfig;
+use crate::plan::buggy_caller::BuggyCaller;
 use crate::plan::{Plan, WorkloadKind};
 use crate::promise::Promise;
 use crate::run::contacts::contacted_nodes;
@@ -269,6 +270,7 @@ impl Lab {
                 queried,
                 message: slowest_access(&plan.links),
                 works: works(plan),
+                misuses: plan.workload.buggy_caller != BuggyCaller::None,
                 assumes: promise.assumes,
             },
             grants_without_faults: None,

@@ -26,8 +26,11 @@ fn overwork(ledger: &Ledger) -> Option<Breach> {
     outlasts(actual, bound).then_some(Breach { what, parts, bound, actual })
 }
 
-/// What callers did that no grant of theirs covers. No fault makes a caller do that.
+/// What callers did that no grant of theirs covers, where the plan makes them: no fault does.
 fn misuse(ledger: &Ledger) -> Option<Breach> {
+    if !ledger.site.misuses {
+        return None;
+    }
     let (reading, bound) = (ledger.reading, 0);
     let accesses = reading.history.accesses.iter();
     let worked = accesses.filter(|access| reading.is_sent_outside_a_hold(access));

@@ -3,6 +3,7 @@
 use lockstorm_platform::time::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::default::is_default;
 use crate::promise::{Assumption, Bounded};
 
 /// The figures of a plan against which the ledger compares a history.
@@ -20,6 +21,9 @@ pub struct Site {
     pub message: Nanos,
     /// How long a caller works under one grant without extending it, ns.
     pub works: Nanos,
+    /// Whether its callers do not heed the lock's answers.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub misuses: bool,
     /// The assumptions of the lock.
     pub assumes: Vec<Assumption>,
 }

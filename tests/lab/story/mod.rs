@@ -160,6 +160,7 @@ impl Story {
                 queried: terms.queried.unwrap_or(2 * terms.quorum - 1),
                 message: terms.message * MILLISECOND,
                 works: 0,
+                misuses: false,
                 assumes: terms.assumes.iter().map(assumption).collect(),
             },
             grants_without_faults: terms.grants_without_faults,
