@@ -213,7 +213,13 @@ fn every_file_is_one_question_in_plain_words() {
 /// resource and client. The end of the run depends on the lock's lease.
 fn is_a_remedys(path: &str) -> bool {
     let tables = ["name", "seed", "until", "clocks.", "topology.persistence", "topology.compat"];
-    let keys = ["topology.min_replicas", "workload.fence", "workload.extend", "workload.kind"];
+    let keys = [
+        "topology.min_replicas",
+        "workload.buggy_caller",
+        "workload.fence",
+        "workload.extend",
+        "workload.kind",
+    ];
     let of_lock = [
         "algorithm",
         "at_least",
