@@ -5,7 +5,7 @@ use lockstorm_platform::trace::exchange::Exchange;
 use lockstorm_redis::frame::Reply;
 use lockstorm_redis::frame::decode::decode_reply;
 
-use crate::history::{Op, OpKind};
+use crate::history::{Op, OpKind, PROBE};
 use crate::plan::extend::Extend;
 use crate::plan::{Plan, WorkloadKind};
 use crate::run::{Lab, Run};
@@ -53,7 +53,8 @@ pub fn calls(lab: &Lab, plan: &Plan) -> Vec<QuietCall> {
     ];
     let sent = sorts.into_iter().filter_map(|(call, run, is_it)| {
         let run = run.as_ref()?;
-        let op = run.history.ops.iter().find(|op| is_it(op))?;
+        // The probe would release also where nobody else does.
+        let op = run.history.ops.iter().find(|op| op.process != PROBE && is_it(op))?;
         let requests = requests(run, op);
         (!requests.is_empty()).then_some(QuietCall { call, requests })
     });
