@@ -57,7 +57,8 @@ fuzz-checkers cases="200000":
 shapes plans="20000":
     LOCKSTORM_SHAPES={{plans}} cargo test --release --test lab -- keeps_its_promise scripted::
 
-# how many plans, and seconds, half of twenty hunts take for each row of lock, topology and fault
+# how many plans, and seconds, half of twenty hunts take for each row of lock, topology and fault;
+# LOCKSTORM_ROW="setnx Cluster" for the rows with that in their names
 reach hunts="20":
     LOCKSTORM_REACH={{hunts}} cargo test --release --test lab reach:: -- --nocapture
 

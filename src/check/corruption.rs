@@ -302,12 +302,12 @@ fn cause(case: &Case, harmed: &[usize], access: &Access) -> Cause {
 
 /// Whether an access was sent without a grant or after its tenure, or arrived after its tenure.
 fn own_fault(case: &Case, access: &Access) -> Cause {
-    let Some(hold) = access.grant.and_then(|grant| held(case, grant)) else { return Cause::Caller };
     if case.is_sent_outside_a_hold(access) {
         return Cause::Caller;
     }
-    let over = hold.ended != HoldEnd::Open && hold.end <= access.at.into();
-    if over { Cause::InFlight } else { Cause::None }
+    let over = |hold: &Hold| hold.ended != HoldEnd::Open && hold.end <= access.at.into();
+    let is_late = access.grant.and_then(|grant| held(case, grant)).is_some_and(over);
+    if is_late { Cause::InFlight } else { Cause::None }
 }
 
 /// The whole tenure of a grant.

@@ -3,7 +3,7 @@
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::check::verdict::{Cause, Kind, Verdict, Violation};
+use crate::check::verdict::{Kind, Verdict, Violation};
 use crate::explain::hold::op;
 use crate::explain::mechanism::counted;
 use crate::explain::mechanism::left::kept_out;
@@ -116,17 +116,7 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
 
 /// Who damaged the resource, or went on before it might.
 fn spoilt(witness: &Witness<'_>, violation: &Violation, who: &[String]) -> String {
-    let misused = || {
-        let mut own = violation.accesses.iter().rev();
-        own.find(|index| {
-            let access = &witness.history().accesses[**index];
-            witness.reading.is_sent_outside_a_hold(access)
-        })
-    };
-    let blamed = match violation.cause {
-        Some(Cause::Caller) => misused().copied(),
-        _ => witness.late_access(violation),
-    };
+    let blamed = witness.blamed_access(violation);
     let blamed = blamed.map(|index| witness.history().accesses[index].caller.clone());
     let did = match witness.finding.plan.workload.kind {
         WorkloadKind::Latch => "went on",

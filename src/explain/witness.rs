@@ -206,9 +206,20 @@ impl<'a> Witness<'a> {
         self.of_kind(Kind::Corruption).find(|harm| harm.from >= begun)
     }
 
+    /// The index of the access that is at fault: the last one that a caller sent outside its hold,
+    /// where the caller is to blame, or else the late one.
+    pub fn blamed_access(&self, violation: &Violation) -> Option<usize> {
+        if violation.cause != Some(Cause::Caller) {
+            return self.late_access(violation);
+        }
+        let accesses = &self.history().accesses;
+        let is_misuse = |index: &&usize| self.reading.is_sent_outside_a_hold(&accesses[**index]);
+        violation.accesses.iter().rev().find(is_misuse).copied()
+    }
+
     /// The index of the late access that spoilt the resource: one that was undone, if all undone
     /// ones fell into the hold of the last access; or else the last; or else any undone one.
-    pub fn late_access(&self, violation: &Violation) -> Option<usize> {
+    fn late_access(&self, violation: &Violation) -> Option<usize> {
         if violation.cause != Some(Cause::InFlight) {
             return None;
         }

@@ -82,6 +82,25 @@ fn a_watchdog_that_finds_the_lock_gone_stops_silently() {
 }
 
 #[test]
+fn a_watchdog_ends_with_the_last_release() {
+    let history = history("redisson-holds", "", "");
+    let mut extends = 0;
+    for client in ["c1", "c2", "c3"] {
+        let of = |kind| of(&history, client, kind);
+        let ends: Vec<Nanos> = of(|kind| matches!(kind, OpKind::Release { .. }))
+            .iter()
+            .map(|op| op.ret.expect("each release ends").at)
+            .collect();
+        for extend in of(|kind| matches!(kind, OpKind::Extend { .. })) {
+            assert!(matches!(extend.outcome, Outcome::Kept { .. }), "{extend:?}");
+            assert!(ends.iter().any(|end| extend.call.at < *end), "{extend:?}");
+            extends += 1;
+        }
+    }
+    assert!(extends >= 9, "{extends} renewals");
+}
+
+#[test]
 fn who_listens_to_sentinels_gives_back_at_the_new_master() {
     let release_at = |scenario| {
         let history = history(scenario, "", "");

@@ -34,20 +34,15 @@ pub fn contract(witness: &Witness<'_>) -> Option<Mechanism> {
 
 /// A resource that was corrupted without two simultaneous holders.
 pub fn corruption(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
-    let access = |index: usize| witness.history().accesses.get(index);
-    let is_misuse = |index: &&usize| {
-        access(**index).is_some_and(|access| witness.reading.is_sent_outside_a_hold(access))
-    };
     let index = match violation.cause? {
-        Cause::InFlight => witness.late_access(violation)?,
-        Cause::Caller => *violation.accesses.iter().rev().find(is_misuse)?,
+        Cause::InFlight | Cause::Caller => witness.blamed_access(violation)?,
         Cause::Again => return again(witness, violation),
         Cause::Overlap | Cause::Test | Cause::Endless => {
             return unguarded::mechanism(witness, violation);
         }
         Cause::None => return None,
     };
-    let access = access(index)?;
+    let access = witness.history().accesses.get(index)?;
     let evidence = vec![Evidence::Access(index)];
     let who = &access.caller;
     match violation.cause? {

@@ -28,9 +28,12 @@ pub fn extra(row: &Row, plan: &Plan, lock: &Algorithm) -> BoxedStrategy<Nanos> {
     let short = (1..=500_u64).prop_map(|ms| ms * MILLISECOND);
     let lease_ms = lease_ms(plan);
     let long = (1..=lease_ms * 3 / 2).prop_map(|ms| ms * MILLISECOND);
+    // An access of which its caller knows no more when it gives the lock back.
+    let timeout_ms = (plan.workload.timeout / MILLISECOND).clamp(1, plan.heal_at / MILLISECOND);
+    let given_up = (timeout_ms..=timeout_ms * 4).prop_map(|ms| ms * MILLISECOND);
     match row.acts_on {
         ActsOn::Links | ActsOn::Replica => {
-            prop_oneof![2 => short, 1 => long, 1 => near(plan, lock)].boxed()
+            prop_oneof![short, long, near(plan, lock), given_up].boxed()
         }
         ActsOn::Node | ActsOn::Host => short.boxed(),
     }

@@ -11,10 +11,10 @@ use lockstorm_platform::time::{Instant, MILLISECOND, Nanos};
 use lockstorm_platform::trace::Leg;
 use proptest::collection::vec;
 use proptest::prelude::{BoxedStrategy, Just, Strategy};
-use proptest::sample::Index;
+use proptest::prop_oneof;
+use proptest::sample::select;
 use proptest::strategy::Union;
 use proptest::test_runner::TestRunner;
-use proptest::{arbitrary::any, prop_oneof};
 
 use crate::history::{History, Op, OpId, RESOURCE, Request};
 use crate::hunt::drawing::duration::length;
@@ -87,16 +87,26 @@ pub fn plans(
     let aimed = || aimed(&calm, &supports, alphabet);
     let other = vec(burst(&calm, alphabet), 0..=1);
     let near = prop_oneof![1 => Just(None), 3 => (-NEAR..=NEAR).prop_map(Some)];
-    let faults = (any::<Index>(), near, aimed(), aimed(), other);
+    let faults = (struck(&supports), near, aimed(), aimed(), other);
     let count = supports.len();
     let faults = faults.prop_map(move |(first, near, one, other, rest)| {
-        let first = first.index(count);
         let second = near.map(|far| first.saturating_add_signed(far as isize).min(count - 1));
         let second = second.map(|second| other.fault(second));
         let own = [one.fault(first)].into_iter().chain(second).map(Burst::once);
         own.chain(rest).collect()
     });
     with_faults(calm.clone(), faults.boxed(), alphabet)
+}
+
+/// Which support the first fault strikes. An access is one of few, and what spoils the resource
+/// while one holder at a time had the lock is one that comes late, so it is drawn more often.
+fn struck(supports: &[Support]) -> BoxedStrategy<usize> {
+    let all = 0..supports.len();
+    let accesses = all.clone().filter(|nth| supports[*nth].node == RESOURCE).collect::<Vec<_>>();
+    match accesses.is_empty() {
+        true => all.boxed(),
+        false => prop_oneof![2 => all, 1 => select(accesses)].boxed(),
+    }
 }
 
 /// A fault that strikes whichever support it is given.
@@ -154,6 +164,8 @@ fn target(row: &Row, support: &Support, plan: &Plan, side: usize) -> Target {
         both,
     };
     match row.acts_on {
+        // An access takes one link, and only on its way there can it come late.
+        ActsOn::Links if node == RESOURCE => links(&[client], &[node], side.is_multiple_of(3)),
         ActsOn::Links => match side % 5 {
             0 => links(&[client], &[node], false),
             1 => links(&[node], &[client], false),
