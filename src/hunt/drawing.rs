@@ -325,7 +325,7 @@ pub fn verb_of(row: &'static Row, plan: &Plan, lock: &Algorithm) -> BoxedStrateg
         Figure::Length(_) => extra(row, plan, lock).prop_map(Figure::Length).boxed(),
         // Several packets in a row are lost only where most are: what was sent comes late by more
         // than its sender waits.
-        Figure::Share(_) => prop_oneof![1..=50_u32, 50..=95_u32]
+        Figure::Share(_) => prop_oneof![1..=50_u32, 50..=90_u32]
             .prop_map(|percent| Figure::Share(percent * 10_000))
             .boxed(),
         Figure::Shift(_) => (1..=ttl_ms * 2, proptest::bool::ANY)

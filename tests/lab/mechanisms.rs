@@ -175,6 +175,7 @@ fn hunted(hunt: &Hunt, seed: u64) -> Option<(String, Mechanism, Option<String>)>
         let is_checked = seed.is_multiple_of(IDLE_OF);
         is_checked.then(|| {
             let explained = examine::explained(&hunt.lab, Some(NO_TIME), &[], finding);
+            let how = mechanism(&Witness::of(&explained))?;
             let doubt = idle(&explained, &how).or_else(|| acts_not(&explained, &how));
             doubt.or_else(|| spared(&explained))
         })?
@@ -220,7 +221,8 @@ fn acts_not(finding: &Finding, how: &Mechanism) -> Option<String> {
     let is_clock = |part: &Part| {
         matches!(part, Part::Clocks | Part::Rate(_) | Part::Offsets | Part::Offset(_))
     };
-    let acting = causes.acting();
+    // What is needed only beside the others takes part in the run as it is.
+    let acting = [causes.acting(), causes.needed_here.clone()].concat();
     let acts = |faults: Vec<Part>| acting.iter().any(|part| faults.contains(part));
     let is_fit = match how.how {
         How::StoodStill => acts(verbs(Verb::halts)),

@@ -98,7 +98,7 @@ fn lineage_strikes_the_ends_of_leases() {
         })
     };
     let late = drawn.iter().filter(|plan| is_late(plan)).count();
-    assert!(late >= 10, "{late} of {} plans", drawn.len());
+    assert!(late >= 5, "{late} of {} plans", drawn.len());
 }
 
 #[test]

@@ -225,9 +225,14 @@ impl How {
             How::NeverReached | How::OldMaster | How::LostInResync | How::DeleteNeverReached => {
                 &[Bounded::Failover]
             }
-            How::RanAgain => {
-                &[Bounded::Skew, Bounded::ClientPause, Bounded::ClientClockStep, Bounded::Drift]
-            }
+            // A request that is on its way for long comes when the key of the first run is gone.
+            How::RanAgain => &[
+                Bounded::Skew,
+                Bounded::ClientPause,
+                Bounded::ClientClockStep,
+                Bounded::Drift,
+                Bounded::Work,
+            ],
             How::Forgotten => &[Bounded::AmnesiacRestart],
             How::CounterForgotten => &[Bounded::AmnesiacRestart, Bounded::Failover],
             How::Removed => &[Bounded::KeyRemoval],

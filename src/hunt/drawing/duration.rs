@@ -33,7 +33,7 @@ pub fn extra(row: &Row, plan: &Plan, lock: &Algorithm) -> BoxedStrategy<Nanos> {
     let given_up = (timeout_ms..=timeout_ms * 4).prop_map(|ms| ms * MILLISECOND);
     match row.acts_on {
         ActsOn::Links | ActsOn::Replica => {
-            prop_oneof![short, long, near(plan, lock), given_up].boxed()
+            prop_oneof![1 => short, 1 => long, 1 => near(plan, lock), 2 => given_up].boxed()
         }
         ActsOn::Node | ActsOn::Host => short.boxed(),
     }

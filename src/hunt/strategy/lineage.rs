@@ -105,7 +105,7 @@ fn struck(supports: &[Support]) -> BoxedStrategy<usize> {
     let accesses = all.clone().filter(|nth| supports[*nth].node == RESOURCE).collect::<Vec<_>>();
     match accesses.is_empty() {
         true => all.boxed(),
-        false => prop_oneof![2 => all, 1 => select(accesses)].boxed(),
+        false => prop_oneof![5 => all, 1 => select(accesses)].boxed(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Predicates of sentences about commands that an operator gave to a node.
 
-use lockstorm::history::{FaultInterval, Seen};
+use lockstorm::history::{FaultInterval, Key, OpId, Seen};
 use lockstorm_platform::fault::Verb;
 use lockstorm_platform::time::{Instant, MILLISECOND, SECOND};
 use lockstorm_platform::trace::KeyChange;
@@ -78,10 +78,12 @@ fn removes(facts: &Facts, sentence: &Sentence, word: &str, whose: Option<&str>) 
         }
         return Err("nothing shows that it is carried out now".to_owned());
     };
-    let gone = now.any(|(index, _)| {
-        let owner = facts.standing(node, index).and_then(|(_, owner)| owner);
-        owner.is_some_and(|owner| facts.caller(owner) == who)
-    });
+    let is_its = |owner: Option<OpId>| owner.is_some_and(|owner| facts.caller(owner) == who);
+    let goes = |key: &Key| key.at == sentence.at && key.change == change && key.by.is_none();
+    // With the key of a semaphore all its members go.
+    let mut members = facts.members_on(node).filter(|(_, key)| goes(key));
+    let gone = now.any(|(index, _)| is_its(facts.standing(node, index).and_then(|(_, by)| by)))
+        || members.any(|(index, _)| is_its(facts.owner_of_member(index)));
     ensure(gone, "no key of that caller goes there then")?;
     since(facts, sentence, word, sentence.words[2])
 }
