@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
+
 use crate::cli::act;
 use crate::cli::args::SCENARIOS;
 use crate::edge::ending::Exit;
 use crate::edge::terminal::say;
 use crate::edge::{input, output, progress};
 use crate::hunt::matrix::{Contender, MatrixRow};
-use crate::hunt::profile::{Profile, damaged};
+use crate::hunt::profile::Profile;
 use crate::refusal::Refusal;
 use crate::report::page::Page;
 use crate::report::profile;
@@ -51,12 +53,13 @@ fn write(
     let of = |contender: &Contender| Profile::of(lab, *contender, scenarios);
     let profiles: Vec<Profile<'_>> = contenders.iter().map(of).collect();
     let bar = progress::bar(profiles.len() as u64, "trying");
-    let done: Vec<(Page, MatrixRow)> = damaged(lab, &profiles, |profile, damage| {
+    let done = profiles.par_iter().map(|profile| {
+        let damage = profile.damage(lab);
         bar.inc(1);
         (profile::page(profile, &damage), damage.row)
     });
+    let (mut pages, rows): (Vec<Page>, Vec<MatrixRow>) = done.unzip();
     progress::clear();
-    let (mut pages, rows): (Vec<Page>, Vec<MatrixRow>) = done.into_iter().unzip();
     if with_index {
         pages.push(profile::index(contenders, &rows));
     }

@@ -78,15 +78,6 @@ impl Profile<'_> {
     }
 }
 
-/// Each profile with what breaks it, in the order of the locks. `finish` is called as each is done.
-pub fn damaged<T: Send>(
-    lab: &Lab,
-    profiles: &[Profile<'_>],
-    finish: impl Fn(&Profile<'_>, Damage) -> T + Sync,
-) -> Vec<T> {
-    profiles.par_iter().map(|profile| finish(profile, profile.damage(lab))).collect()
-}
-
 /// Whether the expected answer is a violation.
 pub fn breaks(scenario: &Scenario) -> bool {
     matches!(scenario.expect.answer, ExpectedVerdict::Violated { .. })
