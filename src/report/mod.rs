@@ -6,6 +6,7 @@
 mod causes;
 pub mod chapter;
 pub(crate) mod content;
+mod diagnosis;
 pub mod hunt;
 pub(crate) mod index;
 pub(crate) mod json;

@@ -15,7 +15,7 @@ use crate::quantity::{count, length, list, thousandths};
 use crate::report::chapter::{Block, Chapter};
 use crate::report::content::{self, Table};
 use crate::report::page::Page;
-use crate::report::{causes, mark, markdown, matrix, review, text};
+use crate::report::{causes, diagnosis, mark, markdown, matrix, review, text};
 use crate::scenario::Scenario;
 
 /// The number of requests of a call that are shown: a refused acquire may try for long.
@@ -304,15 +304,7 @@ fn one_broken(finding: &Finding) -> Vec<Block> {
     let explanation = explain(finding);
     let verdict = verdict_words(&finding.judgement.verdict);
     let mut items = vec![format!("{verdict}; {}", class_words(finding))];
-    let how = explanation.mechanism.as_ref();
-    items.extend(how.map(|how| format!("how: {} ({})", how.sentence, how.how.word())));
-    items.extend(explanation.assumptions.iter().map(|broke| format!("assumption: {broke}")));
-    items.extend(explanation.causes.iter().map(|cause| format!("why: {cause}")));
-    let healed = text::healed(finding).into_iter();
-    items.extend(healed.map(|(word, sentence)| match word {
-        "" => sentence,
-        word => format!("{word}: {sentence}"),
-    }));
+    items.extend(diagnosis::sentences(finding, &explanation));
     items.extend(content::commands(finding).into_iter().take(1).map(|it| format!("run: {it}")));
     vec![
         Block::Heading(finding.scenario.clone()),

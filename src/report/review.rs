@@ -21,7 +21,7 @@ use crate::report::chapter::{Block, Chapter};
 use crate::report::content::{self, Table};
 use crate::report::hunt::{self, Audience};
 use crate::report::page::Page;
-use crate::report::{causes, mark, markdown, matrix, service, settings, text};
+use crate::report::{causes, diagnosis, mark, markdown, matrix, service, settings, text};
 
 /// The review for a terminal.
 pub fn text(review: &Review, audience: &Audience<'_>) -> String {
@@ -194,15 +194,7 @@ fn weakness(one: &Weakness, (nth, groups): (usize, usize), audience: &Audience<'
     let finding = &found.finding;
     let explanation = explain(finding);
     let mut items = vec![format!("smallest example: {}", hunt::shrunk(found, audience))];
-    let how = explanation.mechanism.as_ref();
-    items.extend(how.map(|how| format!("how: {} ({})", how.sentence, how.how.word())));
-    items.extend(explanation.assumptions.iter().map(|broke| format!("broke: {broke}")));
-    items.extend(explanation.causes.iter().map(|cause| format!("why: {cause}")));
-    let remedies = text::healed(finding).into_iter();
-    items.extend(remedies.map(|(word, sentence)| match word {
-        "" => sentence,
-        word => format!("{word}: {sentence}"),
-    }));
+    items.extend(diagnosis::sentences(finding, &explanation));
     if !is_explained {
         let undone = "causes, thresholds and remedies were not looked for, because the time was up";
         items.push(undone.to_owned());
