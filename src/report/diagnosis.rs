@@ -14,13 +14,22 @@ use crate::report::causes;
 pub fn sentences(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     let how = explanation.mechanism.iter();
     let how = how.map(|how| format!("how: {} ({})", how.sentence, how.how.word()));
-    let broke = explanation.assumptions.iter().map(|broke| format!("broke: {broke}"));
-    let why = explanation.causes.iter().map(|cause| format!("why: {cause}"));
-    let healed = healed(finding).into_iter().map(|(word, sentence)| match word {
-        "" => sentence,
-        word => format!("{word}: {sentence}"),
-    });
-    how.chain(broke).chain(why).chain(healed).collect()
+    let broke =
+        explanation.assumptions.iter().map(|broke| match broke.strip_prefix("none broke") {
+            Some(why) => format!("broke: none{why}"),
+            None => format!("broke: {broke}"),
+        });
+    let causes = &explanation.causes;
+    let why = (!causes.is_empty()).then(|| format!("why: {}", causes.join(" ")));
+    let mut sentences: Vec<String> = how.chain(broke).chain(why).collect();
+    for (word, sentence) in healed(finding) {
+        match sentences.last_mut() {
+            // A remark belongs to the remedies before it.
+            Some(last) if word.is_empty() => *last = format!("{last} {sentence}"),
+            _ => sentences.push(format!("{word}: {sentence}")),
+        }
+    }
+    sentences
 }
 
 /// The remedies that were run: those that cure, that help in this run, and that leave less. Each

@@ -60,7 +60,9 @@ pub fn chapters(chapters: &[Chapter]) -> String {
     let mut out = String::new();
     for Chapter { title, blocks } in chapters {
         section(&mut out, title);
-        for (nth, block) in blocks.iter().enumerate() {
+        let is_empty =
+            |block: &&Block| matches!(block, Block::Table(table) if table.rows.is_empty());
+        for (nth, block) in blocks.iter().filter(|block| !is_empty(block)).enumerate() {
             if nth > 0 {
                 line(&mut out, "");
             }
@@ -83,7 +85,6 @@ fn part(out: &mut String, block: &Block) {
             }
         }
         Block::Code(lines) => line(out, &format!("```\n{}\n```", lines.trim_end())),
-        Block::Table(rows) if rows.rows.is_empty() => {}
         Block::Table(rows) => table(out, rows),
     }
 }
@@ -199,6 +200,11 @@ fn reproduce(out: &mut String, finding: &Finding) {
             finding.plan_hash, finding.trace_hash, finding.records, finding.engine
         ),
     );
+}
+
+/// A name that leads to a file.
+pub fn link(name: &str, to: &str) -> String {
+    format!("[`{name}`]({to})")
 }
 
 /// A table in Markdown.

@@ -24,20 +24,31 @@ const MAX_SHOWN: usize = 8;
 /// The name of the index of all pages.
 pub const INDEX: &str = "README.md";
 
-/// The command that writes the pages.
-const WRITE: &str = "lockstorm list locks --details --report docs/locks";
+/// The folder of the committed pages, from which links on a page lead.
+pub const FOLDER: &str = "docs/locks";
+
+/// The command that writes a page, before its name, or all pages.
+const WRITE: &str = "lockstorm list locks --details";
+
+/// A name with the place that a format leads to from it.
+type Link = fn(name: &str, to: &str) -> String;
 
 /// A profile for a terminal or a pipe.
 pub fn text(profile: &Profile<'_>) -> String {
     let title = format!("{}: {}\n", profile.contender.name(), profile.contender.lock.about);
-    title + &text::chapters(&chapters(profile))
+    title + &text::chapters(&chapters(profile, |name, _| name.to_owned()))
 }
 
 /// The page of a profile up to what breaks the lock.
 pub fn page_start(profile: &Profile<'_>) -> String {
-    let name = profile.contender.name();
-    let head = format!("# {name}\n\n{}.\n", markdown::capitalised(profile.contender.lock.about));
-    mark::marked(&(head + &markdown::chapters(&chapters(profile))))
+    let (name, about) = (profile.contender.name(), profile.contender.lock.about);
+    let origin = origin(&format!("{WRITE} '{name}'"));
+    let head = format!("# {name}\n\n> {about}\n\n{origin} [All locks]({INDEX})\n");
+    mark::marked(&(head + &markdown::chapters(&chapters(profile, markdown::link))))
+}
+
+fn origin(command: &str) -> String {
+    format!("`{command} --report {FOLDER}` writes this from runs and from the code.")
 }
 
 /// The whole page of a profile.
@@ -57,8 +68,8 @@ pub fn index_start(all: &[Contender]) -> String {
     let about = format!(
         "# Locks and libraries\n\nA page for each lock of the catalogue and for each client \
          library: what it sends, promises and assumes, what breaks it, what heals that and what it \
-         costs. Everything on these pages is run or read from the code: `{WRITE}` writes them, and \
-         a test compares them.\n"
+         costs. {}\n",
+        origin(WRITE)
     );
     let link = |one: &Contender| format!("[{}]({})", one.name(), page_name(one));
     let (libraries, locks): (Vec<&Contender>, Vec<&Contender>) =
@@ -93,8 +104,8 @@ pub fn index(all: &[Contender], rows: &[MatrixRow]) -> Page {
 }
 
 /// What takes little time.
-fn chapters(profile: &Profile<'_>) -> Vec<Chapter> {
-    let about = library(profile).map(|items| Chapter {
+fn chapters(profile: &Profile<'_>, link: Link) -> Vec<Chapter> {
+    let about = library(profile, link).map(|items| Chapter {
         title: "Where this is known from",
         blocks: vec![Block::Items(items)],
     });
@@ -103,13 +114,13 @@ fn chapters(profile: &Profile<'_>) -> Vec<Chapter> {
         review::promised(profile.contender.lock, &profile.quiet),
         review::assumed(&profile.quiet, true),
         options(profile),
-        asked(profile),
+        asked(profile, link),
     ];
     about.into_iter().chain(rest).collect()
 }
 
 /// Which lock a library is, and how that is known.
-fn library(profile: &Profile<'_>) -> Option<Vec<String>> {
+fn library(profile: &Profile<'_>, link: Link) -> Option<Vec<String>> {
     let library = profile.contender.library?;
     let own = library.options.iter().map(|(key, value)| format!("{key} = {value}"));
     let own: Vec<String> = own.collect();
@@ -117,12 +128,13 @@ fn library(profile: &Profile<'_>) -> Option<Vec<String>> {
         true => "with its defaults".to_owned(),
         false => format!("with {}", list(&own)),
     };
-    let notes = "docs/libraries.md compares what the libraries send".to_owned();
+    let lock = link(library.lock, &format!("{}.md", library.lock));
+    let notes = link("docs/libraries.md", "../libraries.md");
     Some(vec![
-        format!("it is the lock {} {options}", library.lock),
+        format!("it is the lock {lock} {options}"),
         known(library.known),
         format!("what differs from the library: {}", library.note),
-        notes,
+        format!("{notes} compares what the libraries send"),
     ])
 }
 
@@ -156,10 +168,13 @@ fn sent(profile: &Profile<'_>) -> Chapter {
     }
     let service = ServiceLevel::of(&profile.quiet.judgement.availability);
     let requests = service.requests_per_grant.map_or("no".to_owned(), thousandths);
+    let left_out = match profile.calls.is_empty() {
+        true => "",
+        false => "Left out: subscriptions to channels, and what sets up a connection. ",
+    };
     blocks.push(Block::Text(format!(
-        "Left out: subscriptions to channels, and what sets up a connection. The plan without \
-         faults is that of a hunt, {}: {} grants a minute, {requests} requests a grant, refused \
-         acquires included.",
+        "{left_out}The plan without faults, with which a hunt begins, has {}. In it there are {} \
+         grants a minute, and {requests} requests a grant, refused acquires included.",
         content::subject(&profile.quiet),
         service.grants_per_minute,
     )));
@@ -240,16 +255,19 @@ fn value(config: &LockConfig, option: &LockOption) -> String {
 }
 
 /// The scenarios about it, with their answers.
-fn asked(profile: &Profile<'_>) -> Chapter {
+fn asked(profile: &Profile<'_>, link: Link) -> Chapter {
     let shown = |scenario: &&Scenario| {
-        let remedies = match scenario.remedies.is_empty() {
-            true => String::new(),
-            false => format!("; remedy: {}", list(&scenario.remedies)),
+        let remedies = scenario.remedies.iter().map(|name| scenario_link(name, link));
+        let remedies: Vec<String> = remedies.collect();
+        let remedies = match remedies.len() {
+            0 => String::new(),
+            1 => format!("; remedy: {}", list(&remedies)),
+            _ => format!("; remedies: {}", list(&remedies)),
         };
         let words = scenario.expect.words();
         let words = words.strip_prefix("holds").unwrap_or(&words).trim_start_matches(", ");
         let answer = format!("{} {words}", scenario.ask);
-        format!("{}: {}{remedies}", scenario.name, answer.trim_end())
+        format!("{}: {}{remedies}", scenario_link(&scenario.name, link), answer.trim_end())
     };
     let (broken, held): (Vec<&Scenario>, Vec<&Scenario>) =
         profile.scenarios.iter().copied().partition(|scenario| breaks(scenario));
@@ -264,12 +282,19 @@ fn asked(profile: &Profile<'_>) -> Chapter {
         let lock = profile.contender.lock.name;
         let none = "No scenario is about it alone";
         let none = match profile.contender.library {
-            Some(_) => format!("{none}. Those of its lock are on the page of {lock}."),
+            Some(_) => {
+                let lock = link(lock, &format!("{lock}.md"));
+                format!("{none}. Those of its lock are on the page of {lock}.")
+            }
             None => format!("{none}."),
         };
         blocks.push(Block::Text(none));
     }
     Chapter { title: "Scenarios about it", blocks }
+}
+
+fn scenario_link(name: &str, link: Link) -> String {
+    link(name, &format!("../../scenarios/{name}.toml"))
 }
 
 /// The violations of its scenarios, each with its cause, its thresholds, and what heals it.
@@ -288,9 +313,10 @@ fn of_lock(findings: &[Finding]) -> Vec<Block> {
     let row = |finding: &Finding| {
         let class = finding.class.as_ref().map_or("-".to_owned(), |_| class_words(finding));
         let verdict = verdict_words(&finding.judgement.verdict);
-        vec![finding.scenario.clone(), finding.ask.clone(), verdict, class]
+        vec![scenario_link(&finding.scenario, markdown::link), finding.ask.clone(), verdict, class]
     };
     let lock = &first.plan.lock.algorithm;
+    let lock = markdown::link(lock, &format!("{lock}.md"));
     let about = format!(
         "The scenarios of {lock} that set no option, run with the options of the library. What the \
          violations mean, and what heals them, is on the page of {lock}."
@@ -305,9 +331,9 @@ fn one_broken(finding: &Finding) -> Vec<Block> {
     let verdict = verdict_words(&finding.judgement.verdict);
     let mut items = vec![format!("{verdict}; {}", class_words(finding))];
     items.extend(diagnosis::sentences(finding, &explanation));
-    items.extend(content::commands(finding).into_iter().take(1).map(|it| format!("run: {it}")));
+    items.extend(content::commands(finding).into_iter().take(1).map(|it| format!("run: `{it}`")));
     vec![
-        Block::Heading(finding.scenario.clone()),
+        Block::Heading(scenario_link(&finding.scenario, markdown::link)),
         Block::Text(explanation.verdict),
         Block::Items(items),
         Block::Table(causes::thresholds(finding)),
@@ -319,7 +345,7 @@ fn one_broken(finding: &Finding) -> Vec<Block> {
 fn row(profile: &Profile<'_>, row: &MatrixRow) -> Chapter {
     let mut chapter = review::row(&row.cells, PLANS);
     let name = profile.contender.name();
-    let again = format!("Again: lockstorm matrix --locks '{name}' --seeds 1..{PLANS}");
+    let again = format!("Again: `lockstorm matrix --locks '{name}' --seeds 1..{PLANS}`");
     chapter.blocks.push(Block::Text(again));
     chapter
 }

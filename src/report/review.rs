@@ -1,5 +1,6 @@
 //! The review of a lock, as chapters: each is a value, so that another one may join them.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use serde::Serialize;
 use crate::explain::explanation::explain;
 use crate::explain::finding::Finding;
 use crate::explain::{assumption, promise};
-use crate::hunt::matrix::{Cell, FAMILIES, Family};
+use crate::hunt::matrix::{Cell, CellViolation, FAMILIES, Family};
 use crate::hunt::parameter::Parameter;
 use crate::hunt::review::{Judged, Review, Searched, Weakness};
 use crate::lock::algorithm::Algorithm;
@@ -22,6 +23,9 @@ use crate::report::content::{self, Table};
 use crate::report::hunt::{self, Audience};
 use crate::report::page::Page;
 use crate::report::{causes, diagnosis, mark, markdown, matrix, service, settings, text};
+
+/// The number of ways to break a lock that a cell of its row names.
+const MAX_WAYS: usize = 2;
 
 /// The review for a terminal.
 pub fn text(review: &Review, audience: &Audience<'_>) -> String {
@@ -217,16 +221,17 @@ pub(super) fn row(cells: &[Cell], plans: u64) -> Chapter {
         let bad = cell.in_model + cell.out_of_model;
         let (low, high) = matrix::wilson(bad, cell.runs);
         let margin = cell.margin.filter(|_| cell.held() > 0).map_or("-".to_owned(), signed);
-        let what: Vec<String> = cell.found.iter().map(matrix::line).collect();
         let interval = format!("{} to {} %", matrix::percent(low), matrix::percent(high));
         let cells = [
             format!("{bad} of {}", cell.runs),
             interval,
             cell.grants_per_minute.to_string(),
             margin,
-            what.join("; "),
+            commonest(cell),
         ];
-        let cells = if cell.runs == 0 { [const { String::new() }; 5] } else { cells };
+        let why = cell.impossible.clone().unwrap_or_default();
+        let none = || [const { String::new() }; 4].into_iter().chain([why]).collect();
+        let cells = if cell.runs == 0 { none() } else { cells.to_vec() };
         [family.name.to_owned(), matrix::mark(cell)].into_iter().chain(cells).collect()
     };
     let head = ["faults", "result", "violated", "95 % interval", "grants/min", "margin", "what"];
@@ -235,6 +240,19 @@ pub(super) fn row(cells: &[Cell], plans: u64) -> Chapter {
     let about = format!("{plans} for each family of faults. {}", matrix::LEGEND);
     let blocks = vec![Block::Table(Table { head: head.to_vec(), rows }), Block::Text(about)];
     Chapter { title: "Its row of the matrix", blocks }
+}
+
+/// The commonest ways in which the plans of a cell were violated, and those within the assumptions
+/// before all others.
+fn commonest(cell: &Cell) -> String {
+    let mut found: Vec<&CellViolation> = cell.found.iter().collect();
+    found.sort_by_key(|one| (!one.in_model, Reverse(one.plans)));
+    let mut lines: Vec<String> = found.iter().take(MAX_WAYS).map(|one| matrix::line(one)).collect();
+    let more = found.len().saturating_sub(MAX_WAYS);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines.join("; ")
 }
 
 fn served(review: &Review) -> Block {
