@@ -10,6 +10,10 @@ main:
 both:
     cargo run --release -- --engine both
 
+# every page of docs/locks
+pages:
+    cargo run --release -- list locks --details --report docs/locks
+
 # what CI runs
 check:
     bash .ci/run
