@@ -110,6 +110,7 @@ fn workload() -> Workload {
         fence_on: FenceOn::All,
         check_validity: true,
         items: 0,
+        segments: 0,
         window: 0,
         timeout: SECOND,
         period: 0,

@@ -21,6 +21,11 @@ pub mod words;
 pub const PROBE: &str = "probe";
 /// The host of the guarded resource, and the name of what is accessed there.
 pub const RESOURCE: &str = "resource";
+/// The name of the nth segment of a guarded resource, counted from 1.
+pub fn segment(nth: u32) -> String {
+    format!("{RESOURCE}:{nth}")
+}
+
 /// How long the probe may take beyond the maximum time to live, ns, from the heal or the last hold.
 pub const PROBE_MARGIN: Nanos = 5 * SECOND;
 
@@ -368,8 +373,8 @@ pub struct Access {
     pub kind: AccessKind,
     /// The fence that it carried.
     pub fence: Option<u64>,
-    /// The value that was read, or is to be written; after an addition, the resource's own; 0 for
-    /// others.
+    /// The value that was read, or is to be written; after an addition, the resource's own; of the
+    /// entry of a buyer who is turned away, what all segments still have; 0 for others.
     pub value: i64,
     /// Whether the resource accepted it.
     pub accepted: bool,

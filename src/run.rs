@@ -221,10 +221,11 @@ impl Lab {
     /// The terms by which the history of a plan is judged.
     pub fn terms(&self, plan: &Plan) -> Terms {
         let promise = self.promise(plan);
-        // Each key of a group is on one node.
-        let keys = self.group_keys(plan);
+        let keys = self.keys(plan);
+        let takes_groups = self.algorithm(plan).groups;
         let queried = contacted_nodes(plan, self.algorithm(plan)).len();
-        let queried = if keys.is_empty() { queried } else { 1 };
+        // Each key of a group is on one node.
+        let queried = if takes_groups { 1 } else { queried };
         let queried = u32::try_from(queried).expect("a plan has few nodes");
         let items = plan.workload.items;
         Terms {
@@ -236,12 +237,14 @@ impl Lab {
             longest_ttl: plan.longest_ttl(),
             kept: promise.kept,
             invariant: match plan.workload.kind {
-                WorkloadKind::Semaphore if keys.is_empty() => {
+                WorkloadKind::Semaphore if !takes_groups => {
                     Invariant::Inside { most: promise.holders }
                 }
                 WorkloadKind::Latch => Invariant::Latch { parties: parties(&plan.lock) },
                 // The groups of several callers may have no key in common.
-                ref kind if kind.needs_one_holder() && !keys.is_empty() => Invariant::None,
+                ref kind if kind.needs_one_holder() && takes_groups => Invariant::None,
+                // Each segment has its own.
+                WorkloadKind::StockSegments => Invariant::None,
                 WorkloadKind::Counter => Invariant::Counter,
                 WorkloadKind::Stock => Invariant::Stock { items },
                 WorkloadKind::StockGetDecr | WorkloadKind::StockScript => {
@@ -278,12 +281,17 @@ impl Lab {
             queue: promise.queue,
             fences: self.algorithm(plan).fences,
             keys,
+            segments: (1..=plan.workload.segments).map(|n| plan.workload.items_of(n)).collect(),
         }
     }
 
-    /// The keys of which callers of a plan acquire groups; none if its lock takes no groups.
-    fn group_keys(&self, plan: &Plan) -> Vec<String> {
-        if self.algorithm(plan).groups { plan.lock.group_keys() } else { Vec::new() }
+    /// The keys that are locks of their own: those of which callers of a plan acquire groups, or
+    /// those of segments; none if there is only the lock's key.
+    fn keys(&self, plan: &Plan) -> Vec<String> {
+        match self.algorithm(plan).groups {
+            true => plan.lock.group_keys(),
+            false => plan.lock.keys(plan.workload.segments),
+        }
     }
 
     /// The faults of a plan that must strike something, by number.
@@ -316,7 +324,7 @@ impl Lab {
 /// # Panics
 /// As [`Lab::run`].
 pub fn run_on(environment: &mut dyn Environment, lab: &Lab, plan: &Plan, whole_trace: bool) -> Run {
-    let mut gathering = Gathering::new(plan, (lab.promise(plan).queue, lab.group_keys(plan)));
+    let mut gathering = Gathering::new(plan, (lab.promise(plan).queue, lab.keys(plan)));
     let take = &mut |names: &HostNames, entries: &[Entry]| gathering.take(names, entries);
     let Lived { remains, healed, recorder } = live(environment, lab, plan, whole_trace, take);
     let mut recorded = History::default();
@@ -363,7 +371,8 @@ fn live(
         config: algorithm.filled(&plan.lock),
         nodes: contacted_nodes(plan, algorithm),
         shares: algorithm.shares,
-        keys: lab.group_keys(plan),
+        keys: lab.keys(plan),
+        takes_groups: algorithm.groups,
         recorder: recorder.clone(),
         stop: Rc::clone(&stop),
         mutex: HostMutex::default(),

@@ -11,7 +11,7 @@ use crate::check::case::Case;
 use crate::check::latch::counted_down;
 use crate::check::terms::Invariant;
 use crate::check::verdict::{Cause, Kind, Violation};
-use crate::history::{Access, AccessKind, Op, OpId, OpKind, Outcome};
+use crate::history::{Access, AccessKind, Op, OpId, OpKind, Outcome, segment};
 use crate::reading::hold::{Hold, HoldEnd};
 use crate::reading::moment::Moment;
 
@@ -20,8 +20,13 @@ use crate::reading::moment::Moment;
 pub fn violations(case: &Case) -> Vec<Violation> {
     match case.terms.invariant {
         Invariant::None => Vec::new(),
-        Invariant::Counter => stepwise(case, 0, 1),
-        Invariant::Stock { items } => stepwise(case, items, -1),
+        Invariant::Counter => stepwise(case, (0, 1), None),
+        Invariant::Stock { items } => stepwise(case, (items, -1), None),
+        Invariant::Segment { nth, items } => {
+            let name = segment(nth);
+            let sold = stepwise(case, (items, -1), Some(&name));
+            sold.into_iter().chain(turned_away(case, &name)).collect()
+        }
         Invariant::Within { least, most } => beyond(case, (least, most)),
         Invariant::Taken { items } => oversold(case, items),
         Invariant::Passed { most, ends } => {
@@ -36,11 +41,12 @@ pub fn violations(case: &Case) -> Vec<Violation> {
 }
 
 /// Each accepted write must be the previous value plus `step`, and a stock must never be negative.
-fn stepwise(case: &Case, initial: i64, step: i64) -> Vec<Violation> {
+fn stepwise(case: &Case, (initial, step): (i64, i64), segment: Option<&String>) -> Vec<Violation> {
     let mut found = Vec::new();
     let mut writes = Vec::new();
     let mut value = initial;
-    for (index, access) in accepted(case, AccessKind::Write) {
+    let in_it = |access: &Access| segment.is_none_or(|name| is_at(case, access, name));
+    for (index, access) in accepted(case, AccessKind::Write).filter(|(_, it)| in_it(it)) {
         let below_zero = step < 0 && access.value < 0;
         if below_zero || Some(access.value) != value.checked_add(step) {
             found.push(violation(case, &overwritten(case, &writes, index), index));
@@ -50,9 +56,23 @@ fn stepwise(case: &Case, initial: i64, step: i64) -> Vec<Violation> {
         writes.push(index);
     }
     if found.is_empty() {
-        found.extend(wrong_sum(case, initial, value, step));
+        found.extend(wrong_sum(case, (initial, step), value, segment));
     }
     found
+}
+
+/// Nobody may be turned away while there is something to sell. Items only become fewer, so what
+/// there is when the buyer has been turned away was there while its caller looked.
+fn turned_away(case: &Case, segment: &str) -> Vec<Violation> {
+    let entries = accepted(case, AccessKind::Append);
+    let wrong = entries.filter(|(_, access)| access.value > 0 && is_at(case, access, segment));
+    let cause = Some(Cause::OneSegment);
+    wrong.map(|(index, _)| Violation { cause, ..violation(case, &[], index) }).collect()
+}
+
+/// Whether an access was one of the resource of this name.
+fn is_at(case: &Case, access: &Access, name: &str) -> bool {
+    case.op(access.op).is_some_and(|op| op.object == name)
 }
 
 /// The result of an accepted addition must be within the bounds.
@@ -108,12 +128,17 @@ fn endless(case: &Case, ends: Option<Nanos>) -> Option<Violation> {
 
 /// A violation if the resource confirmed more updates to callers than it has, or more sales than it
 /// had items.
-fn wrong_sum(case: &Case, initial: i64, last: i64, step: i64) -> Option<Violation> {
+fn wrong_sum(
+    case: &Case,
+    (initial, step): (i64, i64),
+    last: i64,
+    segment: Option<&String>,
+) -> Option<Violation> {
     let key = case.terms.lock_key.as_str();
     let acknowledged = case.history.ops.iter().filter(|op| {
         matches!(op.kind, OpKind::Write { .. })
             && op.outcome == Outcome::Accepted
-            && op.object != key
+            && segment.map_or(op.object != key, |name| op.object == *name)
     });
     let acknowledged = acknowledged.map(|op| op.id).collect::<Vec<_>>();
     let made = if step > 0 { last.saturating_sub(initial) } else { initial };

@@ -27,14 +27,27 @@ pub fn judge(case: &Case<'_>) -> Findings {
     let (Some(healed), false) = (case.history.healed, probes.is_empty()) else {
         return Findings::default();
     };
-    let granted = probes.iter().filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
-    let granted = granted.filter_map(|op| op.ret).map(Moment::from).min();
+    let granted = granted(case, &probes);
     let mut liveness = match free_from(case, healed.into()) {
         Some(free) => in_time(case, &probes, granted, free),
         None => Findings::default(),
     };
     liveness.violations.extend(never_settled(case, healed.into(), granted.is_some()));
     liveness
+}
+
+/// When the probe was first granted the lock; of several keys, when it had been granted each.
+fn granted(case: &Case, probes: &[&Op]) -> Option<Moment> {
+    let first = |key: Option<&String>| {
+        let own = probes.iter().filter(|op| key.is_none_or(|key| op.is_on(key)));
+        let granted = own.filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
+        granted.filter_map(|op| op.ret).map(Moment::from).min()
+    };
+    if case.terms.keys.is_empty() {
+        return first(None);
+    }
+    let each = case.terms.keys.iter().map(|key| first(Some(key)));
+    each.collect::<Option<Vec<Moment>>>()?.into_iter().max()
 }
 
 /// The moment after the heal from which on no caller holds and no request from before the heal is

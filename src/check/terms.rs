@@ -49,17 +49,31 @@ pub struct Terms {
     /// Whether each grant carries a fence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fences: bool,
-    /// The keys of which callers acquire groups: each is judged as a lock of its own. Empty if the
-    /// lock takes no groups.
+    /// The keys of which callers acquire groups, or those of segments: each is judged as a lock of
+    /// its own. Empty if there is only the lock's key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
+    /// The items of the segments of a stock, each guarded by the key at its place in `keys`. Empty
+    /// if the stock is in one piece.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<i64>,
 }
 
 impl Terms {
-    /// The terms of each key of a group; none if the lock takes no groups.
+    /// The terms of each key of a group or of a segment; none if there is only the lock's key.
     pub fn each_key(&self) -> Vec<Terms> {
-        let of = |key: &String| Terms { lock_key: key.clone(), keys: Vec::new(), ..self.clone() };
-        self.keys.iter().map(of).collect()
+        let invariant = |place: usize| match self.segments.get(place) {
+            Some(items) => Invariant::Segment { nth: place as u32 + 1, items: *items },
+            None => self.invariant,
+        };
+        let of = |(place, key): (usize, &String)| Terms {
+            lock_key: key.clone(),
+            invariant: invariant(place),
+            keys: Vec::new(),
+            segments: Vec::new(),
+            ..self.clone()
+        };
+        self.keys.iter().enumerate().map(of).collect()
     }
 
     /// Whether one node decides, so that its reply is true of the whole lock.
@@ -79,6 +93,13 @@ pub enum Invariant {
     /// Each write is the previous value minus one, starting at `items`, and never below zero.
     Stock {
         /// The number of items for sale.
+        items: i64,
+    },
+    /// As `Stock`, of one segment; and nobody is turned away in it while any segment has items.
+    Segment {
+        /// The number of the segment, from 1.
+        nth: u32,
+        /// The number of items for sale in it.
         items: i64,
     },
     /// The result of each addition is within these bounds.

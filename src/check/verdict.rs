@@ -173,6 +173,8 @@ pub enum Cause {
     Test,
     /// Nothing set the end of a counter.
     Endless,
+    /// A caller took an empty segment for an empty stock.
+    OneSegment,
     /// None of these.
     None,
 }

@@ -17,12 +17,13 @@ use crate::lock::options::{LockOption, OPTIONS};
 use crate::refusal::Refusal;
 
 /// The workloads.
-const WORKLOADS: [(&str, &str); 13] = [
+const WORKLOADS: [(&str, &str); 14] = [
     ("counter", "read, work, write back plus one: no update may be lost"),
     ("stock", "read, work, write back minus one: never below zero, nothing sold twice"),
     ("stock-get-decr", "read, work, DECR: the read may no longer be true"),
     ("stock-decr", "DECR, and INCR if that was one too many: needs no lock"),
     ("stock-script", "DECR if any are left, in one step: needs no lock"),
+    ("stock-segments", "a lock and items for each segment: who finds one empty tries the next"),
     ("check-then-incr", "read, work, INCR: the count may pass its limit, items"),
     ("rate-limit", "INCR, then compare with the limit, items, in one step: needs no lock"),
     ("rate-limit-test-first", "compare, then INCR, in one step: lets one too many pass"),

@@ -10,6 +10,7 @@ use crate::explain::naming::words;
 use crate::explain::witness::Witness;
 use crate::ledger::part::{Part, lasting, strikes};
 use crate::plan::Plan;
+use crate::plan::buggy_caller::BuggyCaller;
 use crate::promise::{Assumption, Bounded};
 use crate::quantity::{list, row};
 
@@ -137,7 +138,13 @@ fn broken_sentence(witness: &Witness<'_>, broken: &BrokenAssumption) -> String {
         (false, false) => format!("; {away} there is no {}", all_of(&broken.goes, "or")),
     };
     let keeps = if without.is_empty() { String::new() } else { keeps(&broken.keeps) };
-    format!("{}: {}{without}{keeps}.", bound(broken.what, broken.bound), deeds(witness, broken))
+    let said = match (broken.what, witness.finding.plan.workload.buggy_caller) {
+        (Bounded::Misuse, BuggyCaller::OneSegment) => {
+            "no caller takes an empty segment for an empty stock".to_owned()
+        }
+        _ => bound(broken.what, broken.bound),
+    };
+    format!("{said}: {}{without}{keeps}.", deeds(witness, broken))
 }
 
 /// The other broken assumptions that the same trial kept.

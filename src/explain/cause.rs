@@ -326,6 +326,7 @@ fn misuse(buggy: BuggyCaller) -> &'static str {
         BuggyCaller::None => "callers that heed the lock's answers",
         BuggyCaller::ReleasesRefused => "callers that release what they were refused",
         BuggyCaller::IgnoresRefusal => "callers that work although they were refused",
+        BuggyCaller::OneSegment => "callers that look into one segment only",
         BuggyCaller::IgnoresLoss => "callers that work on after they were notified of the loss",
     }
 }

@@ -3,7 +3,7 @@
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
-use crate::check::verdict::{Kind, Verdict, Violation};
+use crate::check::verdict::{Cause, Kind, Verdict, Violation};
 use crate::explain::hold::op;
 use crate::explain::mechanism::counted;
 use crate::explain::mechanism::left::kept_out;
@@ -116,6 +116,10 @@ fn charge(witness: &Witness<'_>, violation: &Violation) -> String {
 
 /// Who damaged the resource, or went on before it might.
 fn spoilt(witness: &Witness<'_>, violation: &Violation, who: &[String]) -> String {
+    if violation.cause == Some(Cause::OneSegment) {
+        let buyer = who.first().map_or("a caller", String::as_str);
+        return format!("{buyer} told its buyer that all was sold");
+    }
     let blamed = witness.blamed_access(violation);
     let blamed = blamed.map(|index| witness.history().accesses[index].caller.clone());
     let did = match witness.finding.plan.workload.kind {

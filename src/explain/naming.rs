@@ -59,8 +59,9 @@ pub fn words(kinds: &[Kind]) -> String {
 pub fn damage(workload: &WorkloadKind, harm: &Violation) -> &'static str {
     match workload {
         _ if harm.cause == Some(Cause::Endless) => "the counter never ends",
+        _ if harm.cause == Some(Cause::OneSegment) => "items were left",
         WorkloadKind::Counter => "an update was lost",
-        WorkloadKind::Stock => "an item was sold twice",
+        WorkloadKind::Stock | WorkloadKind::StockSegments => "an item was sold twice",
         WorkloadKind::StockGetDecr | WorkloadKind::StockDecr | WorkloadKind::StockScript => {
             "more was sold than there was"
         }
@@ -90,6 +91,7 @@ pub fn cause(cause: Cause) -> &'static str {
         Cause::Caller => "a caller without a grant",
         Cause::Test => "what the resource compares lets it through",
         Cause::Endless => "nobody set the end of the counter",
+        Cause::OneSegment => "a caller that looked into one segment only",
         Cause::None => "no cause was found",
     }
 }

@@ -39,6 +39,14 @@ pub struct Witness<'a> {
     pub actors: Vec<&'a Op>,
 }
 
+/// Where several keys are locks of their own, the one of the nearest miss.
+fn nearest_key(finding: &Finding) -> Option<&str> {
+    let nearest = finding.judgement.nearest.as_ref()?;
+    let is_one_of_several = !op(&finding.history, nearest.grant)?.keys.is_empty();
+    let key = finding.history.keys.get(nearest.key.filter(|_| is_one_of_several)?)?;
+    Some(&key.key)
+}
+
 impl<'a> Witness<'a> {
     /// Reads a finding.
     pub fn of(finding: &'a Finding) -> Witness<'a> {
@@ -50,7 +58,7 @@ impl<'a> Witness<'a> {
         let history = &finding.history;
         let holders = (finding.promise.holders, finding.plan.workload.reenter);
         let primary = violations(&finding.judgement.verdict).get(headline);
-        let key = primary.and_then(|primary| primary.key.as_ref());
+        let key = primary.and_then(|primary| primary.key.as_deref()).or(nearest_key(finding));
         let reading = Reading::of(history, key.unwrap_or(&finding.plan.lock.key), holders);
         let ids = primary.map_or(&[][..], |violation| &violation.ops);
         let grants = ids.iter().filter_map(|id| op(history, *id)?.grant());

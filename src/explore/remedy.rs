@@ -155,7 +155,7 @@ const EXTENDS: &str = "extends while the work lasts";
 static REMEDIES: [Remedy; 34] = [
     Remedy {
         name: "callers that heed the lock's answers",
-        heals: &[How::NoGrant, How::WorkedOn, How::ReleasedRefused],
+        heals: &[How::NoGrant, How::WorkedOn, How::ReleasedRefused, How::OneSegment],
         apply: |plan, _| changed(plan, |plan| plan.workload.buggy_caller = BuggyCaller::None),
     },
     Remedy {

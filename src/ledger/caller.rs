@@ -26,14 +26,17 @@ fn overwork(ledger: &Ledger) -> Option<Breach> {
     outlasts(actual, bound).then_some(Breach { what, parts, bound, actual })
 }
 
-/// What callers did that no grant of theirs covers, where the plan makes them: no fault does.
+/// What callers did that no grant of theirs covers, and whom they turned away wrongly, where the
+/// plan makes them: no fault does.
 fn misuse(ledger: &Ledger) -> Option<Breach> {
     if !ledger.site.misuses {
         return None;
     }
     let (reading, bound) = (ledger.reading, 0);
     let accesses = reading.history.accesses.iter();
-    let worked = accesses.filter(|access| reading.is_sent_outside_a_hold(access));
+    let worked = accesses.filter(|access| {
+        reading.is_sent_outside_a_hold(access) || reading.turns_away_wrongly(access)
+    });
     let released = reading.history.ops.iter().filter(|op| reading.releases_refused(op));
     let actual = u64::try_from(worked.count() + released.count()).unwrap_or(u64::MAX);
     let (what, parts) = (Bounded::Misuse, vec![Part::Misuse]);

@@ -35,12 +35,13 @@ pub const ALGORITHMS: [Algorithm; 24] = [
 ];
 
 /// The built-in workloads, as scenarios name them.
-pub const WORKLOADS: [&str; 13] = [
+pub const WORKLOADS: [&str; 14] = [
     "counter",
     "stock",
     "stock-get-decr",
     "stock-decr",
     "stock-script",
+    "stock-segments",
     "check-then-incr",
     "rate-limit",
     "rate-limit-test-first",

@@ -146,7 +146,12 @@ impl LockConfig {
 
     /// The keys of which callers acquire groups, if the lock takes groups.
     pub fn group_keys(&self) -> Vec<String> {
-        (1..=3).map(|n| format!("{}:{n}", self.key)).collect()
+        self.keys(3)
+    }
+
+    /// So many keys, each of which is a lock of its own.
+    pub fn keys(&self, count: u32) -> Vec<String> {
+        (1..=count).map(|n| format!("{}:{n}", self.key)).collect()
     }
 }
 

@@ -140,6 +140,7 @@ fn workload(lock: &Algorithm, config: &LockConfig) -> Workload {
         fence_on: FenceOn::All,
         check_validity: false,
         items: 10,
+        segments: 0,
         window: 0,
         timeout: SECOND,
         period: if is_scheduled { PERIOD } else { 0 },

@@ -353,6 +353,9 @@ pub struct Workload {
     pub check_validity: bool,
     /// Items in stock, for the forms of `stock`; for others, the limit of what is counted.
     pub items: i64,
+    /// The number of segments over which the items are spread, for `stock-segments`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub segments: u32,
     /// How long the counter of a rate limit lives, ns.
     #[serde(default, skip_serializing_if = "is_default")]
     pub window: Nanos,
@@ -378,6 +381,13 @@ impl Workload {
     /// The number of callers of all clients.
     pub fn all_callers(&self) -> u32 {
         self.clients.saturating_mul(self.callers)
+    }
+
+    /// The items of the nth segment, counted from 1: where they cannot be equal, the first segments
+    /// have one more.
+    pub fn items_of(&self, nth: u32) -> i64 {
+        let (segments, nth) = (i64::from(self.segments.max(1)), i64::from(nth));
+        self.items / segments + i64::from(nth <= self.items % segments)
     }
 
     /// When the last of them starts, ns.
@@ -445,5 +455,24 @@ impl Links {
         };
         let named = self.named.iter().filter(move |(link, _)| joins(link));
         [&self.latency].into_iter().chain(named.map(|(_, latency)| latency))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Workload;
+    use crate::plan::TopologyKind;
+    use crate::plan::base_plan::base_plan;
+
+    #[test]
+    fn the_items_are_spread_over_the_segments() {
+        let plan = base_plan("token-lua", TopologyKind::Single);
+        let stock = |items, segments| {
+            let stock = Workload { items, segments, ..plan.workload.clone() };
+            (1..=segments).map(|nth| stock.items_of(nth)).collect::<Vec<_>>()
+        };
+        assert_eq!(stock(8, 3), [3, 3, 2]);
+        assert_eq!(stock(1, 2), [1, 0]);
+        assert_eq!(stock(0, 2), [0, 0]);
     }
 }

@@ -26,6 +26,8 @@ const MAX_NODES: u32 = 99;
 
 /// The maximum number of clients.
 pub const MAX_CLIENTS: u32 = 1_000;
+/// The maximum number of segments of a stock.
+const MAX_SEGMENTS: u32 = 16;
 
 /// The minimum wait before a client retries: without a wait, no time would pass.
 const MIN_RETRY: Nanos = MILLISECOND;
@@ -251,6 +253,7 @@ fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {
     fits(plan, algorithm)?;
     period(work)?;
     window(work)?;
+    segments(work, algorithm)?;
     let items = (0..=1_000_000_000).contains(&work.items);
     refuse_if(!items, "workload.items", "a stock cannot be that large", "from 0 to 1000000000")?;
     fence(plan, algorithm)
@@ -300,6 +303,29 @@ fn window(work: &Workload) -> Checked {
     let what = "only a rate limit has a window";
     let instead = "remove it, or kind = \"rate-limit\"";
     refuse_if(!limits && work.window > 0, place, what, instead)
+}
+
+/// Refuses a stock in segments that is in none or that its lock cannot guard, and segments of
+/// another workload.
+fn segments(work: &Workload, algorithm: &Algorithm) -> Checked {
+    let is_divided = work.kind == WorkloadKind::StockSegments;
+    let place = "workload.segments";
+    let what = "a stock in segments needs their number";
+    let is_missing = is_divided && work.segments == 0;
+    refuse_if(is_missing, "workload.kind", what, "add segments = 3")?;
+    let what = format!("a stock in {} segments", work.segments);
+    let is_odd = is_divided && !(2..=MAX_SEGMENTS).contains(&work.segments);
+    refuse_if(is_odd, place, what, &format!("from 2 to {MAX_SEGMENTS}"))?;
+    let what = "only a stock in segments has segments";
+    let instead = "remove it, or kind = \"stock-segments\"";
+    refuse_if(!is_divided && work.segments > 0, place, what, instead)?;
+    let what = "there are no segments that a caller could leave out";
+    let looks_at_one = work.buggy_caller == BuggyCaller::OneSegment;
+    let instead = "remove it, or kind = \"stock-segments\" with segments = 3";
+    refuse_if(looks_at_one && !is_divided, "workload.buggy_caller", what, instead)?;
+    let others = algorithm.groups || algorithm.shares;
+    let what = format!("{} takes its lock in other ways than one key at a time", algorithm.name);
+    refuse_if(is_divided && others, "workload.kind", what, "kind = \"counter\"")
 }
 
 fn fence(plan: &Plan, algorithm: &Algorithm) -> Checked {

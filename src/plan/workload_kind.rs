@@ -18,6 +18,9 @@ pub enum WorkloadKind {
     StockDecr,
     /// Take one if any are left, in one step.
     StockScript,
+    /// Like `Stock`, with a lock and a share of the items for each segment: who finds one empty
+    /// turns to the next.
+    StockSegments,
     /// Read; if the count is below its limit, wait and add one in one step.
     CheckThenIncr,
     /// Count a request and compare the result with the limit, in one step.
@@ -59,6 +62,7 @@ impl WorkloadKind {
             WorkloadKind::Counter
                 | WorkloadKind::Stock
                 | WorkloadKind::StockGetDecr
+                | WorkloadKind::StockSegments
                 | WorkloadKind::CheckThenIncr
                 | WorkloadKind::RateLimitThreeSteps
                 | WorkloadKind::AppendLog
@@ -74,6 +78,7 @@ impl WorkloadKind {
                 | WorkloadKind::StockGetDecr
                 | WorkloadKind::StockDecr
                 | WorkloadKind::StockScript
+                | WorkloadKind::StockSegments
         )
     }
 }

@@ -208,6 +208,7 @@ const DEFAULT_WORKLOAD: Workload = Workload {
     fence_on: FenceOn::All,
     check_validity: false,
     items: 10,
+    segments: 0,
     window: 0,
     timeout: SECOND,
     period: 0,
@@ -218,7 +219,7 @@ const DEFAULT_WORKLOAD: Workload = Workload {
 };
 
 /// The rows of `[workload]`.
-pub const WORK: [Field; 18] = [
+pub const WORK: [Field; 19] = [
     Field::new("kind", Takes::Text),
     Field::new("clients", Takes::Count),
     Field::new("callers", Takes::Count),
@@ -230,6 +231,7 @@ pub const WORK: [Field; 18] = [
     Field::new("fence_on", Takes::Word(&["all", "writes"])),
     Field::new("check_validity", Takes::Flag),
     Field::new("items", Takes::Number),
+    Field::new("segments", Takes::Count),
     Field::new("window", Takes::Length),
     Field::new("timeout", Takes::Length),
     Field::new("period", Takes::Length),

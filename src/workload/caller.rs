@@ -1,4 +1,5 @@
-//! A caller: a lock with a record of each call, and of what the lock does on its own.
+//! A caller: a lock, or one for each segment, with a record of each call, and of what the lock does
+//! on its own.
 //!
 //! It makes no decisions; [`crate::workload::client`] does. It does not trust the lock: breaches of
 //! the contract are recorded, and what the contract allows is no finding.
@@ -6,11 +7,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::slice;
 
 use lockstorm_platform::host::{Host, LocalFuture};
 use lockstorm_platform::time::Nanos;
 
 use crate::history::{OpId, OpKind, Outcome};
+use crate::lock::config::LockConfig;
 use crate::lock::{Acquired, Call, Extended, Grant, Lock, Notice, Notify, Released, Setting};
 use crate::promise::contract::Clause;
 use crate::workload::Job;
@@ -19,8 +22,10 @@ use crate::workload::recorder::Recorder;
 
 /// A lock used by one caller.
 pub struct Caller {
-    /// Present until the caller is dropped.
-    lock: Option<Box<dyn Lock>>,
+    /// One, or one for each segment; present until the caller is dropped.
+    locks: Vec<Box<dyn Lock>>,
+    /// The keys of the segments, in the order of their locks.
+    segments: Vec<String>,
     desk: Rc<CallerDesk>,
 }
 
@@ -68,7 +73,8 @@ pub struct Held {
 pub struct Wish {
     /// Whether in shared mode.
     pub shared: bool,
-    /// The group of keys, in the caller's order; empty if the lock takes no groups.
+    /// The group of keys, in the caller's order, or the key of a segment; empty if there is only
+    /// the lock's key.
     pub keys: Vec<String>,
     /// How long it waits at most, ns.
     pub limit: Option<Nanos>,
@@ -107,17 +113,20 @@ impl Caller {
             lost: RefCell::default(),
             renewals: RefCell::default(),
         });
-        let setting = Setting {
+        let setting = |key: &String| Setting {
             host: desk.guard.gate(),
             nodes: job.nodes.clone(),
-            config: job.config.clone(),
+            config: LockConfig { key: key.clone(), ..job.config.clone() },
             thread: thread(name),
             call: Rc::clone(&desk.call),
             notify: notify(&desk),
             mutex: job.mutex.clone(),
         };
-        let lock = Some(desk.guard.within(|| (job.lock)(setting))?);
-        Ok(Caller { lock, desk })
+        let segments = if job.takes_groups { Vec::new() } else { job.keys.clone() };
+        let keys = if segments.is_empty() { slice::from_ref(&job.config.key) } else { &segments };
+        let build = |key| desk.guard.within(|| (job.lock)(setting(key)));
+        let locks = keys.iter().map(build).collect::<Result<_, _>>()?;
+        Ok(Caller { locks, segments, desk })
     }
 
     /// The machine that it runs on.
@@ -147,8 +156,9 @@ impl Caller {
         // left tokens.
         self.desk.announced.borrow_mut().clear();
         let host = self.desk.host.clone();
-        let work = self.invoke(|lock| match shared {
-            _ if !keys.is_empty() => lock.acquire_all(keys),
+        let is_group = !keys.is_empty() && self.segments.is_empty();
+        let work = self.invoke(keys, |lock| match shared {
+            _ if is_group => lock.acquire_all(keys),
             true => lock.acquire_shared(),
             false => lock.acquire(),
         });
@@ -173,7 +183,7 @@ impl Caller {
     pub async fn extend(&mut self, held: &mut Held) -> Result<Extended, Finished> {
         let call =
             self.desk.begin(OpKind::Extend { grant: held.acquire, background: false }).await?;
-        let extended = self.invoke(|lock| lock.extend(&held.grant)).await;
+        let extended = self.invoke(&held.grant.keys, |lock| lock.extend(&held.grant)).await;
         let extended = extended.or_else(|ended| self.desk.fail(call, ended))?;
         match &extended {
             Extended::Kept(deadline) => held.grant.deadline = *deadline,
@@ -191,7 +201,7 @@ impl Caller {
     /// As [`Caller::acquire`].
     pub async fn release(&mut self, held: &Held) -> Result<Released, Finished> {
         let call = self.desk.begin(OpKind::Release { grant: held.acquire }).await?;
-        let released = self.invoke(|lock| lock.release(&held.grant)).await;
+        let released = self.invoke(&held.grant.keys, |lock| lock.release(&held.grant)).await;
         self.desk.end_of(held.acquire);
         let released = released.or_else(|ended| self.desk.fail(call, ended))?;
         let outcome = match released {
@@ -213,12 +223,15 @@ impl Caller {
         self.desk.guard.has_ended()
     }
 
+    /// Calls the lock of these keys: of a segment, or the only one.
     async fn invoke<'a, T>(
         &'a mut self,
+        keys: &[String],
         call: impl FnOnce(&'a mut dyn Lock) -> LocalFuture<'a, T>,
     ) -> Result<T, Finished> {
-        let Caller { lock, desk } = self;
-        let lock = lock.as_deref_mut().ok_or(Finished)?;
+        let Caller { locks, segments, desk } = self;
+        let place = segments.iter().position(|key| keys.first() == Some(key)).unwrap_or(0);
+        let lock = locks.get_mut(place).ok_or(Finished)?.as_mut();
         let work = desk.guard.within(|| call(lock))?;
         desk.guard.watch(work).await
     }
@@ -226,7 +239,7 @@ impl Caller {
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        bury(self.lock.take());
+        self.locks.drain(..).for_each(bury);
     }
 }
 

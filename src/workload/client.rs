@@ -57,23 +57,47 @@ async fn rounds(
 ) -> Result<(), Finished> {
     let host = caller.host().clone();
     let mut resource = client::Client::new(host.clone(), RESOURCE);
-    for _ in 0..job.workload.rounds {
-        let (taken, period) = match job.workload.period {
-            0 => (take(caller, job).await?, 0),
-            length => take_in_period(caller, job, length).await?,
-        };
-        if taken.is_none() && job.stop.get() {
-            return Ok(());
-        }
-        let Some(mut held) = taken else { continue };
-        let mut round = Round::new(caller, &mut held, job, &mut resource).of_period(period);
-        section.run(&mut round).await?;
-        if !caller.has_lost(&held) {
-            caller.release(&held).await?;
+    'rounds: for _ in 0..job.workload.rounds {
+        let wishes = wishes(caller, job);
+        for (nth, wish) in wishes.iter().enumerate() {
+            let (taken, period) = match job.workload.period {
+                0 => (take(caller, job, wish).await?, 0),
+                length => take_in_period(caller, job, length).await?,
+            };
+            if taken.is_none() && job.stop.get() {
+                return Ok(());
+            }
+            let Some(mut held) = taken else { continue 'rounds };
+            let round = Round::new(caller, &mut held, job, &mut resource).of_period(period);
+            let mut round = round.with_next(nth + 1 < wishes.len());
+            section.run(&mut round).await?;
+            let goes_on = round.goes_on();
+            if !caller.has_lost(&held) {
+                caller.release(&held).await?;
+            }
+            if !goes_on {
+                break;
+            }
         }
         host.sleep(drawn(caller, job.workload.rest)).await;
     }
     Ok(())
+}
+
+/// How a caller acquires the lock in its next round: of a stock in segments, one after the other
+/// from a drawn one on, until it finds something.
+fn wishes(caller: &Caller, job: &Job) -> Vec<Wish> {
+    if job.keys.is_empty() || job.takes_groups {
+        // Drawn once: a client that draws again after each refusal would end as a reader.
+        let (shared, keys) = (job.shares && is_reader(caller), group(caller, job));
+        return vec![Wish { shared, keys, limit: None }];
+    }
+    let all = job.keys.len();
+    let ordinal = token::ordinal(caller.last_call(), 3);
+    let first = below(caller.host().draw(Purpose::Workload, ordinal), all as u64) as usize;
+    let looks = if job.workload.buggy_caller == BuggyCaller::OneSegment { 1 } else { all };
+    let keys = (0..looks).map(|nth| vec![job.keys[(first + nth) % all].clone()]);
+    keys.map(|keys| Wish { keys, ..Wish::default() }).collect()
 }
 
 /// Waits for the next period and tries the lock once; no grant if another caller has it, if the
@@ -91,12 +115,9 @@ async fn take_in_period(
 
 /// Acquires until the lock is granted; `None` once the workload is to stop. A client that checks
 /// deadlines releases a grant that is already over when it arrives.
-async fn take(caller: &mut Caller, job: &Job) -> Result<Option<Held>, Finished> {
-    // Drawn once: a client that draws again after each refusal would end as a reader.
-    let (shared, keys) = (job.shares && is_reader(caller), group(caller, job));
-    let wish = Wish { shared, keys, limit: None };
+async fn take(caller: &mut Caller, job: &Job, wish: &Wish) -> Result<Option<Held>, Finished> {
     while !job.stop.get() {
-        let taken = attempt(caller, job, &wish).await?;
+        let taken = attempt(caller, job, wish).await?;
         if taken.is_some() {
             return Ok(taken);
         }
@@ -126,7 +147,7 @@ async fn after_refusal(
     wish: &Wish,
 ) -> Result<Option<Held>, Finished> {
     match job.workload.buggy_caller {
-        BuggyCaller::None | BuggyCaller::IgnoresLoss => {}
+        BuggyCaller::None | BuggyCaller::IgnoresLoss | BuggyCaller::OneSegment => {}
         BuggyCaller::ReleasesRefused => drop(caller.release(&refused(caller, wish)).await?),
         BuggyCaller::IgnoresRefusal => return Ok(Some(refused(caller, wish))),
     }

@@ -70,8 +70,11 @@ pub struct Job {
     pub nodes: Vec<String>,
     /// Whether callers acquire the lock in either mode.
     pub shares: bool,
-    /// The keys of which callers acquire groups; empty if the lock takes no groups.
+    /// The keys that are locks of their own: of which callers acquire groups, or one segment's
+    /// after another. Empty if there is only the lock's key.
     pub keys: Vec<String>,
+    /// Whether callers acquire groups of those keys.
+    pub takes_groups: bool,
     /// Where operations are recorded.
     pub recorder: Recorder,
     /// Set when the workload is to stop.

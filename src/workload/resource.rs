@@ -28,11 +28,17 @@ pub const REFUSED: &str = "REFUSED ";
 pub struct Resource(Rc<RefCell<Store>>);
 
 struct Store {
+    /// The whole resource, or the segments in which it is.
+    segments: Vec<GuardedValue>,
+    recorder: Recorder,
+}
+
+/// A value that one lock guards.
+struct GuardedValue {
     value: i64,
     /// When the value ends, ns of true time; `None` if it does not.
     ends: Option<Nanos>,
     guard: FenceGuard,
-    recorder: Recorder,
 }
 
 /// A requested access.
@@ -43,6 +49,8 @@ struct ResourceOrder {
     caller: String,
     grant: Option<OpId>,
     fence: Option<u64>,
+    /// The place of the segment that it accesses.
+    segment: usize,
     deed: Deed,
 }
 
@@ -73,8 +81,15 @@ impl Deed {
 impl Resource {
     /// The resource of a workload before its first access, with this value.
     pub fn new(workload: &Workload, value: i64, recorder: Recorder) -> Resource {
-        let guard = FenceGuard::new(workload.fence, workload.fence_on);
-        Resource(Rc::new(RefCell::new(Store { value, ends: None, guard, recorder })))
+        let of = |value| {
+            let guard = FenceGuard::new(workload.fence, workload.fence_on);
+            GuardedValue { value, ends: None, guard }
+        };
+        let segments = match workload.segments {
+            0 => vec![of(value)],
+            count => (1..=count).map(|nth| of(workload.items_of(nth))).collect(),
+        };
+        Resource(Rc::new(RefCell::new(Store { segments, recorder })))
     }
 
     /// The resource's process: serves every connection until it dies.
@@ -107,7 +122,8 @@ impl Resource {
     /// Decides on one request, records it and returns the bytes of the reply.
     async fn answer(&self, host: &Host, request: Request, arguments: &Arguments) -> BytesMut {
         let mut bytes = BytesMut::new();
-        let Some(order) = order(arguments) else {
+        let count = self.0.borrow().segments.len();
+        let Some(order) = order(arguments).filter(|order| order.segment < count) else {
             Reply::error("ERR no such access").encode(&mut bytes);
             return bytes;
         };
@@ -125,18 +141,13 @@ impl Resource {
 
 impl Store {
     fn decide(&mut self, order: ResourceOrder, at: Instant) -> Reply {
-        if self.ends.is_some_and(|ends| ends <= at.at) {
-            (self.value, self.ends) = (0, None);
-        }
-        let ResourceOrder { op, caller, grant, fence, deed, .. } = order;
+        let ResourceOrder { op, caller, grant, fence, segment, deed, .. } = order;
+        let in_segments = self.segments.len() > 1;
+        let left = if in_segments { self.segments.iter().map(|one| one.value).sum() } else { 0 };
         let kind = deed.kind();
-        let read = if let Deed::Write(_, read) = deed { read } else { None };
-        let admitted = self.guard.admit(RequestedAccess { kind, fence, read }, self.value);
-        let (value, done) = match (admitted, deed) {
-            (Ok(()), _) => self.take(deed, at),
-            (Err(why), Deed::Write(value, _)) => (value, Err(why)),
-            (Err(why), Deed::Read | Deed::Add(_)) => (self.value, Err(why)),
-            (Err(why), Deed::Append | Deed::Expire(_)) => (0, Err(why)),
+        let (value, done) = match self.segments[segment].decide((deed, fence), at) {
+            (_, Ok(())) if deed == Deed::Append => (left, Ok(())),
+            decided => decided,
         };
         let accepted = done.is_ok();
         self.recorder.access(Access { at, op, caller, grant, kind, fence, value, accepted });
@@ -144,6 +155,28 @@ impl Store {
             (Err(why), _) => Reply::Error(format!("{REFUSED}{why}").into()),
             (Ok(()), AccessKind::Read | AccessKind::Add) => Reply::Integer(value),
             (Ok(()), AccessKind::Write | AccessKind::Append | AccessKind::Expire) => Reply::OK,
+        }
+    }
+}
+
+impl GuardedValue {
+    /// Does what no fence refuses; returns the value that belongs to the access.
+    fn decide(
+        &mut self,
+        (deed, fence): (Deed, Option<u64>),
+        at: Instant,
+    ) -> (i64, Result<(), &'static str>) {
+        if self.ends.is_some_and(|ends| ends <= at.at) {
+            (self.value, self.ends) = (0, None);
+        }
+        let kind = deed.kind();
+        let read = if let Deed::Write(_, read) = deed { read } else { None };
+        let admitted = self.guard.admit(RequestedAccess { kind, fence, read }, self.value);
+        match (admitted, deed) {
+            (Ok(()), _) => self.take(deed, at),
+            (Err(why), Deed::Write(value, _)) => (value, Err(why)),
+            (Err(why), Deed::Read | Deed::Add(_)) => (self.value, Err(why)),
+            (Err(why), Deed::Append | Deed::Expire(_)) => (0, Err(why)),
         }
     }
 
@@ -175,11 +208,17 @@ impl Store {
     }
 }
 
-/// Parses `READ|WRITE|APPEND|ADD|EXPIRE op caller grant fence ...`: a write has its value and the
-/// one that was read, an addition what [`Addition`] has, an expiry its length.
+/// Parses `READ|WRITE|APPEND|ADD|EXPIRE op caller grant fence [@segment] ...`: a write has its
+/// value and the one that was read, an addition what [`Addition`] has, an expiry its length.
+/// Segments are counted from 1.
 fn order(arguments: &Arguments) -> Option<ResourceOrder> {
     let words: Vec<&str> = arguments.iter().map(text).collect::<Option<_>>()?;
     let [command, op, caller, grant, fence, rest @ ..] = words.as_slice() else { return None };
+    let named = rest.split_first().and_then(|(first, rest)| Some((first.strip_prefix('@')?, rest)));
+    let (segment, rest) = match named {
+        Some((nth, rest)) => (nth.parse::<usize>().ok()?.checked_sub(1)?, rest),
+        None => (0, rest),
+    };
     let (command, deed) = match (*command, rest) {
         ("READ", []) => ("READ", Deed::Read),
         ("APPEND", []) => ("APPEND", Deed::Append),
@@ -190,7 +229,7 @@ fn order(arguments: &Arguments) -> Option<ResourceOrder> {
     };
     let (op, caller) = (op.parse().ok()?, (*caller).to_owned());
     let (grant, fence) = (optional(grant)?, optional(fence)?);
-    Some(ResourceOrder { command, op, caller, grant, fence, deed })
+    Some(ResourceOrder { command, op, caller, grant, fence, segment, deed })
 }
 
 fn text(word: &Bytes) -> Option<&str> {
@@ -203,7 +242,7 @@ mod tests {
     use lockstorm_platform::time::{Instant, SECOND};
     use lockstorm_redis::frame::Reply;
 
-    use super::{Deed, ResourceOrder, Store, order};
+    use super::{Deed, GuardedValue, ResourceOrder, Store, order};
     use crate::plan::{FenceMode, FenceOn};
     use crate::workload::addition::Addition;
     use crate::workload::fence::FenceGuard;
@@ -216,11 +255,13 @@ mod tests {
     #[test]
     fn a_counter_lives_for_its_window_and_then_begins_anew() {
         let guard = FenceGuard::new(FenceMode::None, FenceOn::All);
-        let mut store = Store { value: 0, ends: None, guard, recorder: Recorder::default() };
+        let segments = vec![GuardedValue { value: 0, ends: None, guard }];
+        let mut store = Store { segments, recorder: Recorder::default() };
         let mut count = |at: u64, lasts: Option<u64>| {
             let deed = Deed::Add(Addition { lasts, ..Addition::of(1) });
             let (caller, grant, fence) = ("c1".to_owned(), None, None);
-            let order = ResourceOrder { command: "ADD", op: 0, caller, grant, fence, deed };
+            let (command, op, segment) = ("ADD", 0, 0);
+            let order = ResourceOrder { command, op, caller, grant, fence, segment, deed };
             store.decide(order, Instant { seq: 0, at: at * SECOND })
         };
         for (at, counted) in [(0, 1), (4, 2), (9, 3), (10, 1), (19, 2), (20, 1)] {
@@ -235,6 +276,8 @@ mod tests {
         assert!(is_order("APPEND 9 c1 - -"));
         assert!(is_order("ADD 9 c1 3 - -1 0 - test-first -"));
         assert!(is_order("EXPIRE 9 c1 3 - 60"));
+        assert!(is_order("READ 7 c1 3 - @2"));
+        assert!(is_order("WRITE 8 c1 3 12 @1 -1 0"));
         for wrong in [
             "READ 7 c1 3",
             "READ 7 c1 3 - 1",
@@ -242,6 +285,8 @@ mod tests {
             "READ x c1 3 -",
             "WRITE 8 c1 3 12 1",
             "GET 1 c1 3 -",
+            "READ 7 c1 3 - @0",
+            "READ 7 c1 3 - @",
         ] {
             assert!(!is_order(wrong), "{wrong}");
         }

@@ -5,7 +5,7 @@ use lockstorm_platform::host::Host;
 use lockstorm_platform::time::{Clock, MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::frame::Reply;
 
-use crate::history::{OpKind, Outcome, RESOURCE};
+use crate::history::{OpKind, Outcome, RESOURCE, segment};
 use crate::lock::client::Client;
 use crate::lock::client::answer::{self, Answer, Said};
 use crate::lock::{Extended, lease};
@@ -34,6 +34,12 @@ pub struct Round<'a> {
     period: i64,
     /// Whether the caller stopped working because too little of the lease was left.
     is_over: bool,
+    /// The segment of the resource that the grant is for, if it is in segments.
+    segment: Option<u32>,
+    /// Whether the caller looks into another segment if there is nothing in this one.
+    has_next: bool,
+    /// Whether there was nothing in this one.
+    found_nothing: bool,
 }
 
 impl<'a> Round<'a> {
@@ -46,7 +52,34 @@ impl<'a> Round<'a> {
     ) -> Round<'a> {
         let now = caller.host().now(Clock::Monotonic);
         let term = now.saturating_add(job.config.ttl.unwrap_or(0));
-        Round { caller, held, job, resource, term, period: 0, is_over: false }
+        let of_key = |key: &String| job.keys.iter().position(|own| own == key);
+        let is_divided = !job.takes_groups;
+        let place = held.grant.keys.first().filter(|_| is_divided).and_then(of_key);
+        let segment = place.and_then(|place| u32::try_from(place + 1).ok());
+        let (period, is_over, has_next, found_nothing) = (0, false, false, false);
+        Round {
+            caller,
+            held,
+            job,
+            resource,
+            term,
+            period,
+            is_over,
+            segment,
+            has_next,
+            found_nothing,
+        }
+    }
+
+    /// The same round, with another segment after it or none.
+    #[must_use]
+    pub fn with_next(self, has_next: bool) -> Round<'a> {
+        Round { has_next, ..self }
+    }
+
+    /// Whether its caller goes on to the next segment.
+    pub fn goes_on(&self) -> bool {
+        self.has_next && self.found_nothing
     }
 
     /// The same round, as that of a period.
@@ -93,6 +126,15 @@ impl<'a> Round<'a> {
         }
         let kind = OpKind::Append { grant: Some(self.held.acquire) };
         self.access("APPEND", kind, "").await;
+    }
+
+    /// Notes that the segment is empty. If the caller looks into no other, its buyer is turned
+    /// away, and the resource's log has an entry for that.
+    pub async fn finds_nothing(&mut self) {
+        self.found_nothing = true;
+        if !self.has_next {
+            self.append().await;
+        }
     }
 
     /// Adds to the resource's value in one step, unless the caller holds the lock in shared mode.
@@ -245,10 +287,14 @@ impl<'a> Round<'a> {
         }
         let host = self.caller.host();
         let fence = self.fence_of(&kind);
-        let call = self.job.recorder.call(host, self.caller.name(), RESOURCE, kind).await;
+        let (object, place) = match self.segment {
+            Some(nth) => (segment(nth), format!("@{nth}")),
+            None => (RESOURCE.to_owned(), String::new()),
+        };
+        let call = self.job.recorder.call(host, self.caller.name(), &object, kind).await;
         let (name, grant) = (self.caller.name(), self.held.acquire);
         // As [`crate::workload::resource`] reads them.
-        let words = format!("{} {name} {grant} {} {rest}", call.op, Word(fence));
+        let words = format!("{} {name} {grant} {} {place} {rest}", call.op, Word(fence));
         let args: Vec<&[u8]> = words.split_whitespace().map(str::as_bytes).collect();
         let timeout = self.job.workload.timeout;
         let outcome = outcome(&self.resource.request(call, timeout, command, &args).await);

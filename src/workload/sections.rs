@@ -40,6 +40,7 @@ impl Sections {
             WorkloadKind::StockGetDecr => Some(Arc::new(Stock::ReadThenTake)),
             WorkloadKind::StockDecr => Some(Arc::new(Stock::TakeAndGiveBack)),
             WorkloadKind::StockScript => Some(Arc::new(Stock::Script)),
+            WorkloadKind::StockSegments => Some(Arc::new(Stock::Segment)),
             WorkloadKind::CheckThenIncr => Some(Arc::new(CheckThenIncr)),
             WorkloadKind::RateLimit => Some(Arc::new(RateLimit::CountFirst)),
             WorkloadKind::RateLimitTestFirst => Some(Arc::new(RateLimit::TestFirst)),

@@ -22,6 +22,8 @@ pub enum Stock {
     TakeAndGiveBack,
     /// Take one if any are left, in one step.
     Script,
+    /// As `Write`, in one segment; a segment without items sends the buyer to the next.
+    Segment,
 }
 
 #[async_trait(?Send)]
@@ -48,6 +50,14 @@ impl CriticalSection for Stock {
                     round.add(Addition::of(1)).await;
                 }
             }
+            Stock::Segment => match round.read().await {
+                Some(left) if left > 0 => {
+                    round.work().await?;
+                    round.write(left - 1, left).await;
+                }
+                Some(_) => round.finds_nothing().await,
+                None => {}
+            },
             Stock::Script => _ = round.add(Addition { least: Some(0), ..take }).await,
         }
         Ok(())

@@ -184,6 +184,7 @@ fn word(cause: Cause) -> String {
         Cause::Again => "again",
         Cause::Test => "test",
         Cause::Endless => "endless",
+        Cause::OneSegment => "one-segment",
         Cause::None => "none",
     }
     .to_owned()

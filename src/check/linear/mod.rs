@@ -12,7 +12,7 @@ use crate::check::own::Findings;
 use crate::check::terms::Invariant;
 use crate::check::verdict::Kind;
 use crate::check::verdict::Violation;
-use crate::history::RESOURCE;
+use crate::history::{RESOURCE, segment};
 use crate::promise;
 
 /// Judges the lock's history by its model, and the resource's as a register.
@@ -24,9 +24,10 @@ pub fn judge(case: &Case<'_>) -> Findings {
             violation.turns = turn::turns(case, &violation.ops);
         }
     }
-    let initial = match case.terms.invariant {
-        Invariant::Counter => 0,
-        Invariant::Stock { items } => items,
+    let (initial, name) = match case.terms.invariant {
+        Invariant::Counter => (0, None),
+        Invariant::Stock { items } => (items, None),
+        Invariant::Segment { nth, items } => (items, Some(segment(nth))),
         // What is added in one step needs no search: the resource has the only order.
         Invariant::Within { .. }
         | Invariant::Taken { .. }
@@ -38,7 +39,8 @@ pub fn judge(case: &Case<'_>) -> Findings {
         | Invariant::Schedule => return linear,
     };
     let register = Register { initial };
-    take(&mut linear, case, (RESOURCE, &register), spec::register_items(case));
+    let items = spec::register_items(case, name.as_deref());
+    take(&mut linear, case, (RESOURCE, &register), items);
     linear
 }
 

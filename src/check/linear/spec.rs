@@ -279,10 +279,12 @@ impl SequentialModel for Register {
     }
 }
 
-/// The actions on the resource. A write with an unknown outcome counts only if a read returns its
-/// value: otherwise nothing is lost by leaving it out.
-pub fn register_items(case: &Case) -> Vec<Item<RegisterAction>> {
-    let ops = || case.history.ops.iter().filter(|op| op.object != case.terms.lock_key);
+/// The actions on the resource, or on the segment of it with this name. A write with an unknown
+/// outcome counts only if a read returns its value: otherwise nothing is lost by leaving it out.
+pub fn register_items(case: &Case, segment: Option<&str>) -> Vec<Item<RegisterAction>> {
+    let is_own =
+        |op: &&Op| segment.map_or(op.object != case.terms.lock_key, |name| op.object == name);
+    let ops = || case.history.ops.iter().filter(is_own);
     let read = ops().filter_map(|op| match op.outcome {
         Outcome::Value { value } => Some(value),
         _ => None,

@@ -37,7 +37,7 @@ pub fn corruption(witness: &Witness<'_>, violation: &Violation) -> Option<Mechan
     let index = match violation.cause? {
         Cause::InFlight | Cause::Caller => witness.blamed_access(violation)?,
         Cause::Again => return again(witness, violation),
-        Cause::Overlap | Cause::Test | Cause::Endless => {
+        Cause::Overlap | Cause::Test | Cause::Endless | Cause::OneSegment => {
             return unguarded::mechanism(witness, violation);
         }
         Cause::None => return None,

@@ -190,6 +190,9 @@ pub enum How {
     WorkedOn,
     /// A caller released what it was refused: the release names an acquire that was refused.
     ReleasedRefused,
+    /// A caller took an empty segment for an empty stock: its buyer was turned away while the
+    /// resource had items in others.
+    OneSegment,
     /// What is compared is the count before the request: at the limit one more passes, and no other
     /// caller came between.
     ComparedTooEarly,
@@ -241,7 +244,9 @@ impl How {
             How::LeftInQueue => &[Bounded::ClientCrash, Bounded::Failover],
             How::NoLeader => &[Bounded::Leaderless],
             How::NoReplica => &[Bounded::Unreplicated],
-            How::NoGrant | How::WorkedOn | How::ReleasedRefused => &[Bounded::Misuse],
+            How::NoGrant | How::WorkedOn | How::ReleasedRefused | How::OneSegment => {
+                &[Bounded::Misuse]
+            }
             _ => &[],
         }
     }

@@ -14,6 +14,7 @@ pub fn mechanism(witness: &Witness<'_>, violation: &Violation) -> Option<Mechani
     match violation.cause? {
         Cause::Test => compared_too_early(witness, violation),
         Cause::Endless => end_set_apart(witness, violation),
+        Cause::OneSegment => looked_into_one(witness, violation),
         _ if witness.finding.promise.unguarded => came_between(witness, violation),
         _ => None,
     }
@@ -65,6 +66,25 @@ fn compared_too_early(witness: &Witness<'_>, violation: &Violation) -> Option<Me
         access.value
     );
     Some(Mechanism::new(How::ComparedTooEarly, text, vec![Evidence::Access(index)]))
+}
+
+fn looked_into_one(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {
+    let index = *violation.accesses.last()?;
+    let access = witness.history().accesses.get(index)?;
+    let key = access.grant.and_then(|grant| op(witness.history(), grant)?.keys.first());
+    let text = format!(
+        "{} found nothing under {} and turned its buyer away at {}, while {} left in other \
+         segments: the caller is wrong here.",
+        access.caller,
+        key.map_or("its lock", String::as_str),
+        moment(access.at.at),
+        items_are(access.value)
+    );
+    Some(Mechanism::new(How::OneSegment, text, vec![Evidence::Access(index)]))
+}
+
+fn items_are(left: i64) -> String {
+    if left == 1 { "1 item was".to_owned() } else { format!("{left} items were") }
 }
 
 fn end_set_apart(witness: &Witness<'_>, violation: &Violation) -> Option<Mechanism> {

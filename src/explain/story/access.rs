@@ -7,6 +7,7 @@ use crate::explain::naming::damage;
 use crate::explain::story::{Beat, Weight};
 use crate::explain::witness::Witness;
 use crate::history::{Access, AccessKind, OpKind};
+use crate::plan::WorkloadKind;
 
 /// The accesses under the grants of the headline violation, and those that a corruption names.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
@@ -45,6 +46,9 @@ fn beat(witness: &Witness<'_>, index: usize, access: &Access) -> Beat {
     let mut text = match (access.kind, access.accepted) {
         (AccessKind::Read, true) => format!("{who} reads {}{fence}", access.value),
         (AccessKind::Read, false) => format!("The resource refuses {who}'s read{fence}"),
+        (AccessKind::Append, true) if is_divided(witness) => {
+            format!("{who} turns its buyer away, with {} left in all{fence}", access.value)
+        }
         (AccessKind::Append, true) => format!("{who} appends an entry{fence}"),
         (AccessKind::Append, false) => format!("The resource refuses {who}'s entry{fence}"),
         (AccessKind::Add, true) => {
@@ -87,6 +91,11 @@ fn beat(witness: &Witness<'_>, index: usize, access: &Access) -> Beat {
     Beat::new(weight, access.at, text, evidence)
 }
 
+/// Whether the resource is in segments.
+fn is_divided(witness: &Witness<'_>) -> bool {
+    witness.finding.plan.workload.kind == WorkloadKind::StockSegments
+}
+
 /// Whose addition of what.
 fn added(witness: &Witness<'_>, access: &Access) -> String {
     match op(witness.history(), access.op).map(|op| &op.kind) {
@@ -98,7 +107,11 @@ fn added(witness: &Witness<'_>, access: &Access) -> String {
 /// The value of the resource before an access, and the last access that shows it.
 fn value_before(witness: &Witness<'_>, index: usize) -> (i64, Option<usize>) {
     let mut earlier = witness.history().accesses.iter().enumerate().take(index);
-    let written = earlier.rfind(|(_, a)| a.kind != AccessKind::Append && a.accepted);
+    let object = |access: &Access| op(witness.history(), access.op).map(|op| &op.object);
+    let own = object(&witness.history().accesses[index]);
+    let written = earlier.rfind(|(_, a)| {
+        a.kind != AccessKind::Append && a.accepted && (!is_divided(witness) || object(a) == own)
+    });
     match written {
         Some((before, access)) => (access.value, Some(before)),
         None if witness.finding.plan.workload.kind.is_stock() => {

@@ -186,6 +186,7 @@ pub fn terms(dice: &mut Dice) -> Terms {
     ];
     let quorum = 1 + dice.below(3) as u32;
     Terms {
+        segments: Vec::new(),
         lock_key: "lock".to_owned(),
         holders: 1 + u32::from(dice.one_in(4)),
         reports_loss: true,

@@ -5,6 +5,7 @@
 //! op 0 c1 0..10 acquire granted until=mono:10000 fence=7      call..return; `5..` never returned; token=a
 //! op 1 c1 20..22 write(0,1) accepted                          read(G) write(G,V) append(G)
 //! op 2 c1 30..31 release(0) released                          extend(G) lost(G); G may be `-`
+//! op 3 c1 20..22 read(0) value=1 segment=2                    of a resource in segments
 //! access 21 op=1 accepted                                     what the resource saw
 //! key 5 n1 set by=0 until=10000                               until: wall ms after the epoch
 //! request op=0 c1->n1 SET sent=1 applied=5 delivered=9        `declined`, or `declined=LOADING`
@@ -24,7 +25,7 @@ use lockstorm::check::terms::{Invariant, Terms};
 use lockstorm::explain::finding::Finding;
 use lockstorm::history::{
     Access, AccessKind, ClockPiece, ContractBreach, FaultInterval, History, Key, Legs, Op, OpKind,
-    Outcome, Request, Seen, Sighting,
+    Outcome, Request, Seen, Sighting, segment,
 };
 use lockstorm::ledger::site::Site;
 use lockstorm::plan::TopologyKind;
@@ -105,8 +106,10 @@ struct StoryTerms {
     is_drawn: bool,
     queue: Option<String>,
     fences: bool,
-    /// The keys of a group: `a,b`.
+    /// The keys of a group, or of segments: `a,b`.
     keys: String,
+    /// The items of each segment.
+    segments: Vec<i64>,
 }
 
 impl Default for StoryTerms {
@@ -133,6 +136,7 @@ impl Default for StoryTerms {
             queue: None,
             fences: false,
             keys: String::new(),
+            segments: Vec::new(),
         }
     }
 }
@@ -168,6 +172,7 @@ impl Story {
             queue: terms.queue.clone(),
             fences: terms.fences,
             keys: names(&terms.keys),
+            segments: terms.segments.clone(),
         }
     }
 
@@ -312,7 +317,10 @@ impl StoryParser {
             id,
             process: who.split('/').next()?.to_owned(),
             caller: who.to_owned(),
-            object: if guards { "resource" } else { "lock" }.to_owned(),
+            object: match value(rest, "segment") {
+                Some(nth) => segment(nth.parse().ok()?),
+                None => if guards { "resource" } else { "lock" }.to_owned(),
+            },
             call,
             ret,
             kind,

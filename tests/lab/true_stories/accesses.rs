@@ -30,6 +30,14 @@ pub const TEMPLATES: &[Template] = &[
     ("{who} appends an entry{any}.", |facts, sentence| {
         with(facts, sentence, |a| a.kind == AccessKind::Append && a.accepted, sentence.words[1])
     }),
+    ("{who} turns its buyer away, with {number} left in all{any}.", |facts, sentence| {
+        let is = |a: &Access| {
+            a.kind == AccessKind::Append && a.accepted && says(sentence.words[1], a.value)
+        };
+        let (index, access) = find(facts, sentence, is).ok_or("no such entry")?;
+        ensure(access.value == left(facts, index), "the segments had another number of items")?;
+        with(facts, sentence, is, sentence.words[2])
+    }),
     ("{who}'s {number} makes {number}{any}.", |facts, sentence| {
         let is = |a: &Access| {
             a.kind == AccessKind::Add && a.accepted && adds(facts, a, sentence.words[1])
@@ -113,6 +121,7 @@ fn with(facts: &Facts, sentence: &Sentence, is: impl Fn(&Access) -> bool, tail: 
                 .any(|a| a.kind == AccessKind::Write && a.accepted && a.value == access.value),
             "nobody has registered this period before",
         ),
+        ": items were left" => ensure(left(facts, index) > 0, "there was nothing to sell"),
         ": a stale entry was accepted" => ensure(is_stale(facts, index), "the entry is not stale"),
         ": too many were inside at once" => ensure(
             inside(facts, index) >= facts.finding.promise.holders as usize,
@@ -158,11 +167,35 @@ fn counted_down(facts: &Facts, index: usize) -> usize {
 
 /// The value of the resource before an access.
 fn held_before(facts: &Facts, index: usize) -> i64 {
-    let earlier = facts.history.accesses[..index].iter();
-    let mut written = earlier.filter(|a| a.kind == AccessKind::Write && a.accepted);
     let workload = &facts.finding.plan.workload;
-    let first = if workload.kind == WorkloadKind::Stock { workload.items } else { 0 };
+    let object = |access: &Access| facts.op(access.op).map(|op| op.object.as_str());
+    let own = object(&facts.history.accesses[index]).unwrap_or_default();
+    let first = match workload.kind {
+        WorkloadKind::Stock => workload.items,
+        WorkloadKind::StockSegments => {
+            let nth = own.rsplit(':').next().and_then(|nth| nth.parse().ok());
+            nth.map_or(0, |nth| workload.items_of(nth))
+        }
+        _ => 0,
+    };
+    let earlier = facts.history.accesses[..index].iter();
+    let is_write = |a: &&Access| a.kind == AccessKind::Write && a.accepted;
+    let mut written = earlier.filter(is_write).filter(|a| object(a) == Some(own));
     written.next_back().map_or(first, |a| a.value)
+}
+
+/// How many items all segments had at an access: what the last write to each has left.
+fn left(facts: &Facts, index: usize) -> i64 {
+    let workload = &facts.finding.plan.workload;
+    let of = |nth: u32| {
+        let earlier = facts.history.accesses[..index].iter();
+        let mut own = earlier.filter(|a| {
+            let object = facts.op(a.op).map(|op| op.object.clone());
+            a.kind == AccessKind::Write && a.accepted && object == Some(format!("resource:{nth}"))
+        });
+        own.next_back().map_or(workload.items_of(nth), |a| a.value)
+    };
+    (1..=workload.segments).map(of).sum()
 }
 
 /// Whether an entry of a later grant precedes it, or it has no grant.
