@@ -2,12 +2,12 @@
 
 use crate::lock::algorithm::{
     Algorithm, Nodes, check_then_set, fenced, host_local, latch, none, px_constant, read_write,
-    redisson, redisson_fair, redlock, scheduled, semaphore, semaphore_counter, setex, setnx,
-    setnx_expire, token_get_del, token_lua, token_lua_renewed, wait_replicas,
+    redisson, redisson_fair, redisson_fenced, redlock, scheduled, semaphore, semaphore_counter,
+    setex, setnx, setnx_expire, token_get_del, token_lua, token_lua_renewed, wait_replicas,
 };
 
 /// Every lock, in the order of the catalogue.
-pub const ALGORITHMS: [Algorithm; 24] = [
+pub const ALGORITHMS: [Algorithm; 25] = [
     none::ALGORITHM,
     host_local::ALGORITHM,
     check_then_set::ALGORITHM,
@@ -25,6 +25,7 @@ pub const ALGORITHMS: [Algorithm; 24] = [
     redlock::WITHOUT_VALIDITY,
     redisson::ALGORITHM,
     redisson_fair::ALGORITHM,
+    redisson_fenced::ALGORITHM,
     read_write::ALGORITHM,
     fenced::ALGORITHM,
     wait_replicas::ALGORITHM,

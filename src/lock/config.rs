@@ -127,6 +127,12 @@ pub struct LockConfig {
     /// How long a waiter keeps its place at the head of a queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_wait: Option<Nanos>,
+    /// Where a caller has the number of its grant from.
+    #[serde(skip_serializing_if = "is_default")]
+    pub fence_from: FenceFrom,
+    /// Whether an acquire takes a mutex of its process before it asks a node.
+    #[serde(skip_serializing_if = "is_default")]
+    pub local_lock: bool,
 }
 
 impl LockConfig {
@@ -344,6 +350,17 @@ pub enum ReclaimShape {
     /// That of the client which asks for a permit (a planted bug): it is compared with the clock of
     /// the client that set the deadline.
     Client,
+}
+
+/// Where a caller has the number of its grant from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FenceFrom {
+    /// From the step that granted it.
+    #[default]
+    Grant,
+    /// From the counter, which it reads afterwards: another one may have drawn meanwhile.
+    Counter,
 }
 
 /// What a latch counts.

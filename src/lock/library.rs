@@ -80,7 +80,7 @@ pub fn names(name: &str) -> Vec<String> {
 }
 
 /// Every library, the versions of each in order.
-pub const LIBRARIES: [Library; 22] = [
+pub const LIBRARIES: [Library; 25] = [
     Library {
         name: "redis-py",
         version: "8.1.0",
@@ -377,6 +377,55 @@ pub const LIBRARIES: [Library; 22] = [
         options: &[],
         known: KnownFrom::Source("66863978b"),
         note: "RLock, without the wait for replicas",
+    },
+    Library {
+        name: "redisson-fenced-lock",
+        version: "66863978b",
+        lock: "redisson-fenced",
+        options: &[],
+        known: KnownFrom::Source("66863978b"),
+        note: "RFencedLock with lockAndGetToken, without the wait for replicas; getToken is \
+               fence_from = \"counter\"; that a key without an expiry counts as a grant is left \
+               out",
+    },
+    Library {
+        name: "spring-integration",
+        version: "f369e899dd",
+        lock: "token-lua",
+        options: &[
+            ("token", "process"),
+            ("acquire", "absent-or-own"),
+            ("tries", "10"),
+            ("retry_from", "100ms"),
+            ("retry", "100ms"),
+            ("clock", "wall"),
+            ("no_reply", "nothing"),
+            ("validity", "false"),
+            ("local_lock", "true"),
+        ],
+        known: KnownFrom::Source("f369e899dd"),
+        note: "RedisLockRegistry without a scheduler, SPIN_LOCK; how long it tries is up to the \
+               caller",
+    },
+    Library {
+        name: "spring-integration-renewed",
+        version: "f369e899dd",
+        lock: "token-lua-renewed",
+        options: &[
+            ("token", "process"),
+            ("acquire", "absent-or-own"),
+            ("tries", "10"),
+            ("retry_from", "100ms"),
+            ("retry", "100ms"),
+            ("clock", "wall"),
+            ("no_reply", "nothing"),
+            ("validity", "false"),
+            ("report_loss", "false"),
+            ("local_lock", "true"),
+        ],
+        known: KnownFrom::Source("f369e899dd"),
+        note: "with a scheduler for renewals, SPIN_LOCK; it renews every third of the lease, here \
+               every 2/3, and ends with the first renewal that fails",
     },
 ];
 

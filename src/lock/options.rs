@@ -4,8 +4,8 @@
 use crate::field::{Field, Takes};
 use crate::length;
 use crate::lock::algorithm::{
-    Algorithm, Nodes, counted_hash, fenced, latch, redisson_fair, scheduled, semaphore,
-    semaphore_counter, token_get_del, token_lua, token_lua_renewed, wait_replicas,
+    Algorithm, Nodes, counted_hash, fenced, latch, redisson_fair, redisson_fenced, scheduled,
+    semaphore, semaphore_counter, token_get_del, token_lua, token_lua_renewed, wait_replicas,
 };
 use crate::lock::catalogue::is_own;
 use crate::lock::config::LockConfig;
@@ -194,6 +194,13 @@ const LATCHING: Group = Group {
     instead: "remove it, or use latch",
 };
 
+/// Locks whose callers may read the counter of fences themselves.
+const NUMBERING: Group = Group {
+    has: |lock| lock.name == redisson_fenced::NAME,
+    what: "has no counter that its callers read",
+    instead: "remove it, or use redisson-fenced",
+};
+
 fn has_permits(lock: &Algorithm) -> bool {
     [semaphore::NAME, semaphore_counter::NAME].contains(&lock.name)
 }
@@ -201,7 +208,7 @@ fn has_permits(lock: &Algorithm) -> bool {
 const TOKENS: [&str; 6] = ["try", "acquisition", "thread", "thread-id", "process", "constant"];
 
 /// Every option, in the order of a scenario.
-pub const OPTIONS: [LockOption; 43] = [
+pub const OPTIONS: [LockOption; 45] = [
     of(ALL, "algorithm", Takes::Text, "the lock of the catalogue"),
     of(
         ALL,
@@ -359,6 +366,18 @@ pub const OPTIONS: [LockOption; 43] = [
         "count",
         Takes::Word(&["names", "decr"]),
         "whether a latch counts the names of parties, or what is left",
+    ),
+    of(
+        NUMBERING,
+        "fence_from",
+        Takes::Word(&["grant", "counter"]),
+        "whether a caller has its fence from its grant, or reads the counter afterwards",
+    ),
+    of(
+        ON_ONE_NODE,
+        "local_lock",
+        Takes::Flag,
+        "whether an acquire takes a mutex of its process before it asks a node",
     ),
 ];
 

@@ -190,18 +190,19 @@ pub fn pause(label: &str, nth: u32, length: Nanos) -> Vec<Fault> {
 }
 
 /// Locks that can be extended, and their numbers of nodes.
-const PROLONGED: [(&str, u8); 7] = [
+const PROLONGED: [(&str, u8); 8] = [
     ("token-lua", 1),
     ("token-lua-renewed", 1),
     ("fenced", 1),
     ("redisson", 1),
     ("redisson-fair", 1),
+    ("redisson-fenced", 1),
     ("read-write", 1),
     ("redlock", 5),
 ];
 
 /// Locks whose key is a hash.
-const COUNTED: [&str; 3] = ["redisson", "redisson-fair", "read-write"];
+const COUNTED: [&str; 4] = ["redisson", "redisson-fair", "redisson-fenced", "read-write"];
 
 #[test]
 fn an_extend_of_a_key_that_is_gone_is_lost_and_sets_none() {

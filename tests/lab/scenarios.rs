@@ -234,6 +234,7 @@ fn is_a_remedys(path: &str) -> bool {
         "drift",
         "extend",
         "failed_extend",
+        "fence_from",
         "fsync",
         "quorum",
         "quorum_of",

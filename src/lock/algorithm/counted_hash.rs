@@ -24,7 +24,7 @@ pub const DEFAULTS: Defaults = Defaults {
 };
 
 /// The names of the locks of this family.
-pub const LOCKS: [&str; 3] = ["redisson", "redisson-fair", "read-write"];
+pub const LOCKS: [&str; 4] = ["redisson", "redisson-fair", "redisson-fenced", "read-write"];
 
 /// The scripts of a lock, and the names that they use.
 pub struct Form {
@@ -61,6 +61,8 @@ pub enum ScriptKey {
     Lock,
     /// The channel, or the prefix of the channels if each waiter has its own.
     Channel,
+    /// The counter of the numbers.
+    Fence,
     /// The list of waiters.
     Queue,
     /// The sorted set of their deadlines.
@@ -137,6 +139,14 @@ impl CountedHash {
         }
     }
 
+    /// Reads the last number that was drawn; `None` if no reply has one.
+    pub async fn number(&mut self, call: Call) -> Option<u64> {
+        let counter = self.name(ScriptKey::Fence);
+        let answer = self.client.request(call, self.timeout, "GET", &[counter.as_bytes()]).await;
+        let Ok(Reply::Bulk(read)) = answer else { return None };
+        std::str::from_utf8(&read).ok()?.parse().ok()
+    }
+
     /// Leaves the queue, if the lock has one. Returns whether the place is gone.
     pub async fn leave(&mut self, call: Call, owner: &str) -> bool {
         let Some(leave) = &self.form.leave else { return true };
@@ -190,6 +200,7 @@ impl CountedHash {
         match name {
             ScriptKey::Lock => config.key.clone(),
             ScriptKey::Channel => format!("{}:{}", self.form.channel, tagged(config)),
+            ScriptKey::Fence => format!("redisson_lock_token:{}", tagged(config)),
             ScriptKey::Queue => queue_of(config),
             ScriptKey::Deadlines => format!("redisson_lock_timeout:{}", tagged(config)),
             ScriptKey::Holds => tagged(config),

@@ -23,6 +23,7 @@ pub mod px_constant;
 pub mod read_write;
 pub mod redisson;
 pub mod redisson_fair;
+pub mod redisson_fenced;
 pub mod redlock;
 pub mod replicas;
 pub mod scheduled;

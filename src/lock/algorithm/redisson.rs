@@ -24,10 +24,10 @@ use crate::lock::algorithm::counted_hash::{
 use crate::lock::algorithm::counted_watchdog::Watchdog;
 use crate::lock::assumptions;
 use crate::lock::background::Cancellation;
-use crate::lock::client::answer::{self, HELD};
+use crate::lock::client::answer::{self, Answer, HELD};
 use crate::lock::client::scripts;
 use crate::lock::client::subscription::Subscription;
-use crate::lock::config::LockConfig;
+use crate::lock::config::{FenceFrom, LockConfig};
 use crate::lock::defaults::Choices;
 use crate::lock::{Acquired, Extended, Grant, Lock, Released, Setting, token};
 use crate::promise::{Model, Promise, Work, exclusive};
@@ -42,7 +42,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
     ..Algorithm::lease("redisson", |setting| Box::new(Redisson::new(setting, &FORM)))
 };
 
-const FORM: Form = Form {
+/// Its scripts.
+pub const FORM: Form = Form {
     take: ScriptCall {
         script: scripts::COUNT_UP,
         keys: &[ScriptKey::Lock],
@@ -126,12 +127,27 @@ impl Redisson {
         let deadline = Some(lease.deadline(&host, sent));
         let depth = self.depth.saturating_add(1);
         let grant = Grant { token, deadline, depth, ..Grant::default() };
-        match answer {
+        match answer.map(numbered) {
             None => Look::Done(self.undo(grant).await),
-            Some(Ok(Reply::Nil)) => Look::Done(Acquired::Granted(self.watch(grant))),
-            Some(Ok(Reply::Integer(ms))) => Look::Busy(lifetime(ms)),
-            Some(other) => Look::Done(answer::acquired(&other, grant)),
+            Some((Ok(Reply::Nil), drawn)) => Look::Done(self.granted(grant, drawn).await),
+            Some((Ok(Reply::Integer(ms)), _)) => Look::Busy(lifetime(ms)),
+            Some((other, _)) => Look::Done(answer::acquired(&other, grant)),
         }
+    }
+
+    /// The grant with its number, if the lock gives one.
+    async fn granted(&mut self, grant: Grant, drawn: Option<u64>) -> Acquired {
+        let mut grant = self.watch(Grant { fence: drawn, ..grant });
+        if drawn.is_some() {
+            self.setting.host.step("numbering").await;
+        }
+        if self.setting.config.fence_from == FenceFrom::Counter {
+            let Some(read) = self.key.number(self.setting.call.get()).await else {
+                return Acquired::Unknown(grant);
+            };
+            grant.fence = Some(read);
+        }
+        Acquired::Granted(grant)
     }
 
     /// Gives back what too few replicas have.
@@ -249,6 +265,17 @@ impl Lock for Redisson {
         let released = self.key.give_back(call, &grant.token, self.choices.ttl, left).await;
         self.forget();
         released.unwrap_or(Released::Unknown)
+    }
+}
+
+/// What a try replied, without the number that it drew, and that number. A lock with numbers
+/// replies with two: the time to live first, which is -1 for a grant.
+fn numbered(answer: Answer) -> (Answer, Option<u64>) {
+    let Ok(Reply::Array(both)) = &answer else { return (answer, None) };
+    match both[..] {
+        [Reply::Integer(-1), Reply::Integer(drawn)] => (Ok(Reply::Nil), u64::try_from(drawn).ok()),
+        [Reply::Integer(ms), _] => (Ok(Reply::Integer(ms)), None),
+        _ => (answer, None),
     }
 }
 

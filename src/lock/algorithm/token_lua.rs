@@ -5,13 +5,14 @@
 //! before its caller receives it is released.
 
 use async_trait::async_trait;
+use lockstorm_platform::host::HostMutexGuard;
 use lockstorm_platform::time::{MILLISECOND, Nanos, SECOND};
 use lockstorm_redis::frame::Reply;
 
 use crate::lock::algorithm::Algorithm;
 use crate::lock::algorithm::owned_key::OwnedKey;
 use crate::lock::client::Client;
-use crate::lock::client::answer::{self, Answer};
+use crate::lock::client::answer::{self, Answer, HELD};
 use crate::lock::config::{AcquireShape, AfterExtend, AfterTry, NoReply, TokenScope};
 use crate::lock::defaults::{Choices, Defaults, LEASE};
 use crate::lock::token::OwnerValues;
@@ -54,6 +55,8 @@ pub struct TokenLua {
     choices: Choices,
     tokens: OwnerValues,
     key: OwnedKey,
+    /// The mutex of the process, if the lock takes it first.
+    local: Option<HostMutexGuard>,
 }
 
 impl TokenLua {
@@ -61,17 +64,34 @@ impl TokenLua {
     pub fn new(setting: Setting) -> TokenLua {
         let choices = LEASE.settle(&setting.config);
         let key = OwnedKey::new(setting.clone(), choices.timeout);
-        TokenLua { tokens: OwnerValues::new(choices.token), key, choices, setting }
+        TokenLua { tokens: OwnerValues::new(choices.token), key, choices, setting, local: None }
     }
 
     /// One acquire; `numbered` draws a fence in the same step.
     pub async fn take(&mut self, numbered: bool) -> Acquired {
-        match self.try_often(numbered).await {
+        if self.setting.config.local_lock && !self.lock_process().await {
+            return Acquired::Refused(HELD.to_owned());
+        }
+        let acquired = match self.try_often(numbered).await {
             Acquired::Unknown(_) if self.setting.config.no_reply == NoReply::Nothing => {
                 Acquired::Refused(NO_REPLY.to_owned())
             }
             acquired => acquired,
+        };
+        if matches!(acquired, Acquired::Refused(_)) {
+            self.local = None;
         }
+        acquired
+    }
+
+    /// Takes the mutex of the process, for which it waits as long as its tries may take.
+    async fn lock_process(&mut self) -> bool {
+        // One that its caller lost and did not release is let go here.
+        self.local = None;
+        let Setting { host, mutex, .. } = &self.setting;
+        let longest = self.choices.retry.saturating_mul(u64::from(self.choices.tries));
+        self.local = host.timeout(longest, mutex.clone().lock()).await;
+        self.local.is_some()
     }
 
     async fn try_often(&mut self, numbered: bool) -> Acquired {
@@ -167,6 +187,10 @@ impl Lock for TokenLua {
         let call = self.setting.call.get();
         let extended = self.key.extend(call, &grant.token, &lease, self.choices.timeout).await;
         let is_kept = matches!(extended, Extended::Kept(_));
+        if extended == Extended::Lost {
+            // Its caller has nothing more to release.
+            self.local = None;
+        }
         if !is_kept && self.choices.failed_extend == AfterExtend::Release {
             self.key.release(call, &grant.token).await;
         }
@@ -175,6 +199,8 @@ impl Lock for TokenLua {
 
     async fn release(&mut self, grant: &Grant) -> Released {
         self.setting.host.step("releasing").await;
-        self.key.release(self.setting.call.get(), &grant.token).await
+        let released = self.key.release(self.setting.call.get(), &grant.token).await;
+        self.local = None;
+        released
     }
 }

@@ -59,6 +59,17 @@ redis.call("HINCRBY", KEYS[1], ARGV[1], 1)
 redis.call("PEXPIRE", KEYS[1], ARGV[2])
 return nil"#;
 
+/// Like [`COUNT_UP`], and draws the next fence in the same step: -1 and that number, or the
+/// remaining time to live of the key and -1. KEYS: lock, fence counter. ARGV: owner, ms.
+pub const COUNT_UP_AND_FENCE: &str = r#"
+if redis.call("EXISTS", KEYS[1]) == 1 and redis.call("HEXISTS", KEYS[1], ARGV[1]) == 0 then
+    return {redis.call("PTTL", KEYS[1]), -1}
+end
+local fence = redis.call("INCR", KEYS[2])
+redis.call("HINCRBY", KEYS[1], ARGV[1], 1)
+redis.call("PEXPIRE", KEYS[1], ARGV[2])
+return {-1, fence}"#;
+
 /// Decrements the count: 1 if it was the last, and waiters are notified; 0 if the owner has more;
 /// nil if the lock is not the owner's. KEYS: lock, channel. ARGV: owner, ms.
 pub const COUNT_DOWN: &str = r#"
