@@ -217,20 +217,18 @@ impl<'a> Witness<'a> {
     /// The index of the access that is at fault: the last one that a caller sent outside its hold,
     /// where the caller is to blame, or else the late one.
     pub fn blamed_access(&self, violation: &Violation) -> Option<usize> {
-        if violation.cause != Some(Cause::Caller) {
-            return self.late_access(violation);
-        }
         let accesses = &self.history().accesses;
         let is_misuse = |index: &&usize| self.reading.is_sent_outside_a_hold(&accesses[**index]);
-        violation.accesses.iter().rev().find(is_misuse).copied()
+        match violation.cause? {
+            Cause::Caller => violation.accesses.iter().rev().find(is_misuse).copied(),
+            Cause::InFlight => self.late_access(violation),
+            _ => None,
+        }
     }
 
     /// The index of the late access that spoilt the resource: one that was undone, if all undone
     /// ones fell into the hold of the last access; or else the last; or else any undone one.
     fn late_access(&self, violation: &Violation) -> Option<usize> {
-        if violation.cause != Some(Cause::InFlight) {
-            return None;
-        }
         let accesses = &self.history().accesses;
         let tenure = |index: usize| self.reading.tenure(accesses[index].grant?);
         let is_late = |index: &&usize| {
