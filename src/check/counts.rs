@@ -65,7 +65,7 @@ pub fn granted_before_heal(history: &History, terms: &Terms) -> u32 {
     number(history.ops.iter().filter(|op| {
         let is_grant = matches!(op.outcome, Outcome::Granted { .. });
         let is_early = op.ret.is_some_and(|ret| ret.seq < healed.seq);
-        op.object == terms.lock_key && op.process != PROBE && is_grant && is_early
+        op.is_on(&terms.lock_key) && op.process != PROBE && is_grant && is_early
     }))
 }
 

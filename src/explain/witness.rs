@@ -40,7 +40,7 @@ pub struct Witness<'a> {
 }
 
 /// Where several keys are locks of their own, the one of the nearest miss.
-fn nearest_key(finding: &Finding) -> Option<&str> {
+pub fn nearest_key(finding: &Finding) -> Option<&str> {
     let nearest = finding.judgement.nearest.as_ref()?;
     let is_one_of_several = !op(&finding.history, nearest.grant)?.keys.is_empty();
     let key = finding.history.keys.get(nearest.key.filter(|_| is_one_of_several)?)?;

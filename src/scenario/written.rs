@@ -61,11 +61,17 @@ pub fn text(locks: &Locks, plan: &Plan, question: &Question) -> Option<String> {
     // stays: its default would move with the length of a fault, and the thresholds of a report do
     // not.
     let can_go = |line: &WrittenLine| line.key != "heal_at" || plan.faults.is_empty();
-    for index in (0..lines.len()).rev().filter(|index| can_go(&lines[*index])).collect::<Vec<_>>() {
+    let remove = |lines: &mut Vec<WrittenLine>, index: usize| {
         let line = lines.remove(index);
-        if !says_it(&lines) {
+        if !says_it(lines) {
             lines.insert(index, line);
         }
+    };
+    // The name of a library stands for its options only where no algorithm is named.
+    let algorithm = lines.iter().position(|line| line.path() == "lock.algorithm");
+    algorithm.into_iter().for_each(|index| remove(&mut lines, index));
+    for index in (0..lines.len()).rev().filter(|index| can_go(&lines[*index])).collect::<Vec<_>>() {
+        remove(&mut lines, index);
     }
     Some(file(plan, question, &lines))
 }

@@ -11,7 +11,7 @@ use crate::explain::life::StoryLife;
 use crate::explain::story::strike::{acted_at, described, outages};
 use crate::explain::story::{Beat, Weight};
 use crate::explain::story::{access, margin, queue, role, theft};
-use crate::explain::witness::Witness;
+use crate::explain::witness::{Witness, nearest_key};
 use crate::history::{FaultInterval, Op, OpKind, Outcome, PROBE};
 use crate::quantity::{count, length, list, moment};
 use crate::reading::leaders::{self, Leaders};
@@ -20,7 +20,7 @@ use crate::reading::moment::Moment;
 /// The grants, the faults, the keys that nodes kept, the longest wait, the nearest misses, and the
 /// probe.
 pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
-    let mut beats: Vec<Beat> = grants(witness).into_iter().collect();
+    let mut beats: Vec<Beat> = told(witness).into_iter().chain(grants(witness)).collect();
     beats.extend(faults(witness));
     beats.extend(returns(witness));
     let back = |life| theft::comes_back(witness, life, Weight::Cause);
@@ -36,6 +36,16 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
     beats.extend(margin::beat(witness));
     beats.extend(probe(witness));
     beats
+}
+
+/// Which of several locks the story is about.
+fn told(witness: &Witness<'_>) -> Option<Beat> {
+    let key = nearest_key(witness.finding)?;
+    let first = witness.tenures.iter().find(|hold| hold.grant.process != PROBE)?;
+    let text = format!(
+        "This is the story of {key}, the one of its locks that came closest to a violation."
+    );
+    Some(Beat::new(Weight::Crux, first.from, text, vec![Evidence::Op(first.grant.id)]))
 }
 
 fn grants(witness: &Witness<'_>) -> Option<Beat> {
@@ -404,11 +414,8 @@ fn closest(witness: &Witness<'_>) -> Option<Beat> {
 }
 
 fn probe(witness: &Witness<'_>) -> Option<Beat> {
-    let op = witness
-        .history()
-        .ops
-        .iter()
-        .find(|op| op.process == PROBE && op.kind == OpKind::Acquire && is_granted(op))?;
+    let mut grants = witness.holds.iter().map(|hold| hold.grant);
+    let op = grants.find(|op| op.process == PROBE)?;
     let healed = witness.history().healed?;
     let ret = op.ret?.instant();
     // A hold that lasts beyond the heal rightly keeps the probe out, so the sentence names its end.

@@ -39,7 +39,10 @@ pub fn beats(witness: &Witness<'_>) -> Vec<Beat> {
             let moved = moved(witness, &place, entry).filter(|_| is_first && taken.is_none());
             let removed = taken.map(|taken| removed(witness, &place, taken));
             let moved = moved.map(|moved| moves(witness, &place, moved));
-            [Some(joins(&place, Weight::Crux)), removed, moved].into_iter().flatten()
+            // Who waits for long may have had many places.
+            let is_told = violation.keys.contains(&place.born);
+            let weight = if is_told { Weight::Crux } else { Weight::Detail };
+            [Some(joins(&place, weight)), removed, moved].into_iter().flatten()
         })
         .collect()
 }

@@ -13,6 +13,10 @@ use crate::true_stories::pattern::{is_length, is_moment, is_rounded, list, read}
 use crate::true_stories::templates::{Sentence, Template};
 
 pub const TEMPLATES: &[Template] = &[
+    (
+        "This is the story of {any}, the one of its locks that came closest to a violation.",
+        |facts, sentence| ensure(facts.lock() == sentence.words[0], "it is of another one"),
+    ),
     ("{who} is granted the lock; nobody else is while the clients run.{any}", |facts, sentence| {
         first(facts, sentence)?;
         ensure(clients(facts).all(|h| h.op.caller == sentence.words[0]), "others are")

@@ -126,7 +126,17 @@ impl<'a> Facts<'a> {
             Verdict::Violated(violations) => violations.first().and_then(|it| it.key.as_ref()),
             _ => None,
         };
-        told.unwrap_or(&self.finding.plan.lock.key)
+        told.map(String::as_str)
+            .or_else(|| self.nearest_key())
+            .unwrap_or(&self.finding.plan.lock.key)
+    }
+
+    /// Where callers name keys, that of the nearest miss.
+    fn nearest_key(&self) -> Option<&'a str> {
+        let nearest = self.finding.judgement.nearest.as_ref()?;
+        let key = self.history.keys.get(nearest.key?)?;
+        let name: &str = &key.key;
+        self.op(nearest.grant)?.keys.iter().any(|own| own == name).then_some(name)
     }
 
     /// The operation of that number.
