@@ -187,6 +187,8 @@ fn the_list_of_a_hunt_names_the_mechanisms_that_replays_name() {
         let violated = plans(&found);
         let told = told_once(&hunt.lab, found, &Spending::of(None));
         for one in &told {
+            // By the trials of its own plan, not by what its run alone shows.
+            assert!(one.finding.experiments.is_some(), "{lock}, seed {}", one.finding.seed);
             let again = examine::classified(&hunt.lab, &one.finding.plan);
             let replayed = examine::explained(&hunt.lab, Some(NO_TIME), &[], again);
             assert_eq!(how(&one.finding), how(&replayed), "{lock}, seed {}", one.finding.seed);
