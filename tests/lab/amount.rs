@@ -1,9 +1,13 @@
 //! How much the tests try. A debug build tries a part, so that the default test run stays short: CI
 //! tries the whole in a release build, and `LOCKSTORM_WHOLE=1` does so in a debug build, with every
-//! debug assertion.
+//! debug assertion. A test that takes long on a single case is ignored in a debug build:
+//! `--include-ignored` runs it.
 
-/// A debug build tries one in so many.
-const PART: usize = 8;
+/// A debug build tries one random case in so many.
+const CASES: usize = 8;
+
+/// A debug build tries one row, file or hunt in so many: each of them takes longer.
+const ROWS: usize = 16;
 
 /// Whether the whole is tried.
 pub fn is_whole() -> bool {
@@ -12,12 +16,12 @@ pub fn is_whole() -> bool {
 
 /// The amount to try.
 pub fn share(whole: usize) -> usize {
-    if is_whole() { whole } else { whole.div_ceil(PART) }
+    if is_whole() { whole } else { whole.div_ceil(CASES) }
 }
 
 /// The items to try: of each few, another one, because what comes in rows repeats.
 pub fn sample<T>(items: impl IntoIterator<Item = T>) -> Vec<T> {
-    let is_tried = |nth: usize| is_whole() || nth % PART == nth / PART % PART;
+    let is_tried = |nth: usize| is_whole() || nth % ROWS == nth / ROWS % ROWS;
     let items = items.into_iter().enumerate();
     items.filter(|(nth, _)| is_tried(*nth)).map(|(_, item)| item).collect()
 }

@@ -140,6 +140,7 @@ fn a_fault_without_which_another_makes_no_sense_is_tried_too() {
 
 /// Where other faults wait in vain for an event without one, its other effect names them.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_fault_without_which_others_wait_in_vain_says_which() {
     let mut text = "name = 'x'\nask = 'x'\nexpect = { holds = true }\n\
         [topology]\nkind = 'replicated'\nnodes = 2\npersistence = 'aof-always'\n\
@@ -533,6 +534,7 @@ fn a_default_time_out_and_a_latency_have_thresholds_and_a_longer_time_out_is_a_r
 
 /// The lock that draws fences sends its scripts again, which is enough after a failover.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_fence_is_no_remedy_where_its_lock_heals_unchecked() {
     let has_fence = |name: &str| {
         let finding = examine::plan(&Lab::default(), &plan(name));
@@ -584,6 +586,7 @@ fn a_figure_is_searched_as_far_as_plans_go() {
 /// Figures in milliseconds: the theoretical value, and the tolerance, since waiting clients poll
 /// from time to time and messages take their time.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn thresholds_are_where_theory_has_them() {
     let check = |name: &str, of: &str, theory: i64, within: i64| {
         let plan = plan(name);

@@ -361,6 +361,7 @@ fn a_lock_without_the_method_of_its_flag_is_a_finding() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_lock_in_which_no_time_passes_is_a_finding() {
     let broken = Some((Clause::TimePasses, "it took 100001 steps without finishing"));
     cases! {

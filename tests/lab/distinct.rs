@@ -54,6 +54,7 @@ fn all(hunt: &Hunt) -> (Scouted, Vec<Distinct>) {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn every_finding_of_a_hunt_is_reported_once_and_the_bugs_first() {
     let hunt = hunt("px-constant", false, 81..=110);
     let (scouted, found) = on_threads(1, || all(&hunt));
@@ -116,6 +117,7 @@ fn what_two_checks_find_are_two_findings() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn among_findings_of_one_class_those_come_first_that_a_correct_lock_withstands() {
     let falls = |one: &Distinct| one.sound.as_ref().is_some_and(Sound::falls);
     let has_order = (1..=241).step_by(60).any(|from| {
@@ -130,6 +132,7 @@ fn among_findings_of_one_class_those_come_first_that_a_correct_lock_withstands()
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn within_the_assumptions_every_finding_is_a_bug() {
     let hunt = hunt("check-then-set", true, 1..=40);
     let (_, found) = all(&hunt);
@@ -156,6 +159,7 @@ fn a_hunt_that_its_budget_ends_says_where() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn what_there_is_no_time_to_shrink_is_still_classified() {
     let hunt = hunt("setnx", false, 1..=40);
     let scouted = scout(&hunt, Until::End, None, &|_| {});

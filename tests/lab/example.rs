@@ -24,6 +24,7 @@ fn redlock_keeps_its_promise() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_release_in_two_steps_is_found_wanting() {
     let finding = lockstorm::test::hunt("token-get-del", TopologyKind::Single)
         .as_it_is()

@@ -158,6 +158,7 @@ fn hunt(lock: Algorithm, kind: TopologyKind) -> HuntTest {
 
 /// `LOCKSTORM_SHAPES` sets the number of plans.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_group_keeps_its_promise() {
     let plans = amount("LOCKSTORM_SHAPES", 1_000) as u64;
     for kind in [TopologyKind::Independent, TopologyKind::Single] {
@@ -182,6 +183,7 @@ fn callers_take_groups_that_overlap_in_any_order() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_part_that_a_failed_acquire_left_is_found() {
     let lock = multi("leaving-a-part", |setting| Multi::boxed(setting, OnRefusal::Leaves));
     let finding = hunt(lock, TopologyKind::Independent).seeds(1..=200).finds();
@@ -191,6 +193,7 @@ fn a_part_that_a_failed_acquire_left_is_found() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_grant_of_a_part_is_found() {
     let lock = multi("content-with-a-part", |setting| Multi::boxed(setting, OnRefusal::GoesOn));
     let finding = hunt(lock, TopologyKind::Independent).seeds(1..=200).finds();

@@ -368,6 +368,7 @@ fn what_is_given_is_in_every_plan_within_assumptions() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn what_a_test_gives_of_a_quorum_is_in_its_plan() {
     let hunt = lockstorm::test::hunt("redlock", TopologyKind::Independent).quorum(2);
     let lock = hunt.needs(SECOND).within_assumptions().seeds(1..=200).finds().plan.lock;

@@ -51,6 +51,7 @@ fn ninety_nine_nodes_run_in_every_topology() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn ninety_nine_sentinels_run() {
     let lab = Lab::default();
     let sentinels =

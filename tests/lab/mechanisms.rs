@@ -26,10 +26,11 @@ use lockstorm::scenario::Scenario;
 use lockstorm_platform::fault::Verb;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-use crate::amount::{number, sample, share};
+use crate::amount::{amount, sample, share};
 use crate::{NO_TIME, histories};
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn scenarios_are_explained_by_what_happened_in_them() {
     let expected = std::fs::read_to_string("tests/golden/mechanisms.txt").expect("the table");
     let mut found = String::new();
@@ -128,7 +129,7 @@ fn histories_are_explained_by_what_they_show() {
 
 #[test]
 fn drawn_violations_have_a_mechanism() {
-    let seeds = number("LOCKSTORM_MECHANISMS").unwrap_or(30) as u64;
+    let seeds = amount("LOCKSTORM_MECHANISMS", 30) as u64;
     let topologies = [
         TopologyKind::Single,
         TopologyKind::Replicated,

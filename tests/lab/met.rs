@@ -114,6 +114,7 @@ fn sentinels_promote_by_priority() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn faults_on_links() {
     check(SINGLE, "kind = 'partition'\ntarget = 'c1 c2 <-> n1'\nfor = '500ms'", false);
     check(SINGLE, "kind = 'delay'\ntarget = 'c1 c2 <-> n1'\nextra = '5ms'\nfor = '500ms'", false);
@@ -146,6 +147,7 @@ fn connections_that_break() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn faults_on_clients() {
     for (verb, more, meets_late) in [
         ("pause", "for = '400ms'", false),

@@ -108,6 +108,7 @@ fn a_lock_that_needs_a_quorum_has_to_say_so() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_saved_plan_holds_once_the_lock_is_mended() {
     let single = TopologyKind::Single;
     let found = lockstorm::test::hunt_own(BEFORE, single).within_assumptions().finds();
@@ -259,6 +260,7 @@ impl Lock for Optimist {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn an_extend_that_asks_nobody_is_found_by_clients_that_count_on_it() {
     let long_work = |lock| {
         let hunt = lockstorm::test::hunt_own(lock, TopologyKind::Single);

@@ -185,6 +185,7 @@ fn a_report_has_all_findings_and_says_how_to_run_them_again() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_lock_of_ones_own_is_reviewed_as_one_of_the_catalogue() {
     let review = printed("review");
     for text in [

@@ -86,6 +86,7 @@ fn a_report_says_what_runs_it_again() {
 
 #[cfg(feature = "turmoil")]
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn another_engine_keeps_the_workload_and_the_check() {
     let finding = quarry("none").on_turmoil().finds();
     assert_eq!(finding.signature.expect("it is violated").checks, ["once"]);

@@ -169,6 +169,7 @@ const LIST: Algorithm = permits("permits-in-a-list", |setting| Permits::boxed(se
 const HASH: Algorithm = permits("permits-in-a-hash", |setting| Permits::boxed(setting, false));
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_permit_with_two_holders_is_told() {
     let mut put_back = 0;
     for lock in [LIST, HASH] {

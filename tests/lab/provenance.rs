@@ -324,11 +324,13 @@ fn on_a_master_and_its_replicas() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn behind_sentinels() {
     check(TopologyKind::Sentinel);
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn in_a_cluster() {
     check(TopologyKind::Cluster);
 }

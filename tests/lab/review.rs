@@ -50,6 +50,7 @@ fn a_review_has_all_that_was_found_about_a_lock() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn without_time_a_review_says_what_it_left_out() {
     let review = reviewed("px-constant", 200, NO_TIME);
     assert_eq!(review.beyond.scouted.tally.runs, 64, "one batch is run");
@@ -65,6 +66,7 @@ fn without_time_a_review_says_what_it_left_out() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn the_row_of_a_review_is_that_of_the_matrix() {
     let lab = Lab::default();
     let contender = Contender::find("token-lua").expect("a lock");

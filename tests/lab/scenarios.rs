@@ -148,6 +148,7 @@ fn a_plan_that_is_saved_and_read_again_is_the_same_run() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_plan_that_is_written_as_a_scenario_is_read_as_the_same_plan_from_no_longer_a_file() {
     let settings = |text: &str| text.lines().filter(|line| line.contains(" = ")).count();
     let drawn = |(index, (scenario, seed)): (usize, (Scenario, u64))| {
@@ -181,6 +182,7 @@ fn a_plan_from_which_faults_are_taken_keeps_the_numbers_of_the_others_in_its_sce
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn taking_a_fault_out_moves_no_unrelated_draw() {
     for scenario in scenarios().iter().filter(|scenario| !scenario.plan(1).faults.is_empty()) {
         let with = scenario.plan(1);

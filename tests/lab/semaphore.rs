@@ -145,6 +145,7 @@ fn found(hunt: HuntTest) -> Finding {
 
 /// `LOCKSTORM_SHAPES` sets the number of plans.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_semaphore_keeps_its_promise() {
     let lock = semaphore("sorted-set", |setting| Semaphore::boxed(setting, CORRECT));
     let plans = amount("LOCKSTORM_SHAPES", 2_000) as u64;
@@ -176,6 +177,7 @@ fn a_release_of_anothers_member_is_found() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn an_extend_of_anothers_member_is_found() {
     let lock = semaphore("extending-all", |setting| {
         Semaphore::boxed(setting, Shape { prolong: PROLONG_ALL, ..CORRECT })
@@ -186,6 +188,7 @@ fn an_extend_of_anothers_member_is_found() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_member_that_a_refused_acquire_left_is_found() {
     let lock = semaphore("leaving", |setting| {
         Semaphore::boxed(setting, Shape { take: TAKE_AND_LOOK, ..CORRECT })
@@ -199,6 +202,7 @@ fn a_member_that_a_refused_acquire_left_is_found() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_member_that_an_extend_adds_again_is_found() {
     let lock = semaphore("reviving", |setting| {
         Semaphore::boxed(setting, Shape { prolong: REVIVE, ..CORRECT })

@@ -215,6 +215,7 @@ fn grants(history: &History, shared: bool) -> impl Iterator<Item = &Op> {
 
 /// `LOCKSTORM_SHAPES` sets the number of plans.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_lock_of_readers_and_a_writer_keeps_its_promise() {
     let plans = amount("LOCKSTORM_SHAPES", 2_000) as u64;
     let tally = hunt(CORRECT).seeds(1..=plans).holds();
@@ -297,6 +298,7 @@ fn a_reader_that_removes_the_whole_key_is_found() {
 
 /// The readers are counted in one key, which belongs to none of them.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_key_of_readers_that_a_release_without_a_part_counts_down_is_told() {
     let lock = shared("counted", |setting| ReadersWriter::boxed(setting, COUNTED));
     let finding = hunt(lock).seeds(1..=200).finds();

@@ -156,6 +156,7 @@ fn waiters_that_give_up_their_own_places_are_found() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn newcomers_that_throw_out_who_waits_are_found() {
     let lock = queueing("ruthless", |setting| ListQueue::boxed(setting, THROW_OUT, LEAVE));
     let finding = hunt(lock).seeds(1..=200).finds();
@@ -186,6 +187,7 @@ fn a_waiter_at_the_head_waits_for_nobody() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_waiter_that_leaves_without_its_place_is_found() {
     let lock = queueing("leaving", |setting| ListQueue::boxed(setting, PATIENT, LEAVE_LOCK));
     let finding = hunt(lock).seeds(1..=200).finds();

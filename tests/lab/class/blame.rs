@@ -17,6 +17,7 @@ fn check(text: &str, said: &[&str]) {
 /// Near the heal there is no time for a later return: a disk that forgets nothing shows the same.
 /// The failover breaks both assumptions, so no trial removes one of the two alone.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_node_that_forgets_near_the_heal_is_not_to_blame_for_the_lack_of_a_leader() {
     check(
         include_str!("../../mechanisms/a-crash-near-the-heal-that-forgets-nothing-needed.toml"),
@@ -52,6 +53,7 @@ fn a_crash_after_the_failover_is_not_said_to_have_led_to_it() {
 
 /// The first crash came while n1 led, the second when n2 did.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_crash_of_a_former_master_is_not_said_to_have_led_to_the_next_failover() {
     check(
         include_str!("../../mechanisms/a-crash-between-two-failovers.toml"),
@@ -62,6 +64,7 @@ fn a_crash_of_a_former_master_is_not_said_to_have_led_to_the_next_failover() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn of_two_restarts_that_each_suffice_the_sentence_says_which() {
     check(
         include_str!("../../mechanisms/two-restarts-that-each-suffice.toml"),
@@ -72,6 +75,7 @@ fn of_two_restarts_that_each_suffice_the_sentence_says_which() {
 
 /// Two crashes broke one assumption each by itself, and only the second broke another one.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_fault_is_not_said_to_have_broken_what_only_another_fault_of_its_kind_broke() {
     check(
         include_str!("../../mechanisms/a-restart-before-a-failover.toml"),
@@ -86,6 +90,7 @@ fn a_fault_is_not_said_to_have_broken_what_only_another_fault_of_its_kind_broke(
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn faults_that_struck_a_dead_master_are_not_said_to_have_kept_it_away() {
     check(
         include_str!("../../mechanisms/faults-that-struck-a-dead-master.toml"),
@@ -106,6 +111,7 @@ fn faults_that_struck_a_dead_master_are_not_said_to_have_kept_it_away() {
 /// If the first crash is removed and the second lasts longer instead, a failover comes about in
 /// another way. That run shows nothing about the lock.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn an_outage_of_two_crashes_that_leads_to_a_failover_is_not_the_fault_of_the_lock() {
     check(
         include_str!("../../mechanisms/an-outage-of-two-crashes.toml"),
@@ -119,6 +125,7 @@ fn an_outage_of_two_crashes_that_leads_to_a_failover_is_not_the_fault_of_the_loc
 /// If the first crash lasts longer instead, it leads to a failover of its own. That the run has a
 /// failover too, from a later crash, does not make that one a cause.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_restart_is_enough_though_a_longer_outage_leads_to_a_failover_like_a_later_one() {
     check(
         include_str!("../../mechanisms/a-restart-that-would-fail-over-if-longer.toml"),
@@ -129,6 +136,7 @@ fn a_restart_is_enough_though_a_longer_outage_leads_to_a_failover_like_a_later_o
 
 /// The last crash leads to a failover only in a run without the second and the third.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn what_breaks_an_assumption_in_a_smaller_plan_is_not_told_as_of_the_run() {
     check(
         include_str!("../../mechanisms/a-failover-of-a-smaller-plan.toml"),

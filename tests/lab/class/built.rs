@@ -290,6 +290,7 @@ fn clocks_that_are_set_apart_are_taken_out_like_a_fault() {
 
 /// The time-out is too short for most first replies as well, and makes no difference.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn work_that_is_too_long_by_itself_is_named_and_not_the_time_out() {
     let mut plan = plan("redlock", TopologyKind::Independent);
     plan.lock.ttl = Some(200 * MS);
@@ -307,6 +308,7 @@ fn work_that_is_too_long_by_itself_is_named_and_not_the_time_out() {
 
 /// Work that takes too long is not the lock's fault, however long its requests may take.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn work_that_outlasts_a_lease_of_long_time_outs_is_out_of_the_model() {
     let mut plan = plan("token-lua", TopologyKind::Single);
     plan.lock.timeout = Some(3 * SECOND);
@@ -407,6 +409,7 @@ fn of_what_leaves_no_time_only_what_has_to_change_is_changed() {
 /// A failover is necessary; beside it, a step and a wrong rate of the new master's clock each
 /// suffice.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn what_suffices_beside_a_necessary_breach_is_listed() {
     let text = include_str!("../../mechanisms/a-step-or-a-rate-beside-a-failover.toml");
     let plan = Scenario::parse("x", text).expect("a scenario").plan(1);
@@ -422,6 +425,7 @@ fn what_suffices_beside_a_necessary_breach_is_listed() {
 /// Three of five nodes have to lose their keys for another to reach its quorum: of four no single
 /// one is necessary, and none suffices.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn of_four_nodes_that_forget_three_are_needed() {
     let mut base = plan("redlock", TopologyKind::Independent);
     base.topology.persistence = Persistence::None;

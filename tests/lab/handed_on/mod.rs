@@ -19,6 +19,7 @@ fn hunt(lock: Algorithm) -> HuntTest {
 
 /// `LOCKSTORM_SHAPES` sets the number of plans for each lock.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_lock_that_is_handed_on_keeps_its_promise() {
     let plans = amount("LOCKSTORM_SHAPES", 500) as u64;
     for lock in [baton::BATON, baton::UNORDERED, baton::USHERED, dated::DATED] {
@@ -39,6 +40,7 @@ fn a_release_that_hands_the_lock_to_the_newest_is_found() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_release_that_forgets_who_waits_is_found() {
     let finding = hunt(baton::DISPERSING).seeds(1..=1_000).finds();
     assert_eq!(kinds(&finding), [Kind::Overtaken]);
@@ -50,6 +52,7 @@ fn a_release_that_forgets_who_waits_is_found() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_lease_that_is_counted_from_the_news_of_it_is_found() {
     let finding = hunt(baton::LATE_LEASE).seeds(1..=1_000).finds();
     let wrong = [Kind::LostEarly, Kind::DoubleGrant];
@@ -58,6 +61,7 @@ fn a_lease_that_is_counted_from_the_news_of_it_is_found() {
 
 /// A waiter that has left, or died, is handed a key that nobody gives back.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "it is long: a release build runs it")]
 fn a_key_that_is_handed_over_for_good_is_told_as_that() {
     let finding = hunt(baton::ENDLESS).seeds(1..=400).finds();
     let (_, sentence) = how(&finding);
