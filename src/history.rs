@@ -60,6 +60,9 @@ pub struct History {
     /// How many messages did not arrive at the first try; `None` if not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
+    /// Whether callers could take the lock in shared mode; whether one did, its operations say.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shares: bool,
     /// When the faults were healed, the workload was stopped and the probe was started.
     pub healed: Option<Instant>,
     /// When the run ended.

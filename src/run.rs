@@ -338,6 +338,7 @@ pub fn run_on(environment: &mut dyn Environment, lab: &Lab, plan: &Plan, whole_t
         clocks: evidence.clocks,
         sightings: evidence.sightings,
         missed: remains.missed.map(|missed| Missed { lost: missed.lost, cut: missed.cut }),
+        shares: lab.algorithm(plan).shares,
         healed: Some(healed),
         end: remains.end,
         ..recorded

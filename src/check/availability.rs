@@ -29,6 +29,10 @@ use crate::reading::moment::Moment;
 /// How well callers were served. Fields in thousandths are marked as such.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Availability {
+    /// The key that the figures are about, if a run has several locks: the one that was unavailable
+    /// for longest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Grants per minute, rounded.
     pub grants_per_minute: u32,
     /// The grants per minute of the same plan without its faults, if that was run.
@@ -111,6 +115,7 @@ pub fn measure(case: &Case) -> Availability {
     let minutes = u128::from(grants) * u128::from(60 * SECOND);
     let per_minute = (minutes + time / 2) / time;
     Availability {
+        key: None,
         grants_per_minute: u32::try_from(per_minute).unwrap_or(u32::MAX),
         grants_per_minute_without_faults: None,
         unavailable: unavailable(case, &waits, until),
@@ -132,11 +137,12 @@ fn share(case: &Case, until: Moment, is: fn(&Outcome) -> bool) -> u32 {
     u32::try_from((found * 1_000 + all / 2) / all.max(1)).unwrap_or(1_000)
 }
 
-/// The number of requests that clients sent to nodes before `until`.
+/// The number of requests for the lock that clients sent to nodes before `until`.
 fn requests(case: &Case, until: Moment) -> usize {
     let sent = case.history.requests.iter().filter(|request| {
         let at = request.legs.first().map(|(_, at)| Moment::from(*at));
-        request.from != PROBE && at.is_some_and(|at| at < until)
+        let is_other = request.from == PROBE || request.other_keys;
+        !is_other && at.is_some_and(|at| at < until)
     });
     sent.filter(|request| case.terms.site.has_node(&request.to)).count()
 }

@@ -61,11 +61,11 @@ fn stepwise(case: &Case, (initial, step): (i64, i64), segment: Option<&String>) 
     found
 }
 
-/// Nobody may be turned away while there is something to sell. Items only become fewer, so what
-/// there is when the buyer has been turned away was there while its caller looked.
+/// Nobody may be turned away by a caller that has not looked into a segment which has items.
 fn turned_away(case: &Case, segment: &str) -> Vec<Violation> {
     let entries = accepted(case, AccessKind::Append);
-    let wrong = entries.filter(|(_, access)| access.value > 0 && is_at(case, access, segment));
+    let here = entries.filter(|(_, access)| is_at(case, access, segment));
+    let wrong = here.filter(|(_, access)| case.turns_away_wrongly(access));
     let cause = Some(Cause::OneSegment);
     wrong.map(|(index, _)| Violation { cause, ..violation(case, &[], index) }).collect()
 }

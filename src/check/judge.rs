@@ -82,7 +82,10 @@ pub fn judge_case(case: &Case, own: &OwnChecks) -> Judgement {
     }
     unknown.extend(liveness.unknown);
     let stuck = liveness.violations.into_iter();
-    violations.extend(stuck.map(|stuck| Violation { key: left_key(&keyed, &stuck), ..stuck }));
+    violations.extend(stuck.map(|stuck| {
+        let key = stuck.key.clone().or_else(|| left_key(&keyed, &stuck));
+        Violation { key, ..stuck }
+    }));
     for one in &keyed {
         let key = || (keyed.len() > 1).then(|| one.terms.lock_key.clone());
         for found in OF_KEY.iter().map(|check| check.findings(one)) {
@@ -95,7 +98,10 @@ pub fn judge_case(case: &Case, own: &OwnChecks) -> Judgement {
     let nearest = keyed.iter().filter_map(|one| nearest_miss::nearest(one));
     let nearest = nearest.min_by_key(|nearest| nearest.by);
     let nearest_miss = nearest.as_ref().map(|nearest| nearest.by);
-    let served = keyed.iter().map(|one| availability::measure(one));
+    let served = keyed.iter().map(|one| Availability {
+        key: (keyed.len() > 1).then(|| one.terms.lock_key.clone()),
+        ..availability::measure(one)
+    });
     let out = |served: &Availability| served.unavailable.as_ref().map(Unavailable::length);
     let availability = served.max_by_key(out).unwrap_or_default();
     Judgement { verdict, counts, untested, nearest_miss, nearest, availability }

@@ -22,7 +22,8 @@
 //! while its owner is in another hold that shares it. The excuse does not end if the acquire itself
 //! had sent a clean-up for the key. Nor does it if the key may count an entry of a re-entrant
 //! caller that was lost (an acquire without an answer, or one whose release had none, changed the
-//! key and no release of it did) and nothing else gives the key a later expiry from then on.
+//! key, and no release of it did, or met the entry and returned as "not mine") and nothing else
+//! gives the key a later expiry from then on.
 //!
 //! A key without a time to live is excused only while its owner is in a hold. The rules for a time
 //! to live apply to it if its value may have bounded it: another acquire set its own over it; or

@@ -27,27 +27,29 @@ pub fn judge(case: &Case<'_>) -> Findings {
     let (Some(healed), false) = (case.history.healed, probes.is_empty()) else {
         return Findings::default();
     };
-    let granted = granted(case, &probes);
+    let tries = tries(case, &probes);
     let mut liveness = match free_from(case, healed.into()) {
-        Some(free) => in_time(case, &probes, granted, free),
+        Some(free) => in_time(case, &tries, free),
         None => Findings::default(),
     };
-    liveness.violations.extend(never_settled(case, healed.into(), granted.is_some()));
+    let is_granted = tries.iter().all(|(_, probes)| granted(probes).is_some());
+    liveness.violations.extend(never_settled(case, healed.into(), is_granted));
     liveness
 }
 
-/// When the probe was first granted the lock; of several keys, when it had been granted each.
-fn granted(case: &Case, probes: &[&Op]) -> Option<Moment> {
-    let first = |key: Option<&String>| {
-        let own = probes.iter().filter(|op| key.is_none_or(|key| op.is_on(key)));
-        let granted = own.filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
-        granted.filter_map(|op| op.ret).map(Moment::from).min()
-    };
-    if case.terms.keys.is_empty() {
-        return first(None);
+/// The tries of the probe: those for each key, if it takes several locks one after the other.
+fn tries<'a>(case: &'a Case, probes: &[&'a Op]) -> Vec<(Option<&'a String>, Vec<&'a Op>)> {
+    if case.terms.segments.is_empty() {
+        return vec![(None, probes.to_vec())];
     }
-    let each = case.terms.keys.iter().map(|key| first(Some(key)));
-    each.collect::<Option<Vec<Moment>>>()?.into_iter().max()
+    let of = |key: &String| probes.iter().copied().filter(|op| op.is_on(key)).collect();
+    case.terms.keys.iter().map(|key| (Some(key), of(key))).collect()
+}
+
+/// When the probe was first granted the lock.
+fn granted(probes: &[&Op]) -> Option<Moment> {
+    let granted = probes.iter().filter(|op| matches!(op.outcome, Outcome::Granted { .. }));
+    granted.filter_map(|op| op.ret).map(Moment::from).min()
 }
 
 /// The moment after the heal from which on no caller holds and no request from before the heal is
@@ -94,7 +96,23 @@ fn was_slow(case: &Case, node: &str, from: Instant, to: Moment) -> bool {
     })
 }
 
-fn in_time(case: &Case, probes: &[&Op], granted: Option<Moment>, free: Moment) -> Findings {
+/// The first lock that the probe did not get in time. For one that it takes after another, the
+/// time begins with its first try.
+fn in_time(case: &Case, tries: &[(Option<&String>, Vec<&Op>)], free: Moment) -> Findings {
+    let judged = tries.iter().filter_map(|(key, probes)| {
+        let begun = probes.first()?.call;
+        let free = if key.is_some() { free.max(begun.into()) } else { free };
+        let found = granted_in_time(case, probes, free);
+        let of_key = |stuck| Violation { key: key.cloned(), ..stuck };
+        let violations = found.violations.into_iter().map(of_key).collect();
+        Some(Findings { violations, ..found })
+    });
+    let mut wrong = judged.filter(|found| *found != Findings::default());
+    wrong.next().unwrap_or_default()
+}
+
+fn granted_in_time(case: &Case, probes: &[&Op], free: Moment) -> Findings {
+    let granted = granted(probes);
     let wait = case.terms.longest_ttl.saturating_add(PROBE_MARGIN);
     let in_time = |limit| granted.is_some_and(|granted| granted.at <= limit);
     let promised = promised_to_the_dead(case).saturating_add(PROBE_MARGIN);

@@ -1,5 +1,7 @@
 //! The headline: the verdict in one sentence.
 
+use std::collections::BTreeSet;
+
 use lockstorm_platform::time::Nanos;
 use lockstorm_platform::trace::KeyChange;
 
@@ -132,8 +134,8 @@ fn spoilt(witness: &Witness<'_>, violation: &Violation, who: &[String]) -> Strin
 /// The holders of an overlap that share the lock, if there are any.
 fn in_shared_mode(witness: &Witness<'_>, violation: &Violation) -> String {
     let ops = violation.ops.iter().filter_map(|id| op(witness.history(), *id));
-    let mut who: Vec<String> = ops.filter(|op| op.shared).map(|op| op.caller.clone()).collect();
-    who.dedup();
+    let who: BTreeSet<&String> = ops.filter(|op| op.shared).map(|op| &op.caller).collect();
+    let who: Vec<String> = who.into_iter().cloned().collect();
     if who.is_empty() { String::new() } else { format!(" ({} in shared mode)", list(&who)) }
 }
 

@@ -19,6 +19,7 @@ use crate::plan::extend::Extend;
 use crate::plan::fault_contradiction::faults;
 use crate::plan::lock_contradiction::lock;
 use crate::plan::{FenceMode, Persistence, Plan, Sentinels, TopologyKind, Workload, WorkloadKind};
+use crate::promise::Work;
 use crate::refusal::{Place, Refusal, one_of};
 
 /// The maximum number of nodes.
@@ -253,7 +254,7 @@ fn workload(plan: &Plan, algorithm: &Algorithm) -> Checked {
     fits(plan, algorithm)?;
     period(work)?;
     window(work)?;
-    segments(work, algorithm)?;
+    segments(plan, algorithm)?;
     let items = (0..=1_000_000_000).contains(&work.items);
     refuse_if(!items, "workload.items", "a stock cannot be that large", "from 0 to 1000000000")?;
     fence(plan, algorithm)
@@ -307,7 +308,8 @@ fn window(work: &Workload) -> Checked {
 
 /// Refuses a stock in segments that is in none or that its lock cannot guard, and segments of
 /// another workload.
-fn segments(work: &Workload, algorithm: &Algorithm) -> Checked {
+fn segments(plan: &Plan, algorithm: &Algorithm) -> Checked {
+    let work = &plan.workload;
     let is_divided = work.kind == WorkloadKind::StockSegments;
     let place = "workload.segments";
     let what = "a stock in segments needs their number";
@@ -323,7 +325,9 @@ fn segments(work: &Workload, algorithm: &Algorithm) -> Checked {
     let looks_at_one = work.buggy_caller == BuggyCaller::OneSegment;
     let instead = "remove it, or kind = \"stock-segments\" with segments = 3";
     refuse_if(looks_at_one && !is_divided, "workload.buggy_caller", what, instead)?;
-    let others = algorithm.groups || algorithm.shares;
+    // The queue does not depend on the work.
+    let promise = algorithm.promises(&plan.lock, Work::default());
+    let others = algorithm.groups || algorithm.shares || promise.queue.is_some();
     let what = format!("{} takes its lock in other ways than one key at a time", algorithm.name);
     refuse_if(is_divided && others, "workload.kind", what, "kind = \"counter\"")
 }

@@ -29,7 +29,7 @@ pub struct Reading<'a> {
     pub by_member: bool,
     /// The maximum number of concurrent holders.
     holders: u32,
-    /// Whether callers acquire the lock in shared mode, too.
+    /// Whether callers may acquire the lock in shared mode, too.
     pub shares: bool,
     /// The tenure of each acquire that has one, by index.
     by_acquire: BTreeMap<OpId, usize>,
@@ -64,7 +64,7 @@ impl<'a> Reading<'a> {
             by_acquire.extend(tenure.acquires.iter().map(|acquire| (*acquire, index)));
         }
         let is_member = |key: &Key| key.of.as_deref() == Some(lock_key);
-        let shares = history.ops.iter().any(|op| op.shared);
+        let shares = history.shares || history.ops.iter().any(|op| op.shared);
         let by_member = (holders > 1 || shares) && history.keys.iter().any(is_member);
         let mut reading = Reading {
             index,

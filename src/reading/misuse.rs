@@ -1,7 +1,9 @@
-//! What a caller does that its lock cannot answer for: the lock had refused it, or its hold was
-//! over.
+//! What a caller does that its lock cannot answer for: the lock had refused it, its hold was over,
+//! or it had not looked into all that is for sale.
 
-use crate::history::{Access, AccessKind, Op, OpKind};
+use std::collections::BTreeMap;
+
+use crate::history::{Access, AccessKind, Op, OpId, OpKind};
 use crate::reading::history::Reading;
 use crate::reading::moment::Moment;
 
@@ -15,10 +17,38 @@ impl Reading<'_> {
         sent.is_some_and(|sent| tenure.whole.end <= sent)
     }
 
-    /// Whether a caller turned its buyer away, in an entry of the resource's log, while there was
-    /// something to sell. Only the entries of a stock in segments have a value.
+    /// Whether a caller turned its buyer away, in an entry of the resource's log, without having
+    /// looked into a segment that has items. Only the entries of a stock in segments have a value:
+    /// what all of them have. One that was empty when the caller looked may have been filled again,
+    /// by an update that came late.
     pub fn turns_away_wrongly(&self, access: &Access) -> bool {
-        access.kind == AccessKind::Append && access.accepted && access.value > 0
+        if access.kind != AccessKind::Append || !access.accepted || access.value <= 0 {
+            return false;
+        }
+        let before = self.history.accesses.iter().take_while(|other| other.op != access.op);
+        // What each segment has, and whether the caller has looked into it in this round.
+        let mut segments: BTreeMap<&str, (i64, bool)> = BTreeMap::new();
+        let since = self.last_update(access);
+        for other in before.filter(|other| other.accepted) {
+            let Some(op) = self.op(other.op) else { continue };
+            let (items, looked) = segments.entry(&op.object).or_insert((other.value, false));
+            match other.kind {
+                AccessKind::Write => *items = other.value,
+                AccessKind::Read => *looked |= other.caller == access.caller && since < op.id,
+                _ => {}
+            }
+        }
+        let known: i64 = segments.values().map(|(items, _)| items).sum();
+        known < access.value || segments.values().any(|(items, looked)| *items > 0 && !looked)
+    }
+
+    /// The last operation before an access with which its caller ended a round: an update or an
+    /// entry. One that arrives late still belongs to its round.
+    fn last_update(&self, access: &Access) -> OpId {
+        let earlier = self.history.ops.iter().take_while(|op| op.id < access.op);
+        let own = earlier.filter(|op| op.caller == access.caller);
+        let ends = |op: &&Op| matches!(op.kind, OpKind::Write { .. } | OpKind::Append { .. });
+        own.filter(ends).map(|op| op.id).last().unwrap_or(0)
     }
 
     /// Whether an operation is the release of what its caller was refused.

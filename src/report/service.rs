@@ -30,7 +30,10 @@ pub fn table(finding: &Finding) -> Table {
         ("tries for each grant", each(served.tries_per_grant)),
         ("requests for each grant", each(served.requests_per_grant)),
     ];
-    let rows = rows.into_iter().map(|(what, value)| vec![what.to_owned(), value]);
+    let row = |(what, value): (&str, String)| vec![what.to_owned(), value];
+    let key =
+        served.key.as_ref().map(|key| format!("{key}, the one that was unavailable for longest"));
+    let rows = key.map(|key| ("of the locks", key)).into_iter().chain(rows).map(row);
     Table { head: vec!["until the faults were healed", ""], rows: rows.collect() }
 }
 

@@ -1,16 +1,19 @@
 //! Entries in a key of which the release of its caller cannot know, as those of a re-entrant
 //! caller, or of one whose acquire had no answer: see [`crate::check::leak`].
 
+use lockstorm_platform::trace::Leg;
+
 use crate::check::case::Case;
 use crate::check::leak::leftover::Leftover;
-use crate::history::{Key, Op, OpId, OpKind, Outcome};
+use crate::check::leak::requests::concerns;
+use crate::history::{Key, Op, OpId, OpKind, Outcome, Request};
 use crate::reading::moment::Moment;
 
 /// Whether a key that a release reported as removed may only be there because of a lost entry of
 /// its caller, and nothing but such an entry has prolonged it since.
 pub fn keeps_a_lost_entry(case: &Case, leftover: &Leftover, moment: Moment) -> bool {
     let changes = changes_since(case, leftover, moment);
-    let mut lost = lost_entries(case, leftover.owner, &changes).into_iter();
+    let mut lost = lost_entries(case, leftover, &changes).into_iter();
     lost.any(|lost| !is_prolonged(case, leftover, &changes, lost))
 }
 
@@ -31,9 +34,10 @@ fn changes_since<'a>(case: &Case<'a>, leftover: &Leftover, moment: Moment) -> Ve
     until[since..].iter().map(|(_, change)| *change).collect()
 }
 
-/// When acquires of the owner's caller changed the key, if no release of them did so after that,
-/// and the acquire or a release of it ended without an answer.
-fn lost_entries(case: &Case, owner: OpId, changes: &[&Key]) -> Vec<Moment> {
+/// When acquires of the owner's caller changed the key, if no release of them did so or met the
+/// entry after that, and the acquire or a release of it ended without an answer.
+fn lost_entries(case: &Case, leftover: &Leftover, changes: &[&Key]) -> Vec<Moment> {
+    let owner = leftover.owner;
     let mut entries: Vec<(OpId, Moment)> = Vec::new();
     for change in changes {
         let by = change.by.and_then(|by| case.op(by));
@@ -45,11 +49,24 @@ fn lost_entries(case: &Case, owner: OpId, changes: &[&Key]) -> Vec<Moment> {
         }
     }
     let is_lost_release = |op: &Op| matches!(op.kind, OpKind::Release { .. }) && op.has_no_answer();
-    entries.retain(|(entry, _)| {
+    entries.retain(|(entry, at)| {
         let is_lost = case.op(*entry).is_some_and(Op::has_no_answer);
-        is_lost || case.ops_of(*entry).any(is_lost_release)
+        let is_met = || case.ops_of(*entry).any(|op| denies(case, op, (leftover.key.node, *at)));
+        (is_lost || case.ops_of(*entry).any(is_lost_release)) && !is_met()
     });
     entries.into_iter().map(|(_, at)| at).collect()
+}
+
+/// Whether an operation is a release that reached a node after an entry was made there, and
+/// returned as if there were none: its caller could have known of the entry.
+fn denies(case: &Case, op: &Op, (node, made): (&str, Moment)) -> bool {
+    let is_denial = matches!(op.kind, OpKind::Release { .. }) && op.outcome == Outcome::NotMine;
+    let meets = |request: &&Request| {
+        let applied = request.at(Leg::Applied).map(Moment::from);
+        let is_here = request.to == node && !request.declined && concerns(request);
+        is_here && applied.is_some_and(|applied| made < applied)
+    };
+    is_denial && case.requests_of(op.id).iter().any(meets)
 }
 
 /// Whether a change after the answer of the release gave the key a later expiry, or one of a later

@@ -251,11 +251,15 @@ fn together<'a, 'b>(
     holds: &[&'b StoryHold<'a>],
     most: usize,
 ) -> Option<(Instant, &'b StoryHold<'a>)> {
-    let open = |at: Instant| holds.iter().filter(|h| h.from <= at && at < h.until).count();
-    let begun = holds.iter().map(|hold| hold.from).find(|at| open(*at) > most)?;
+    let are_too_many = |at: Instant| {
+        let open = || holds.iter().filter(|hold| hold.from <= at && at < hold.until);
+        // Any number may share the lock.
+        open().count() > most && !open().all(|hold| hold.grant.shared)
+    };
+    let begun = holds.iter().map(|hold| hold.from).find(|at| are_too_many(*at))?;
     let mut ends: Vec<&&StoryHold<'_>> = holds.iter().filter(|hold| hold.until > begun).collect();
     ends.sort_by_key(|hold| hold.until);
-    ends.into_iter().find(|hold| open(hold.until) <= most).map(|hold| (begun, *hold))
+    ends.into_iter().find(|hold| !are_too_many(hold.until)).map(|hold| (begun, *hold))
 }
 
 /// The sentence for two holders that are both within their leases until one lease expires, before

@@ -276,6 +276,10 @@ impl StoryParser {
             ["clock", at, host, clock, reading, ref rest @ ..] => {
                 self.clock(at, host, clock, reading, rest)
             }
+            ["shares"] => {
+                self.history.shares = true;
+                Some(())
+            }
             ["healed", at] => {
                 self.history.healed = Some(self.instant(at)?);
                 Some(())
