@@ -358,7 +358,7 @@ static REMEDIES: [Remedy; 34] = [
     },
     Remedy {
         name: "a release that compares",
-        heals: &[How::DeletedByAnother, How::BlindCommand],
+        heals: &[How::DeletedByAnother, How::BlindCommand, How::ReleasedRefused],
         apply: |plan, _| changed(plan, |plan| plan.lock.release = ReleaseShape::Own),
     },
 ];
