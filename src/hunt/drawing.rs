@@ -323,8 +323,8 @@ pub fn verb_of(row: &'static Row, plan: &Plan, lock: &Algorithm) -> BoxedStrateg
     let figure = match (row.plain)().figure() {
         Figure::None => Just(Figure::None).boxed(),
         Figure::Length(_) => extra(row, plan, lock).prop_map(Figure::Length).boxed(),
-        // Several packets in a row are lost only where most are: what was sent comes late by more
-        // than its sender waits.
+        // Only a high loss rate drops several packets in a row, so that a message arrives after its
+        // sender's timeout.
         Figure::Share(_) => prop_oneof![1..=50_u32, 50..=90_u32]
             .prop_map(|percent| Figure::Share(percent * 10_000))
             .boxed(),

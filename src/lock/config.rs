@@ -127,7 +127,7 @@ pub struct LockConfig {
     /// How long a waiter keeps its place at the head of a queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_wait: Option<Nanos>,
-    /// Where a caller has the number of its grant from.
+    /// Where a caller gets the fence of its grant.
     #[serde(skip_serializing_if = "is_default")]
     pub fence_from: FenceFrom,
     /// Whether an acquire takes a mutex of its process before it asks a node.
@@ -352,7 +352,7 @@ pub enum ReclaimShape {
     Client,
 }
 
-/// Where a caller has the number of its grant from.
+/// Where a caller gets the fence of its grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FenceFrom {

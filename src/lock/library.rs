@@ -385,8 +385,7 @@ pub const LIBRARIES: [Library; 25] = [
         options: &[],
         known: KnownFrom::Source("66863978b"),
         note: "RFencedLock with lockAndGetToken, without the wait for replicas; getToken is \
-               fence_from = \"counter\"; that a key without an expiry counts as a grant is left \
-               out",
+               fence_from = \"counter\"; left out: a key without an expiry counts as a grant",
     },
     Library {
         name: "spring-integration",

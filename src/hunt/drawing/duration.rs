@@ -28,7 +28,7 @@ pub fn extra(row: &Row, plan: &Plan, lock: &Algorithm) -> BoxedStrategy<Nanos> {
     let short = (1..=500_u64).prop_map(|ms| ms * MILLISECOND);
     let lease_ms = lease_ms(plan);
     let long = (1..=lease_ms * 3 / 2).prop_map(|ms| ms * MILLISECOND);
-    // An access of which its caller knows no more when it gives the lock back.
+    // Longer than a caller waits for an access: it has released the lock when the access arrives.
     let timeout_ms = (plan.workload.timeout / MILLISECOND).clamp(1, plan.heal_at / MILLISECOND);
     let given_up = (timeout_ms..=timeout_ms * 4).prop_map(|ms| ms * MILLISECOND);
     match row.acts_on {
