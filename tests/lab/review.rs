@@ -39,8 +39,9 @@ fn reader() -> Audience<'static> {
 
 #[test]
 fn a_review_has_all_that_was_found_about_a_lock() {
-    let review = reviewed("px-constant", 4, ENDLESS);
+    let review = reviewed("px-constant", 8, ENDLESS);
     assert_eq!(review.judged(), Judged::Broken);
+    assert!(!review.weaknesses.is_empty(), "the snapshot shows what it is about");
     insta::assert_snapshot!(text(&review, &reader()));
     let pages = pages(&review, &reader());
     assert_eq!(pages.len(), 1 + review.weaknesses.len(), "a plan for each way to break it");
