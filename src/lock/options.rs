@@ -126,9 +126,13 @@ const OF_FAMILY: Group = Group {
 /// Locks of the token family: an acquire of theirs may end without an answer.
 const ON_ONE_NODE: Group = Group {
     has: |lock| is_of_family(lock) && lock.nodes == Nodes::First,
-    what: "releases by itself what an acquire without a reply may have left, or has one way to",
+    what: "releases by itself what an acquire without a reply may have left, or has only one way \
+           to end such an acquire",
     instead: "remove it, or use token-lua",
 };
+
+/// The same locks, for a mutex that threads of one process share.
+const LOCAL: Group = Group { what: "takes no mutex of its process", ..ON_ONE_NODE };
 
 /// Locks that renew and report the loss of a grant.
 const REPORTING: Group = Group {
@@ -374,7 +378,7 @@ pub const OPTIONS: [LockOption; 45] = [
         "whether a caller has its fence from its grant, or reads the counter afterwards",
     ),
     of(
-        ON_ONE_NODE,
+        LOCAL,
         "local_lock",
         Takes::Flag,
         "whether an acquire takes a mutex of its process before it asks a node",
