@@ -5,7 +5,7 @@ use crate::explain::hold::op;
 use crate::explain::naming::damage;
 use crate::explain::story::access::{corruption, is_of_actor};
 use crate::explain::witness::Witness;
-use crate::history::{Access, AccessKind};
+use crate::history::{Access, AccessKind, RESOURCE};
 use crate::quantity::moment;
 use crate::report::svg::canvas::{Canvas, Side, Tenths, width_of};
 use crate::report::svg::labels::LabelRow;
@@ -40,7 +40,8 @@ pub fn paint(
         if harm.is_some() || few || !access.accepted || is_of_actor(witness, access) {
             name(canvas, witness, scale, (y, &mut rows), (harm, access));
         }
-        dot(canvas, scale, y, access, harm.is_some());
+        let place = (scale.x(access.at.at), y);
+        dot(canvas, witness, place, access, harm.is_some());
     }
 }
 
@@ -62,17 +63,22 @@ fn way(
     }
 }
 
-fn dot(canvas: &mut Canvas, scale: &Scale, y: i64, access: &Access, corrupt: bool) {
+fn dot(
+    canvas: &mut Canvas,
+    witness: &Witness<'_>,
+    place: (Tenths, i64),
+    access: &Access,
+    corrupt: bool,
+) {
     let hue = hue_of(&access.caller);
-    let x = scale.x(access.at.at);
     if corrupt {
         let style = format!("fill=\"#ffffff\" stroke=\"{ALARM}\" stroke-width=\"2.5\"");
-        canvas.circle((x, y), 90, &style, "the resource is corrupted");
+        canvas.circle(place, 90, &style, "the resource is corrupted");
     }
     let fill = if access.accepted { hue.fill } else { "#ffffff" };
     let style = format!("fill=\"{fill}\" stroke=\"{}\" stroke-width=\"1.6\"", hue.fill);
-    let name = format!("{} {} at {}", access.caller, short(access), moment(access.at.at));
-    canvas.circle((x, y), 45, &style, &name);
+    let name = format!("{} {} at {}", access.caller, short(witness, access), moment(access.at.at));
+    canvas.circle(place, 45, &style, &name);
 }
 
 fn name(
@@ -86,9 +92,9 @@ fn name(
     let (text, fill) = match harm {
         Some(harm) => {
             let did = damage(&witness.finding.plan.workload.kind, harm);
-            (format!("{}: {did}", short(access)), ALARM_TEXT)
+            (format!("{}: {did}", short(witness, access)), ALARM_TEXT)
         }
-        None => (short(access), hue_of(&access.caller).text),
+        None => (short(witness, access), hue_of(&access.caller).text),
     };
     let width = width_of(&text);
     let side = if x + width / 2 > PLOT.1 { Side::End } else { Side::Middle };
@@ -108,7 +114,7 @@ fn name(
     }
 }
 
-fn short(access: &Access) -> String {
+fn short(witness: &Witness<'_>, access: &Access) -> String {
     let word = match access.kind {
         AccessKind::Read => format!("R {}", access.value),
         AccessKind::Write => format!("W {}", access.value),
@@ -118,5 +124,14 @@ fn short(access: &Access) -> String {
     };
     let fence = access.fence.map_or_else(String::new, |fence| format!(" #{fence}"));
     let refused = if access.accepted { "" } else { " refused" };
-    format!("{word}{fence}{refused}")
+    let place = segment(witness, access);
+    format!("{word}{place}{fence}{refused}")
+}
+
+/// The segment of an access, if the resource is in segments: one lane shows them all, and values of
+/// one tell nothing of another.
+fn segment(witness: &Witness<'_>, access: &Access) -> String {
+    let object = op(witness.history(), access.op).map(|op| op.object.as_str());
+    let nth = object.and_then(|object| object.strip_prefix(RESOURCE)?.strip_prefix(':'));
+    nth.map_or_else(String::new, |nth| format!(" @{nth}"))
 }
