@@ -65,10 +65,10 @@ fn bug(finding: &Finding, class: &Class) -> Option<String> {
             let spared = spared(&plan, &class.without);
             ("none is needed", format!("{spared} the violation occurs as well"))
         }
-        (true, true) => ("none broke", "the violation occurs without any fault".to_owned()),
+        (true, true) => ("none", "the violation occurs without any fault".to_owned()),
         (true, false) => {
             let why = "the violation occurs even if every fault stays within what the lock assumes";
-            ("none broke", why.to_owned())
+            ("none", why.to_owned())
         }
     };
     let what = match (in_model.is_empty(), others) {

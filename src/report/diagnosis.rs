@@ -4,7 +4,7 @@
 use lockstorm_platform::time::{Nanos, SECOND};
 
 use crate::check::verdict::{Kind, Verdict};
-use crate::explain::experiment::{Remedied, ServiceLevel};
+use crate::explain::experiment::{Fresh, Remedied, ServiceLevel};
 use crate::explain::explanation::Explanation;
 use crate::explain::finding::Finding;
 use crate::quantity::{length, list};
@@ -14,75 +14,105 @@ use crate::report::causes;
 pub fn sentences(finding: &Finding, explanation: &Explanation) -> Vec<String> {
     let how = explanation.mechanism.iter();
     let how = how.map(|how| format!("how: {} ({})", how.sentence, how.how.word()));
-    let broke =
-        explanation.assumptions.iter().map(|broke| match broke.strip_prefix("none broke") {
-            Some(why) => format!("broke: none{why}"),
-            None => format!("broke: {broke}"),
-        });
+    let broke = explanation.assumptions.iter().map(|broke| format!("broke: {broke}"));
     let causes = &explanation.causes;
     let why = (!causes.is_empty()).then(|| format!("why: {}", causes.join(" ")));
     let mut sentences: Vec<String> = how.chain(broke).chain(why).collect();
-    for (word, sentence) in healed(finding) {
-        match sentences.last_mut() {
+    for (effect, sentence) in healed(finding) {
+        match (effect.word(), sentences.last_mut()) {
+            (Some(word), _) => sentences.push(format!("{word}: {sentence}")),
             // A remark belongs to the remedies before it.
-            Some(last) if word.is_empty() => *last = format!("{last} {sentence}"),
-            _ => sentences.push(format!("{word}: {sentence}")),
+            (None, Some(last)) => *last = format!("{last} {sentence}"),
+            (None, None) => sentences.push(sentence),
         }
     }
     sentences
 }
 
-/// The remedies that were run: those that cure, that help in this run, and that leave less. Each
-/// sentence has its word, a remark has none.
-pub fn healed(finding: &Finding) -> Vec<(&'static str, String)> {
-    let mut said = Vec::new();
+/// What a sentence says of the remedies that were run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// One cures, or none does.
+    Heals,
+    /// One helps in this run.
+    Helps,
+    /// One leaves less.
+    Eases,
+    /// What the remedies before it compare with.
+    Remark,
+}
+
+impl Effect {
+    /// Its word; a remark has none.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Effect::Heals => Some("heals"),
+            Effect::Helps => Some("helps"),
+            Effect::Eases => Some("eases"),
+            Effect::Remark => None,
+        }
+    }
+}
+
+/// The remedies that were run: those that cure, that help in this run, and that leave less.
+pub fn healed(finding: &Finding) -> Vec<(Effect, String)> {
     let tried = finding.experiments.iter().flat_map(|tried| &tried.remedies);
     let (healed, others): (Vec<_>, Vec<_>) =
         tried.filter(|tried| !tried.is_unknown).partition(|tried| tried.kinds.is_empty());
-    // A remedy that is violated on another seed of the same plan helps only in this run, and is no
-    // cure. Neither is a remedy whose fresh seeds do not differ from those of the plan without it.
+    let mut said = with_nothing_left(finding, healed);
+    if said.is_empty() {
+        said.extend(nothing_heals(finding));
+    }
+    said.extend(eased(finding, others));
+    said
+}
+
+/// The remedies with which the plan is not violated, and what they compare with. A remedy that is
+/// violated on another seed of the same plan helps only in this run, and is no cure. Neither is a
+/// remedy whose fresh seeds do not differ from those of the plan without it.
+fn with_nothing_left(finding: &Finding, healed: Vec<&Remedied>) -> Vec<(Effect, String)> {
     let without = finding.experiments.iter().find_map(|experiments| experiments.on_fresh);
     let cures =
         |tried: &&Remedied| without.is_some_and(|without| without.is_cured_by(tried.on_fresh));
     let (cures, helps): (Vec<_>, Vec<_>) = healed.into_iter().partition(cures);
-    for (word, remedies) in [("heals", cures), ("helps", helps)] {
+    let mut said = Vec::new();
+    for (effect, remedies) in [(Effect::Heals, cures), (Effect::Helps, helps)] {
         for tried in remedies {
-            let (name, fresh) = (&tried.name, causes::fresh_words(tried.on_fresh));
-            let held = match word {
-                _ if tried.on_fresh.unknown == tried.on_fresh.runs => {
-                    "here; no fresh seed tests it".to_owned()
-                }
-                "helps" if without.is_some_and(|it| it.is_harmed_by(tried.on_fresh)) => {
-                    format!("here, but on no more than {fresh} fresh seeds: fewer than without it")
-                }
-                "helps" => format!("here and on {fresh} fresh seeds"),
-                _ => format!("on {fresh} fresh seeds"),
-            };
+            let held = held(effect, without, tried.on_fresh);
             let price = price(finding, tried);
-            said.push((word, format!("{name}; it held {held}{price}")));
+            said.push((effect, format!("{}; it held {held}{price}", tried.name)));
         }
     }
-    let has_healed = !said.is_empty();
-    if let Some(without) = without.filter(|_| has_healed) {
+    if let Some(without) = without.filter(|_| !said.is_empty()) {
         let fresh = causes::fresh_words(without);
-        said.push(("", format!("(without any: {fresh} fresh seeds)")));
+        said.push((Effect::Remark, format!("(without any: {fresh} fresh seeds)")));
     }
-    if finding.experiments.as_ref().is_some_and(|tried| tried.undone.is_empty())
-        && matches!(finding.judgement.verdict, Verdict::Violated(_))
-        && !has_healed
-    {
-        let tried = finding.experiments.iter().flat_map(|tried| &tried.remedies);
-        said.push(("heals", nothing_heals(&tried.collect::<Vec<_>>())));
+    said
+}
+
+/// Where a remedy held: a cure is only worth its fresh seeds.
+fn held(effect: Effect, without: Option<Fresh>, with: Fresh) -> String {
+    let fresh = causes::fresh_words(with);
+    match effect {
+        _ if with.unknown == with.runs => "here; no fresh seed tests it".to_owned(),
+        Effect::Helps if without.is_some_and(|without| without.is_harmed_by(with)) => {
+            format!("here, but on no more than {fresh} fresh seeds: fewer than without it")
+        }
+        Effect::Helps => format!("here and on {fresh} fresh seeds"),
+        _ => format!("on {fresh} fresh seeds"),
     }
+}
+
+/// The remedies that leave some of the violations, and add none.
+fn eased(finding: &Finding, others: Vec<&Remedied>) -> impl Iterator<Item = (Effect, String)> {
     let own = finding.signature.as_ref().map_or(&[][..], |signature| &signature.kinds);
     let is_less = |tried: &&Remedied| {
         tried.kinds.len() < own.len() && tried.kinds.iter().all(|kind| own.contains(kind))
     };
-    for tried in others.into_iter().filter(is_less) {
+    others.into_iter().filter(is_less).map(|tried| {
         let left = tried.kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(", ");
-        said.push(("eases", format!("{}; what is left: {left}", tried.name)));
-    }
-    said
+        (Effect::Eases, format!("{}; what is left: {left}", tried.name))
+    })
 }
 
 /// A remedy is reported to cost availability if the lock is unavailable for longer by more than
@@ -107,8 +137,16 @@ fn price(finding: &Finding, tried: &Remedied) -> String {
     }
 }
 
+/// That no remedy heals, if a violated plan was tried with all of them.
+fn nothing_heals(finding: &Finding) -> Option<(Effect, String)> {
+    let experiments = finding.experiments.as_ref()?;
+    let is_violated = matches!(finding.judgement.verdict, Verdict::Violated(_));
+    let tried: Vec<&Remedied> = experiments.remedies.iter().collect();
+    (experiments.undone.is_empty() && is_violated).then(|| (Effect::Heals, tried_in_vain(&tried)))
+}
+
 /// A sentence that no remedy heals. A remedy whose run tests nothing was not seen to fail.
-fn nothing_heals(tried: &[&Remedied]) -> String {
+fn tried_in_vain(tried: &[&Remedied]) -> String {
     let unknown = tried.iter().filter(|tried| tried.is_unknown);
     let each = unknown.map(|tried| format!("{} ({})", tried.name, tried.diff.join("; ")));
     let each: Vec<String> = each.collect();

@@ -199,12 +199,12 @@ fn possible(out: &mut String, explanation: &Explanation) {
 }
 
 fn remedies(out: &mut String, finding: &Finding) {
-    let mut last = "";
-    for (word, sentence) in healed(finding) {
-        let lead = if word.is_empty() || word == last { "" } else { word };
-        let lead = if lead.is_empty() { " ".repeat(10) } else { format!("  {lead}:  ") };
+    let mut last = None;
+    for (effect, sentence) in healed(finding) {
+        let word = effect.word().filter(|_| last != Some(effect));
+        let lead = word.map_or_else(|| " ".repeat(10), |word| format!("  {word}:  "));
         wrapped(out, &lead, &sentence);
-        last = word;
+        last = Some(effect);
     }
 }
 

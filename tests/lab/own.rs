@@ -400,8 +400,8 @@ fn clocks_that_start_apart_break_the_assumption_of_a_lock_that_compares_them() {
     let broken = "all clocks are within 10.5 s of each other and of true time at the start: clocks \
                   with a wrong time (c2 +11 s); take this away, and nothing is violated.";
     assert_eq!(told(knowing, "11s"), broken);
-    let bug = "none broke: the violation occurs without any fault. This is a bug in the lock, or in \
-               how it is used.";
+    let bug = "none: the violation occurs without any fault. This is a bug in the lock, or in how it \
+               is used.";
     assert_eq!(told(knowing, "10200ms"), bug);
     assert_eq!(told(dated(lease), "11s"), bug);
 }
