@@ -140,7 +140,11 @@ pub fn told_once(lab: &Lab, findings: Vec<Distinct>, spending: &Spending) -> Vec
         true => one,
         false => Distinct { finding: caused(lab, one.finding), ..one },
     };
-    let all: Vec<Distinct> = findings.into_par_iter().map(tried).collect();
+    joined(findings.into_par_iter().map(tried).collect())
+}
+
+/// The findings, those that are told alike as one: the first of them, with the plans of all.
+fn joined(all: Vec<Distinct>) -> Vec<Distinct> {
     let mut kept: Vec<(Option<Identity>, Distinct)> = Vec::new();
     for one in all {
         let told = one.told();
@@ -196,9 +200,55 @@ fn example(hunt: &Hunt, key: &GroupKey, sightings: &Sightings, spending: &Spendi
 
 #[cfg(test)]
 mod tests {
-    use super::place;
+    use super::{Distinct, joined, place};
+    use crate::check::signature::Signature;
     use crate::check::verdict::Kind;
+    use crate::explain::experiment::Experiments;
+    use crate::explain::finding::Finding;
+    use crate::explain::fixture::{amnesia, gc_pause};
+    use crate::hunt::shrink::Shrunk;
     use crate::hunt::sound::Sound;
+    use crate::hunt::strategy::Strategy;
+
+    /// A finding with the mechanism that its run alone shows.
+    fn found(finding: Finding, count: u64, by_run: &str) -> Distinct {
+        let signature = Signature {
+            mechanism: Some(by_run.to_owned()),
+            ..Signature::of(&finding.judgement.verdict)
+        };
+        let experiments = Some(Experiments::default());
+        Distinct {
+            count,
+            finding: Finding { signature: Some(signature), experiments, ..finding },
+            strategy: Strategy::default(),
+            sound: None,
+            shrunk: Shrunk::default(),
+            uncompared: None,
+        }
+    }
+
+    #[test]
+    fn findings_that_trials_tell_alike_are_one_with_the_plans_of_all() {
+        let counts = |all: &[Distinct]| all.iter().map(|one| one.count).collect::<Vec<_>>();
+        let all = || {
+            let paused = |count, by_run| found(gc_pause::finding(), count, by_run);
+            vec![
+                paused(3, "stood-still"),
+                found(amnesia::finding(), 5, "forgotten"),
+                paused(4, "overworked"),
+            ]
+        };
+        let told = joined(all());
+        assert_eq!(counts(&told), [7, 5]);
+        let first = all().swap_remove(0).finding.signature;
+        assert_eq!(told[0].finding.signature, first, "the first is kept");
+        // Without trials nothing is known that its run does not show.
+        let mut untried = all();
+        for one in &mut untried {
+            one.finding.experiments = None;
+        }
+        assert_eq!(counts(&joined(untried)), [3, 5, 4]);
+    }
 
     #[test]
     fn bugs_come_first_then_what_a_correct_lock_withstands() {
