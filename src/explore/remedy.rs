@@ -29,7 +29,8 @@ use crate::explore::trial::{attempt, judgement};
 use crate::ledger::part::{Part, Strikes, strikes};
 use crate::lock::algorithm::Algorithm;
 use crate::lock::config::{
-    CountShape, DeadlineFrom, DiscoveryShape, QuorumOf, ReclaimShape, ReleaseShape, ScriptShape,
+    CountShape, DeadlineFrom, DiscoveryShape, FenceFrom, QuorumOf, ReclaimShape, ReleaseShape,
+    ScriptShape,
 };
 use crate::plan::buggy_caller::BuggyCaller;
 use crate::plan::extend::Extend;
@@ -149,10 +150,25 @@ const FENCED: &[How] = &[
     How::WriteInFlight,
 ];
 
+/// How a grant ends before its caller has read the number of it, and then reads that of another.
+const NUMBERED_LATE: &[How] = &[
+    How::CounterApart,
+    How::DeadOnArrival,
+    How::StoodStill,
+    How::HolderClock,
+    How::NodeClock,
+    How::ReplicaClock,
+    How::NeverReached,
+    How::OldMaster,
+    How::LostInResync,
+    How::Forgotten,
+    How::Removed,
+];
+
 /// The remedy that itself makes callers extend. Other remedies may add that to their own change.
 const EXTENDS: &str = "extends while the work lasts";
 
-static REMEDIES: [Remedy; 34] = [
+static REMEDIES: [Remedy; 35] = [
     Remedy {
         name: "callers that heed the lock's answers",
         heals: &[How::NoGrant, How::WorkedOn, How::ReleasedRefused, How::OneSegment],
@@ -162,6 +178,11 @@ static REMEDIES: [Remedy; 34] = [
         name: "a fence that the resource checks on every access",
         heals: FENCED,
         apply: |plan, _| fenced(plan),
+    },
+    Remedy {
+        name: "a fence that comes with the grant, and is not read afterwards",
+        heals: NUMBERED_LATE,
+        apply: |plan, _| changed(plan, |plan| plan.lock.fence_from = FenceFrom::Grant),
     },
     Remedy {
         name: "a write that checks what it read",

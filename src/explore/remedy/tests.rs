@@ -14,7 +14,7 @@ use crate::explain::mechanism::how::How;
 use crate::explore::remedy::lease::lease_that_holds;
 use crate::ledger::part::{Part, Strikes};
 use crate::lock::algorithm::{Algorithm, Nodes, redlock, token_lua};
-use crate::lock::config::TokenScope;
+use crate::lock::config::{FenceFrom, TokenScope};
 use crate::plan::base_plan::{base_plan, base_plan_of};
 use crate::plan::{MinReplicas, Plan, TopologyKind};
 use crate::scenario::default_end;
@@ -173,6 +173,25 @@ fn a_key_that_never_reached_the_promoted_replica_is_healed_by_a_master_that_know
     let for_it = REMEDIES.iter().filter(|remedy| remedy.heals.contains(&How::NeverReached));
     let tried: Vec<Plan> = for_it.filter_map(|remedy| (remedy.apply)(&plan, &run)).collect();
     assert!(tried.iter().any(|with| with.topology.min_replicas.is_some()));
+}
+
+#[test]
+fn a_fence_that_is_read_after_the_grant_comes_with_it_instead() {
+    let mut plan = base_plan("redisson-fenced", TopologyKind::Single);
+    let struck = Strikes::new();
+    let tried = |plan: &Plan, how| {
+        let run = ViolatedRun { how, ..of(&struck, 0) };
+        let for_it = REMEDIES.iter().filter(|remedy| remedy.heals.contains(&how));
+        let tried = for_it.filter_map(|remedy| (remedy.apply)(plan, &run));
+        tried.map(|with| diff(plan, &with)).collect::<Vec<_>>()
+    };
+    let change = vec!["lock.fence_from: counter, then -".to_owned()];
+    for how in [How::CounterApart, How::DeadOnArrival, How::StoodStill] {
+        plan.lock.fence_from = FenceFrom::Grant;
+        assert!(!tried(&plan, how).contains(&change), "it comes with the grant");
+        plan.lock.fence_from = FenceFrom::Counter;
+        assert!(tried(&plan, how).contains(&change), "{how:?}");
+    }
 }
 
 /// A threshold of the lease, in milliseconds.
