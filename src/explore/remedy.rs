@@ -168,10 +168,15 @@ const NUMBERED_LATE: &[How] = &[
 /// The remedy that itself makes callers extend. Other remedies may add that to their own change.
 const EXTENDS: &str = "extends while the work lasts";
 
-static REMEDIES: [Remedy; 35] = [
+static REMEDIES: [Remedy; 36] = [
     Remedy {
         name: "callers that heed the lock's answers",
-        heals: &[How::NoGrant, How::WorkedOn, How::ReleasedRefused, How::OneSegment],
+        heals: &[How::NoGrant, How::WorkedOn, How::ReleasedRefused],
+        apply: |plan, _| changed(plan, |plan| plan.workload.buggy_caller = BuggyCaller::None),
+    },
+    Remedy {
+        name: "callers that look into every segment",
+        heals: &[How::OneSegment],
         apply: |plan, _| changed(plan, |plan| plan.workload.buggy_caller = BuggyCaller::None),
     },
     Remedy {
