@@ -23,7 +23,7 @@ use crate::check::availability::reason::Share;
 use crate::check::availability::wait::{Wait, clients_acquires, waits};
 use crate::check::case::Case;
 use crate::check::counts;
-use crate::history::{History, Outcome, PROBE};
+use crate::history::{History, Op, Outcome, PROBE, Request};
 use crate::reading::moment::Moment;
 
 /// How well callers were served. Fields in thousandths are marked as such.
@@ -141,10 +141,19 @@ fn share(case: &Case, until: Moment, is: fn(&Outcome) -> bool) -> u32 {
 fn requests(case: &Case, until: Moment) -> usize {
     let sent = case.history.requests.iter().filter(|request| {
         let at = request.legs.first().map(|(_, at)| Moment::from(*at));
-        let is_other = request.from == PROBE || request.other_keys;
-        !is_other && at.is_some_and(|at| at < until)
+        request.from != PROBE && is_of_lock(case, request) && at.is_some_and(|at| at < until)
     });
     sent.filter(|request| case.terms.site.has_node(&request.to)).count()
+}
+
+/// Whether a request belongs to an acquire of the lock's key. One for a group of keys may be for
+/// other keys of it.
+fn is_of_lock(case: &Case, request: &Request) -> bool {
+    let acquire = case.op(request.op).and_then(Op::grant).and_then(|grant| case.op(grant));
+    acquire.is_none_or(|acquire| {
+        let is_group = acquire.keys.len() > 1;
+        acquire.is_on(&case.terms.lock_key) && !(is_group && request.other_keys)
+    })
 }
 
 fn summed_up(case: &Case, waits: &[Wait]) -> Waits {
